@@ -1,0 +1,61 @@
+# Everything that is done with this tree has a name here. `make` alone lists them.
+# The scripts in tools/ do the work; a step that has nothing to do costs milliseconds.
+
+SHELL := /bin/bash
+RUN_ARGS ?=
+DEMO_ARGS ?=
+FUZZ_SECONDS ?= 60
+
+# What the environment is built from. uv is not even started while none of it changed.
+environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench bench-protect protect-demo fuzz wheel clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: .venv/.built .venv/.kernels ## install and build what is missing: Debian packages, uv, .venv, guest kernel
+	@tools/packages.sh run
+
+.venv/.built: $(environment_sources) tools/environment.sh tools/uv.sh
+	@tools/environment.sh
+
+# Once per environment: `stealtime run` fetches by itself what is no longer in the cache.
+.venv/.kernels: | .venv/.built
+	@tools/packages.sh run
+	@tools/kernels.sh
+
+run: setup ## set up, then measure this machine against its virtual machines (RUN_ARGS="..." is passed on)
+	@.venv/bin/stealtime run $(RUN_ARGS)
+
+test: setup ## set up, then run every test: Rust, Python, browser, machines
+	@tools/packages.sh test
+	@tools/test.sh
+
+lint: setup ## check format, types and style of Rust, Python and shell
+	@tools/packages.sh test
+	@tools/lint.sh
+
+format: setup ## format Rust and Python
+	@cargo fmt --all
+	@.venv/bin/ruff check --quiet --fix --exit-zero
+	@.venv/bin/ruff format --quiet
+
+protect-demo: setup ## protect a guest, kill its host, and see its client go on
+	@.venv/bin/stealtime protect demo $(DEMO_ARGS)
+
+bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boot
+	@tools/packages.sh bench
+	@tools/bench.sh
+
+fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
+	@tools/fuzz.sh $(FUZZ_SECONDS)
+
+wheel: setup ## build dist/stealtime-*.whl, which works alone
+	@tools/wheel.sh
+
+clean: ## remove everything that was built here; guest kernels and runs stay
+	@rm -rf .venv .tools target dist build fuzz/target .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src -name '*.so' -delete -o -name '*.egg-info' -prune -exec rm -r {} +
+	@find src tests benchmarks -name __pycache__ -prune -exec rm -r {} +

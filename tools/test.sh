@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs all rings: cargo's tests, then pytest's (unit, browser, guest, protect), and closes with one count over both.
+set -uo pipefail
+# shellcheck source=tools/steps.sh
+source "$(dirname "$0")/steps.sh"
+status=0
+
+# count WORD FILE: adds up the numbers that stand before WORD.
+count() {
+    grep -oE "[0-9]+ $1" "$2" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+step "build the Rust tests" cargo test --workspace --locked --no-run || status=1
+cargo test --workspace --locked --quiet >"$logs/cargo-test.log" 2>&1 || status=1
+grep '^test result: ' "$logs/cargo-test.log" >"$logs/cargo-count.log" || status=1
+((status == 0)) || cat "$logs/cargo-test.log"
+
+# The fast rings first: a mistake shows before any machine boots.
+rings=()
+for ring in unit browser guest protect; do
+    [[ -d tests/$ring ]] && rings+=("tests/$ring")
+done
+.venv/bin/pytest "${rings[@]}" 2>&1 | tee "$logs/pytest.log"
+((PIPESTATUS[0] == 0)) || status=1
+tail -n 1 "$logs/pytest.log" >"$logs/pytest-count.log"
+
+echo
+printf 'cargo: %d passed, %d failed, %d skipped\n' \
+    "$(count passed "$logs/cargo-count.log")" "$(count failed "$logs/cargo-count.log")" \
+    "$(count ignored "$logs/cargo-count.log")"
+printf 'pytest: %d passed, %d failed, %d skipped\n' \
+    "$(count passed "$logs/pytest-count.log")" "$(count '(failed|error)' "$logs/pytest-count.log")" \
+    "$(count skipped "$logs/pytest-count.log")"
+cat "$logs"/{cargo,pytest}-count.log >"$logs/count.log"
+printf 'tests: %d passed, %d failed, %d skipped\n' "$(count passed "$logs/count.log")" \
+    "$(count '(failed|error)' "$logs/count.log")" "$(count '(ignored|skipped)' "$logs/count.log")"
+exit "$status"

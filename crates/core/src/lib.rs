@@ -1,0 +1,20 @@
+//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for numpy arrays.
+//!
+//! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What Python sees
+//! is described in `src/stealtime/_core.pyi`.
+
+mod attribution;
+mod column;
+mod dictionary;
+mod series;
+
+use pyo3::prelude::*;
+
+/// Statistics over complete series of samples, and the causes of their spikes.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
+    #[pymodule_export]
+    use crate::series::{PySeries, pooled_histogram, pooled_percentile_curve, pooled_summary};
+}

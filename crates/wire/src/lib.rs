@@ -1,0 +1,22 @@
+//! What the control plane and the agent say to each other, once, for both.
+//!
+//! Two layers, neither of which touches a file descriptor:
+//!
+//! * [`frame`]: `u32` little-endian payload length, `u8` kind, payload. Kind 1 is one JSON message, kind 2 a piece
+//!   of an Arrow IPC stream.
+//! * [`message`]: the JSON messages. The first one in each direction is a `hello` with [`PROTOCOL_VERSION`].
+//!
+//! The Python twin is `stealtime.wire`; `tests/golden/frames` holds frames that the tests of both sides read.
+
+pub mod frame;
+pub mod message;
+
+pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
+pub use message::{
+    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Injection, Layout, Load,
+    LoadOutcome, LoadRequest, MachineThread, Placement, Probe, Progress, Reading, StreamName, ThreadRole,
+    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
+};
+
+/// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
+pub const PROTOCOL_VERSION: u32 = 2;

@@ -1,0 +1,498 @@
+//! The JSON messages. Field names carry their units; an absent reading says why ([`Reading`]).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A value that was read, or the reason why there is none. Absent is not zero.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// What was read.
+    Value(Value),
+    /// Why nothing could be read.
+    Absent(String),
+}
+
+/// What a machine says about itself: `kernel_release`, `clocksource`, `cpu_model` ...
+pub type Facts = BTreeMap<String, Reading>;
+
+/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would accept
+/// unknown keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToAgent {
+    /// The first message.
+    Hello {
+        /// [`crate::PROTOCOL_VERSION`] of the sender.
+        protocol: u32,
+        /// The version of the control plane, for people.
+        control_version: String,
+    },
+    /// Find how many iterations of the busy loop take `loop_ns` on `cpu`.
+    Calibrate {
+        /// The wanted duration of one loop.
+        loop_ns: u64,
+        /// The CPU to run on.
+        cpu: u32,
+        /// SCHED_FIFO priority, 1..=99.
+        priority: u32,
+    },
+    /// Read the clocks now; the sender knows when it asked and when it was answered.
+    ExchangeClock {
+        /// Comes back in the answer.
+        id: u64,
+    },
+    /// Measure.
+    RunTrial(Box<TrialRequest>),
+    /// Record what the kernel does, until told to stop.
+    StartTracing {
+        /// The trial that it is for; comes back in every answer.
+        trial: u64,
+        /// What to record.
+        tracing: TraceRequest,
+    },
+    /// Stop recording and send the table `trace`.
+    StopTracing {
+        /// As started.
+        trial: u64,
+    },
+    /// Load the machine, until told to stop.
+    StartLoad {
+        /// The trial that it is for; comes back in every answer.
+        trial: u64,
+        /// With what.
+        load: LoadRequest,
+    },
+    /// Stop the load and send the table `load`.
+    StopLoad {
+        /// As started.
+        trial: u64,
+    },
+    /// Stop the trial that is running and send what there is; nothing happens if none is.
+    CancelTrial {},
+    /// End; a machine whose PID 1 is the agent powers off.
+    Shutdown {},
+}
+
+/// From the agent to the control plane.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FromAgent {
+    /// The first message.
+    Hello {
+        /// [`crate::PROTOCOL_VERSION`] of the sender.
+        protocol: u32,
+        /// The version of the agent, for people.
+        agent_version: String,
+        /// The machine's facts.
+        facts: Facts,
+    },
+    /// The answer to [`ToAgent::Calibrate`].
+    Calibrated {
+        /// The wanted duration, as asked.
+        loop_ns: u64,
+        /// Iterations of the busy loop.
+        iterations: u64,
+        /// The shortest loop seen with that many iterations.
+        floor_ns: f64,
+    },
+    /// The answer to [`ToAgent::ExchangeClock`].
+    ClockReading {
+        /// As asked.
+        id: u64,
+        /// The clocks, read back to back.
+        reading: ClockReading,
+    },
+    /// How a running trial goes. Only sent where the machine has another CPU than the measured one.
+    Progress(Progress),
+    /// The Arrow frames that follow, up to `stream_end`, are this table.
+    StreamBegin {
+        /// The trial it belongs to.
+        trial: u64,
+        /// Which of its tables.
+        stream: StreamName,
+    },
+    /// The table is complete.
+    StreamEnd {
+        /// The trial it belongs to.
+        trial: u64,
+        /// Which of its tables.
+        stream: StreamName,
+        /// How many bytes of Arrow stream were sent, so that a lost piece is noticed.
+        bytes: u64,
+    },
+    /// The trial is over and its tables are sent.
+    TrialDone(Box<TrialOutcome>),
+    /// The answer to [`ToAgent::StartTracing`].
+    TracingStarted {
+        /// As asked.
+        trial: u64,
+        /// Which groups of events are recorded; an absent one says why it is not.
+        groups: Facts,
+    },
+    /// The table of [`ToAgent::StopTracing`] is sent.
+    TracingDone {
+        /// As asked.
+        trial: u64,
+        /// What came of it.
+        outcome: TracingOutcome,
+    },
+    /// The answer to [`ToAgent::StartLoad`].
+    LoadStarted {
+        /// As asked.
+        trial: u64,
+        /// The threads that load.
+        thread_ids: Vec<u32>,
+    },
+    /// The table of [`ToAgent::StopLoad`] is sent.
+    LoadDone {
+        /// As asked.
+        trial: u64,
+        /// What came of it.
+        outcome: LoadOutcome,
+    },
+    /// A request could not be carried out; the agent goes on serving.
+    Failed {
+        /// The trial, if the request was one.
+        trial: Option<u64>,
+        /// One sentence with the value that was wrong.
+        error: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+}
+
+/// The tables of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamName {
+    /// One row a sample; its columns are given by [`Layout`].
+    Samples,
+    /// What does not fit a sample: `kind`, `index`, `start`, `duration` (see `docs/run-format.md`).
+    Events,
+    /// What the kernel did: one row an event (see `docs/run-format.md`).
+    Trace,
+    /// One row for each stretch of a load that was on: `thread`, `start`, `duration`, `work`.
+    Load,
+}
+
+/// The clocks of a machine, read back to back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReading {
+    /// The time-stamp counter.
+    pub tsc: u64,
+    /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
+    pub monotonic_raw_ns: u64,
+    /// `CLOCK_MONOTONIC`, read just after.
+    pub monotonic_ns: u64,
+    /// How many cycles passed around the reading of `CLOCK_MONOTONIC_RAW`.
+    pub bracket_tsc: u64,
+}
+
+/// What to measure and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrialRequest {
+    /// Chosen by the control plane, comes back in every answer.
+    pub trial: u64,
+    /// What to measure.
+    pub probe: Probe,
+    /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam.
+    pub cpus: Vec<u32>,
+    /// SCHED_FIFO priority of the measuring thread, 1..=99; 0 is ordinary scheduling, on purpose.
+    pub priority: u32,
+    /// How long to measure.
+    pub duration_ns: u64,
+    /// Stop earlier, after this many samples. Also the size of the sample memory.
+    pub max_samples: Option<u64>,
+    /// Lift RT throttling while measuring, and put it back.
+    pub lift_rt_throttling: bool,
+    /// A known disturbance, to test the instrument itself.
+    pub injection: Option<Injection>,
+    /// Record what the machine's own kernel does meanwhile.
+    pub tracing: Option<TraceRequest>,
+}
+
+/// What of a kernel's doings to record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRequest {
+    /// The CPUs to record; none means all.
+    pub cpus: Vec<u32>,
+    /// The kernel's buffer for each CPU.
+    pub buffer_bytes_per_cpu: u64,
+    /// Leave out switches between two threads whose names both begin like this.
+    pub hidden_threads: Option<String>,
+    /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their guests.
+    pub user_mode_linux: Vec<u32>,
+}
+
+/// What came of a recording, besides its table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TracingOutcome {
+    /// The kernel's name of the clock: `x86-tsc`.
+    pub clock: String,
+    /// Its rate.
+    pub tsc_hz: f64,
+    /// The clocks just after the recording began.
+    pub start: ClockReading,
+    /// The clocks just before it ended.
+    pub end: ClockReading,
+    /// Rows of the table, without those that tell of losses.
+    pub events: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Which groups of events were recorded; an absent one says why it was not.
+    pub groups: Facts,
+    /// What the column `name` counts from 0.
+    pub names: Vec<String>,
+    /// What a reader must know.
+    pub findings: Vec<Finding>,
+}
+
+/// What to load a machine with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadRequest {
+    /// The kind of work.
+    pub kind: Load,
+    /// Where the threads may run; none means wherever the agent may.
+    pub cpus: Vec<u32>,
+    /// SCHED_FIFO priority, 1..=99; 0 is ordinary scheduling.
+    pub priority: u32,
+    /// How many threads, each doing the same.
+    pub threads: u32,
+    /// How long the load is on before it pauses for `off_ns`; without it the load never pauses.
+    pub on_ns: Option<u64>,
+    /// How long the load pauses.
+    pub off_ns: Option<u64>,
+}
+
+/// The kinds of load.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// Endless arithmetic on what fits the first-level cache; work is counted in loops.
+    Cpu {},
+    /// Endless copying of a block that no cache holds; work is counted in bytes copied.
+    Memory {
+        /// The size of the block.
+        block_bytes: u64,
+    },
+}
+
+/// What came of a load, besides its table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadOutcome {
+    /// `loops` or `bytes`.
+    pub unit: String,
+    /// All work done.
+    pub work: u64,
+    /// How long the load was on, all threads together.
+    pub on_ns: u64,
+    /// Work in a second that the load was on.
+    pub rate_per_s: f64,
+    /// The rate of the counter in the table.
+    pub tsc_hz: f64,
+    /// The clocks just before the load began.
+    pub start: ClockReading,
+    /// The clocks just after it ended.
+    pub end: ClockReading,
+    /// The threads that loaded.
+    pub thread_ids: Vec<u32>,
+    /// What a reader must know.
+    pub findings: Vec<Finding>,
+}
+
+/// The probes and their parameters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Probe {
+    /// A busy loop back to back; what interrupts it shows as a longer turn.
+    Tick {
+        /// Iterations of the busy loop, from a calibration.
+        iterations: u64,
+    },
+    /// Threads of one priority on one CPU yield to each other.
+    Switch {
+        /// How many threads, 2..=1000.
+        threads: u32,
+    },
+    /// Absolute sleeps; how late the thread runs again.
+    Wakeup {
+        /// The period.
+        interval_ns: u64,
+    },
+}
+
+/// A thread of higher priority on the measured CPU that takes it away at known times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Injection {
+    /// From the start of one theft to the start of the next; longer after a theft that came late.
+    pub every_ns: u64,
+    /// How long each theft lasts.
+    pub steal_ns: u64,
+}
+
+/// How a running trial goes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The trial.
+    pub trial: u64,
+    /// Since the first sample.
+    pub elapsed_ns: u64,
+    /// Samples so far.
+    pub samples: u64,
+    /// The longest so far.
+    pub max_ns: f64,
+}
+
+/// How the rows of the table `samples` lie in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Layout {
+    /// Column `duration`: each sample starts where the one before ended.
+    Tiled,
+    /// Columns `gap`, `duration`: each sample starts `gap` after the one before ended.
+    Gapped,
+    /// Column `duration`: sample `i` starts at `i * interval` units.
+    Periodic {
+        /// In the units of the column.
+        interval: u64,
+    },
+}
+
+/// The clock of a trial's samples and the proof that it can be trusted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClockRecord {
+    /// `tsc` or `monotonic`: what the samples are counted in.
+    pub name: String,
+    /// Units of `duration` in a second.
+    pub units_per_s: f64,
+    /// The rate of the time-stamp counter.
+    pub tsc_hz: f64,
+    /// Where `tsc_hz` comes from.
+    pub tsc_hz_source: String,
+    /// The time-stamp counter against `CLOCK_MONOTONIC_RAW` over the trial.
+    pub check: ClockCheck,
+    /// The clocks at the start of the trial.
+    pub start: ClockReading,
+    /// The clocks at the end of the trial.
+    pub end: ClockReading,
+    /// `CLOCK_REALTIME` at the start, for people.
+    pub start_realtime_ns: u64,
+    /// The time-stamp counter (or, for `monotonic`, that clock in ns) at the start of sample 0.
+    pub origin_units: u64,
+}
+
+/// Two clocks over one stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ClockCheck {
+    /// How much faster the time-stamp counter ran than its stated rate.
+    pub disagreement_ppm: f64,
+    /// What the reading itself can be wrong by.
+    pub error_ppm: f64,
+    /// Over this the trial is invalid.
+    pub limit_ppm: f64,
+}
+
+/// Where and how the measuring thread ran, read back from the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The CPU at the end of the trial.
+    pub cpu: u32,
+    /// The CPUs that it was allowed to run on.
+    pub cpus: Vec<u32>,
+    /// `SCHED_FIFO` or what it was instead.
+    pub policy: String,
+    /// The priority.
+    pub priority: u32,
+    /// The measuring threads' ids.
+    pub thread_ids: Vec<u32>,
+}
+
+/// A thread of the agent in the machine under test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineThread {
+    /// As the machine's kernel counts.
+    pub id: u32,
+    /// Its name in the machine's kernel.
+    pub name: String,
+    /// What it is for.
+    pub role: ThreadRole,
+    /// The base of its FS segment, by which the host of a User-Mode Linux guest knows it.
+    pub thread_pointer: u64,
+}
+
+/// What a thread of the agent is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadRole {
+    /// It measures.
+    Probe,
+    /// It disturbs, as asked.
+    Injection,
+    /// It serves.
+    Agent,
+}
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingLevel {
+    /// The result stands, but is limited by this.
+    Limits,
+    /// The result must not be used.
+    Invalidates,
+}
+
+/// Something found before or after measuring that a reader of the result must know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A fixed name: `rt_throttling`, `no_sched_fifo`, `tsc_not_constant`, `busy_sibling` ...
+    pub code: String,
+    /// How much it matters.
+    pub level: FindingLevel,
+    /// One sentence with the value.
+    pub text: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+/// What came of a trial, besides its tables.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialOutcome {
+    /// As asked.
+    pub trial: u64,
+    /// What was asked.
+    pub request: TrialRequest,
+    /// What a reader must know; the trial is valid if none of them invalidates.
+    pub findings: Vec<Finding>,
+    /// The clock.
+    pub clock: ClockRecord,
+    /// How the rows lie in time.
+    pub layout: Layout,
+    /// Where it ran.
+    pub placement: Placement,
+    /// The cheapest sample seen in a calibration just before, in the units of `duration`.
+    pub calibrated_floor_units: Option<u64>,
+    /// Counts that explain the samples: `recorded`, `saturated`, `lost`, `voluntary_switches` ...
+    pub counters: BTreeMap<String, u64>,
+    /// The agent's threads during the trial.
+    pub threads: Vec<MachineThread>,
+    /// The recording of the machine's own kernel, where one was asked for.
+    pub tracing: Option<TracingOutcome>,
+}
+
+impl TrialOutcome {
+    /// Whether the result may be used.
+    pub fn is_valid(&self) -> bool {
+        self.findings.iter().all(|finding| finding.level != FindingLevel::Invalidates)
+    }
+}

@@ -1,0 +1,237 @@
+//! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read them.
+//! After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stealtime_wire::{
+    ClockCheck, ClockReading, ClockRecord, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
+    Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement, Probe,
+    Progress, Reading, StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
+    TrialRequest, encode_frame,
+};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/frames")
+}
+
+fn request(probe: Probe, injection: Option<Injection>) -> TrialRequest {
+    TrialRequest {
+        trial: 7,
+        probe,
+        cpus: vec![1],
+        priority: 80,
+        duration_ns: 5_000_000_000,
+        max_samples: None,
+        lift_rt_throttling: true,
+        injection,
+        tracing: None,
+    }
+}
+
+fn reading(tsc: u64) -> ClockReading {
+    ClockReading { tsc, monotonic_raw_ns: 1_000_000_007, monotonic_ns: 1_000_000_011, bracket_tsc: 52 }
+}
+
+fn trace_request() -> TraceRequest {
+    TraceRequest {
+        cpus: vec![0, 1],
+        buffer_bytes_per_cpu: 8 << 20,
+        hidden_threads: Some("st-ring".to_owned()),
+        user_mode_linux: vec![1234],
+    }
+}
+
+fn tracing_outcome() -> TracingOutcome {
+    TracingOutcome {
+        clock: "x86-tsc".to_owned(),
+        tsc_hz: 2_596_140_125.5,
+        start: reading(1 << 40),
+        end: reading((1 << 40) + 10_000_000_000),
+        events: 12_345,
+        lost: 3,
+        groups: BTreeMap::from([
+            ("sched".to_owned(), Reading::Value(true.into())),
+            ("kvm".to_owned(), Reading::Absent("this kernel has no such events".to_owned())),
+        ]),
+        names: vec!["local_timer".to_owned(), "st-ring-0".to_owned()],
+        findings: Vec::new(),
+    }
+}
+
+fn load_outcome() -> LoadOutcome {
+    LoadOutcome {
+        unit: "bytes".to_owned(),
+        work: 9 << 30,
+        on_ns: 5_000_000_000,
+        rate_per_s: 1_932_735_283.2,
+        tsc_hz: 2_596_140_125.5,
+        start: reading(1 << 40),
+        end: reading((1 << 40) + 10_000_000_000),
+        thread_ids: vec![51, 52],
+        findings: Vec::new(),
+    }
+}
+
+fn to_agent() -> Vec<(&'static str, ToAgent)> {
+    let tick = request(
+        Probe::Tick { iterations: 43_210 },
+        Some(Injection { every_ns: 10_000_000, steal_ns: 500_000 }),
+    );
+    let switch = request(Probe::Switch { threads: 1000 }, None);
+    let wakeup = TrialRequest {
+        max_samples: Some(50_000_000),
+        tracing: Some(trace_request()),
+        ..request(Probe::Wakeup { interval_ns: 1_000_000 }, None)
+    };
+    let memory = LoadRequest {
+        kind: Load::Memory { block_bytes: 9 << 20 },
+        cpus: vec![1],
+        priority: 0,
+        threads: 2,
+        on_ns: Some(5_000_000_000),
+        off_ns: Some(5_000_000_000),
+    };
+    let cpu = LoadRequest { kind: Load::Cpu {}, priority: 90, on_ns: None, off_ns: None, ..memory.clone() };
+    vec![
+        ("control_hello", ToAgent::Hello { protocol: PROTOCOL_VERSION, control_version: "0.1.0".to_owned() }),
+        ("calibrate", ToAgent::Calibrate { loop_ns: 68_000, cpu: 1, priority: 80 }),
+        ("exchange_clock", ToAgent::ExchangeClock { id: 3 }),
+        ("run_trial_tick", ToAgent::RunTrial(Box::new(tick))),
+        ("run_trial_switch", ToAgent::RunTrial(Box::new(switch))),
+        ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
+        ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),
+        ("stop_tracing", ToAgent::StopTracing { trial: 7 }),
+        ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
+        ("start_load_cpu", ToAgent::StartLoad { trial: 7, load: cpu }),
+        ("stop_load", ToAgent::StopLoad { trial: 7 }),
+        ("cancel_trial", ToAgent::CancelTrial {}),
+        ("shutdown", ToAgent::Shutdown {}),
+    ]
+}
+
+fn from_agent() -> Vec<(&'static str, FromAgent)> {
+    let facts = BTreeMap::from([
+        ("kernel_release".to_owned(), Reading::Value("6.1.0-rt".into())),
+        ("clock_event_device".to_owned(), Reading::Absent("no such file".to_owned())),
+        ("sched_rt_runtime_us".to_owned(), Reading::Value(serde_json::Value::Null)),
+    ]);
+    let outcome = TrialOutcome {
+        trial: 7,
+        request: request(Probe::Switch { threads: 2 }, None),
+        findings: vec![Finding {
+            code: "rt_throttling".to_owned(),
+            level: FindingLevel::Limits,
+            text: "RT throttling is on".to_owned(),
+            hint: Some("lift it".to_owned()),
+        }],
+        clock: ClockRecord {
+            name: "tsc".to_owned(),
+            units_per_s: 2_596_140_125.5,
+            tsc_hz: 2_596_140_125.5,
+            tsc_hz_source: "measured against CLOCK_MONOTONIC_RAW over 0.100 s".to_owned(),
+            check: ClockCheck { disagreement_ppm: -0.25, error_ppm: 0.5, limit_ppm: 500.0 },
+            start: reading(1 << 40),
+            end: reading((1 << 40) + 10_000_000_000),
+            start_realtime_ns: 1_795_291_200_000_000_000,
+            origin_units: (1 << 40) + 99,
+        },
+        layout: Layout::Gapped,
+        placement: Placement {
+            cpu: 1,
+            cpus: vec![0, 1],
+            policy: "SCHED_FIFO".to_owned(),
+            priority: 80,
+            thread_ids: vec![41, 42],
+        },
+        calibrated_floor_units: None,
+        counters: BTreeMap::from([("recorded".to_owned(), 4_000), ("saturated".to_owned(), 0)]),
+        threads: vec![MachineThread {
+            id: 41,
+            name: "st-ring-0".to_owned(),
+            role: ThreadRole::Probe,
+            thread_pointer: 0x7f00_1234_5600,
+        }],
+        tracing: Some(tracing_outcome()),
+    };
+    let failed =
+        FromAgent::Failed { trial: Some(7), error: "CPU 9 cannot be measured".to_owned(), hint: None };
+    vec![
+        (
+            "agent_hello",
+            FromAgent::Hello { protocol: PROTOCOL_VERSION, agent_version: "0.1.0".to_owned(), facts },
+        ),
+        ("calibrated", FromAgent::Calibrated { loop_ns: 68_000, iterations: 43_210, floor_ns: 67_994.25 }),
+        ("clock_reading", FromAgent::ClockReading { id: 3, reading: reading(5) }),
+        (
+            "progress",
+            FromAgent::Progress(Progress {
+                trial: 7,
+                elapsed_ns: 500_000_000,
+                samples: 7_350,
+                max_ns: 91_234.5,
+            }),
+        ),
+        ("stream_begin", FromAgent::StreamBegin { trial: 7, stream: StreamName::Samples }),
+        ("stream_end", FromAgent::StreamEnd { trial: 7, stream: StreamName::Events, bytes: 1_234 }),
+        ("trial_done", FromAgent::TrialDone(Box::new(outcome))),
+        ("tracing_started", FromAgent::TracingStarted { trial: 7, groups: tracing_outcome().groups }),
+        ("tracing_done", FromAgent::TracingDone { trial: 7, outcome: tracing_outcome() }),
+        ("load_started", FromAgent::LoadStarted { trial: 7, thread_ids: vec![51, 52] }),
+        ("load_done", FromAgent::LoadDone { trial: 7, outcome: load_outcome() }),
+        ("failed", failed),
+    ]
+}
+
+fn check<Message: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(name: &str, message: &Message) {
+    let json = serde_json::to_vec(message).unwrap();
+    let frame = encode_frame(FrameKind::Message, &json).unwrap();
+    let (binary, text) = (folder().join(format!("{name}.bin")), folder().join(format!("{name}.json")));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        fs::write(&binary, &frame).unwrap();
+        fs::write(&text, format!("{}\n", serde_json::to_string_pretty(&value).unwrap())).unwrap();
+    }
+    assert_eq!(fs::read(&binary).unwrap(), frame, "{name}: the bytes on the wire have changed");
+    let mut decoder = FrameDecoder::new();
+    decoder.feed(&fs::read(&binary).unwrap());
+    let decoded = decoder.next_frame().unwrap().unwrap();
+    decoder.finish().unwrap();
+    assert_eq!(&serde_json::from_slice::<Message>(&decoded.payload).unwrap(), message, "{name}");
+    assert_eq!(&serde_json::from_slice::<Message>(&fs::read(&text).unwrap()).unwrap(), message, "{name}");
+}
+
+#[test]
+fn messages_are_the_golden_frames() {
+    for (name, message) in to_agent() {
+        check(name, &message);
+    }
+    for (name, message) in from_agent() {
+        check(name, &message);
+    }
+}
+
+#[test]
+fn no_golden_frame_is_left_without_a_message() {
+    let known: Vec<&str> =
+        to_agent().iter().map(|entry| entry.0).chain(from_agent().iter().map(|entry| entry.0)).collect();
+    for entry in fs::read_dir(folder()).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(known.contains(&stem.as_str()), "{} belongs to no message", path.display());
+    }
+}
+
+#[test]
+fn unknown_keys_and_types_are_refused() {
+    for text in
+        [r#"{"type":"shutdown","now":true}"#, r#"{"type":"dance"}"#, r#"{"type":"run_trial","trial":1}"#]
+    {
+        assert!(serde_json::from_str::<ToAgent>(text).is_err(), "{text} was accepted");
+    }
+}

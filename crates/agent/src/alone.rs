@@ -1,0 +1,287 @@
+//! `tick`, `switch`, `wakeup`: a measurement without a control plane.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
+use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::{
+    Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling, tick as tick_probe,
+};
+use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+
+use crate::arguments::{Common, Switch, Tick, Wakeup};
+use crate::cpu_list::CpuList;
+use crate::restore::Watchdog;
+use crate::tables;
+
+/// The version of the JSON document; it rises when a key changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const OVER_THRESHOLD: u8 = 3;
+/// The exit code of what was measured but may not be used.
+pub const NOT_VALID: u8 = 4;
+
+/// `stealtime-agent tick`
+pub fn tick(tick: &Tick) -> Result<ExitCode> {
+    let bench = Bench::set_up(&tick.common)?;
+    let iterations = if let Some(iterations) = tick.iterations {
+        iterations
+    } else {
+        let loop_ns = nanoseconds(tick.loop_duration)?;
+        // A processor whose CPUs differ has no one length of a loop: any of them is as good.
+        let cpu = bench.cpus.last().copied().unwrap_or_default();
+        let calibrated = tick_probe::calibrate_on(cpu, tick.common.priority, loop_ns, &bench.rate);
+        calibrated.with_context(|| format!("CPU {cpu} cannot be measured"))?.0
+    };
+    bench.measure(&tick.common, Probe::Tick { iterations })
+}
+
+/// `stealtime-agent switch`
+pub fn switch(switch: &Switch) -> Result<ExitCode> {
+    Bench::set_up(&switch.common)?.measure(&switch.common, Probe::Switch { threads: switch.threads })
+}
+
+/// `stealtime-agent wakeup`
+pub fn wakeup(wakeup: &Wakeup) -> Result<ExitCode> {
+    let interval_ns = nanoseconds(wakeup.interval)?;
+    Bench::set_up(&wakeup.common)?.measure(&wakeup.common, Probe::Wakeup { interval_ns })
+}
+
+/// `stealtime-agent clock`
+pub fn clock() -> Result<ExitCode> {
+    let rate = TscRate::since(&Settling::begin().wait());
+    let document = serde_json::json!({ "schema_version": SCHEMA_VERSION, "tsc_hz": rate.hz, "tsc_hz_source": rate.source });
+    writeln!(io::stdout(), "{document}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A duration of the command line, as requests have it.
+pub fn nanoseconds(duration: Duration) -> Result<u64> {
+    u64::try_from(duration.as_nanos()).context("a duration of more than 584 years is not possible")
+}
+
+/// What is known before a measurement.
+struct Bench {
+    cpus: Vec<u32>,
+    rate: TscRate,
+    facts: Facts,
+}
+
+impl Bench {
+    fn set_up(common: &Common) -> Result<Self> {
+        throttling::restore_leftovers().context("RT throttling cannot be put back")?;
+        let allowed = scheduling::allowed_cpus().context("the CPUs of this process cannot be read")?;
+        let cpus = match (&common.cpu, allowed.last()) {
+            (Some(CpuList(cpus)), _) => cpus.clone(),
+            (None, Some(&last)) => vec![last],
+            (None, None) => bail!("this process may run on no CPU"),
+        };
+        if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+            bail!("CPU {cpu} cannot be measured, this process may run on {allowed:?}")
+        }
+        let facts = facts::read();
+        Ok(Self { cpus, rate: TscRate::since(&Settling::begin().wait()), facts })
+    }
+
+    fn measure(self, common: &Common, probe: Probe) -> Result<ExitCode> {
+        let request = TrialRequest {
+            trial: 1,
+            probe,
+            cpus: self.cpus.clone(),
+            priority: common.priority,
+            duration_ns: nanoseconds(common.duration)?,
+            max_samples: common.max_samples,
+            lift_rt_throttling: common.lift_rt_throttling,
+            injection: injection(common)?,
+            tracing: None,
+        };
+        // Opened first: a mistyped path should not cost an hour of measuring.
+        let samples = common.samples.as_deref().map(create).transpose()?;
+        let watchdog = request.lift_rt_throttling.then(Watchdog::start).transpose()?;
+        let running = Arc::new(RunningTrial::new());
+        let recording = with_progress(common, &running, &self.rate, || {
+            run_trial(&Trial { request: &request, rate: &self.rate, running: &running })
+        })?;
+        drop(watchdog);
+        if let (Some(file), Some(path)) = (samples, &common.samples) {
+            let mut file = BufWriter::new(file);
+            tables::write(&recording, StreamName::Samples, &mut file)
+                .with_context(|| path.display().to_string())?;
+            file.flush().with_context(|| path.display().to_string())?;
+        }
+        let document = Document::of(&recording, self.facts)?;
+        let mut output = io::stdout().lock();
+        if common.json {
+            serde_json::to_writer_pretty(&mut output, &document)?;
+            writeln!(output)?;
+        } else {
+            document.write_text(&mut output)?;
+        }
+        Ok(document.exit_code(common.max_overhead))
+    }
+}
+
+fn injection(common: &Common) -> Result<Option<Injection>> {
+    let (Some(every), Some(steal)) = (common.inject_every, common.inject_steal) else { return Ok(None) };
+    Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)? }))
+}
+
+/// Makes a file that was named on the command line.
+pub fn create(path: &Path) -> Result<File> {
+    File::create(path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and keeps what
+/// there is.
+fn with_progress<T>(
+    common: &Common,
+    running: &Arc<RunningTrial>,
+    rate: &TscRate,
+    measure: impl FnOnce() -> T,
+) -> T {
+    let over = AtomicBool::new(false);
+    let on_signal = Arc::clone(running);
+    // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog restores.
+    let _ = ctrlc::set_handler(move || on_signal.cancel());
+    let show = !common.quiet && io::stderr().is_terminal();
+    thread::scope(|scope| {
+        if show {
+            scope.spawn(|| show_progress(running, rate, common.duration, &over));
+        }
+        let result = measure();
+        over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn show_progress(running: &RunningTrial, rate: &TscRate, duration: Duration, over: &AtomicBool) {
+    let (mut looked_at, mut longest) = (0, 0);
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(200));
+        let Some(recorder) = running.recorder() else { continue };
+        if recorder.origin() == 0 {
+            continue;
+        }
+        longest = longest.max(recorder.longest_since(looked_at));
+        looked_at = recorder.len();
+        let progress = recorder.progress(1, rate, longest);
+        let elapsed_s = progress.elapsed_ns as f64 * 1e-9;
+        eprint!(
+            "\r{elapsed_s:6.1} of {:.1} s, {} samples, longest {:.3} us ",
+            duration.as_secs_f64(),
+            progress.samples,
+            progress.max_ns * 1e-3
+        );
+    }
+    eprintln!();
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    schema_version: u32,
+    agent_version: &'static str,
+    valid: bool,
+    reasons: Vec<String>,
+    limits: Vec<String>,
+    stats: Option<Summary>,
+    periods: Vec<Period>,
+    outcome: TrialOutcome,
+    machine: Facts,
+}
+
+impl Document {
+    fn of(recording: &Recording, machine: Facts) -> Result<Self> {
+        let outcome = recording.outcome.clone();
+        let samples = &recording.samples;
+        let texts = |level| {
+            let of_level = outcome.findings.iter().filter(|finding| finding.level == level);
+            of_level.map(|finding| finding.text.clone()).collect::<Vec<String>>()
+        };
+        let spacing = match outcome.layout {
+            Layout::Tiled => Spacing::Tiled,
+            Layout::Gapped => Spacing::Gapped {
+                gaps: samples.gaps().unwrap_or_default(),
+                saturated: samples.saturated_gaps.clone(),
+            },
+            Layout::Periodic { interval } => Spacing::Periodic { interval },
+        };
+        let series = if samples.durations().is_empty() {
+            None
+        } else {
+            Some(Series::new(SeriesInput {
+                durations: samples.durations(),
+                saturated: samples.saturated.clone(),
+                spacing,
+                units_per_s: outcome.clock.units_per_s,
+                calibrated_floor: outcome.calibrated_floor_units,
+            })?)
+        };
+        let is_tick = matches!(outcome.request.probe, Probe::Tick { .. });
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            agent_version: env!("CARGO_PKG_VERSION"),
+            valid: outcome.is_valid(),
+            reasons: texts(stealtime_wire::FindingLevel::Invalidates),
+            limits: texts(stealtime_wire::FindingLevel::Limits),
+            stats: series.as_ref().map(Series::summary),
+            periods: series.as_ref().filter(|_| is_tick).map(Series::periods).unwrap_or_default(),
+            outcome,
+            machine,
+        })
+    }
+
+    fn exit_code(&self, max_overhead: Option<Duration>) -> ExitCode {
+        let over =
+            |stats: &Summary| max_overhead.is_some_and(|most| stats.max_overhead_ns > most.as_nanos() as f64);
+        if !self.valid {
+            ExitCode::from(NOT_VALID)
+        } else if self.stats.as_ref().is_some_and(over) {
+            ExitCode::from(OVER_THRESHOLD)
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+
+    fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
+        let placement = &self.outcome.placement;
+        let cpus: Vec<String> = placement.cpus.iter().map(u32::to_string).collect();
+        writeln!(output, "CPU {}, {} {}", cpus.join(","), placement.policy, placement.priority)?;
+        if let Some(stats) = &self.stats {
+            writeln!(output, "samples   {:>14}", stats.count)?;
+            let lines = [
+                ("floor", stats.floor_ns),
+                ("p50", stats.p50_ns),
+                ("p99", stats.p99_ns),
+                ("p99.9", stats.p999_ns),
+                ("p99.99", stats.p9999_ns),
+                ("max", stats.max_ns),
+                ("overhead", stats.max_overhead_ns),
+            ];
+            for (name, value_ns) in lines {
+                writeln!(output, "{name:<9} {:>14.3} us", value_ns * 1e-3)?;
+            }
+            writeln!(output, "max at    {:>14.6} s", stats.max_at_s)?;
+        }
+        for period in &self.periods {
+            let (every_ms, cost_us) = (period.period_s * 1e3, period.cost_p50_ns * 1e-3);
+            writeln!(output, "every     {every_ms:>14.3} ms: {cost_us:.3} us ({} times)", period.events)?;
+        }
+        for finding in &self.outcome.findings {
+            writeln!(output, "note: {}", finding.text)?;
+            if let Some(hint) = &finding.hint {
+                writeln!(output, "hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}

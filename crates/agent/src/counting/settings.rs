@@ -1,0 +1,81 @@
+//! The command lines of the counter's clients.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use humantime::parse_duration;
+
+const EXIT_CODES: &str = "Exit codes: 0 no violation, 1 failed, 2 wrong usage, 3 violations found";
+
+/// `count`
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of a command line")]
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXIT_CODES, group = clap::ArgGroup::new("transport").required(true).multiple(true).args(["tcp", "udp"]))]
+pub struct Count {
+    /// Count over one TCP connection to this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub tcp: Option<SocketAddr>,
+    /// Count over UDP to this address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub udp: Option<SocketAddr>,
+    /// How many counts to keep going over each, every one with a client id (and a connection) of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub flows: u32,
+    /// From one request of a flow to its next, if the answer has come by then
+    #[arg(short, long, value_name = "DURATION", default_value = "10ms", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// How long to count, e.g. 10s, 1m30s [default: until interrupted]
+    #[arg(short = 'D', long, value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Count until standard input is closed
+    #[arg(long)]
+    pub until_closed: bool,
+    /// Report every silence that is longer than this
+    #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
+    pub silence: Duration,
+    /// Send a datagram again after this long without an answer
+    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = parse_duration)]
+    pub resend: Duration,
+    /// How long to wait for the very first answers
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// Let TCP send again at a steady pace, not ever more seldom (`TCP_THIN_LINEAR_TIMEOUTS`)
+    #[arg(long, requires = "tcp")]
+    pub linear_timeouts: bool,
+    /// At the end let the counter verify all its memory (over a TCP connection of its own)
+    #[arg(long, requires = "tcp")]
+    pub check: bool,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// What to ask a counter once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Question {
+    /// Its state
+    Status,
+    /// To verify all its memory, then its state
+    Check,
+    /// To reboot its machine
+    Reboot,
+}
+
+/// `ask`
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Ask {
+    /// Where the counter answers over TCP
+    #[arg(value_name = "ADDRESS:PORT")]
+    pub address: SocketAddr,
+    /// What to ask
+    #[arg(value_enum, default_value_t = Question::Status)]
+    pub question: Question,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub wait: Duration,
+}

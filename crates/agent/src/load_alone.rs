@@ -1,0 +1,118 @@
+//! `load`: a load without a control plane.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::load::RunningLoad;
+use stealtime_probe::{facts, scheduling};
+use stealtime_wire::{Facts, FindingLevel, LoadOutcome, LoadRequest};
+
+use crate::alone::{NOT_VALID, SCHEMA_VERSION, create, nanoseconds};
+use crate::arguments::{Load, LoadKind};
+use crate::load::write_table;
+
+/// `stealtime-agent load`
+pub fn run(load: &Load) -> Result<ExitCode> {
+    let request = LoadRequest {
+        kind: match load.kind {
+            LoadKind::Cpu => stealtime_wire::Load::Cpu {},
+            LoadKind::Memory => stealtime_wire::Load::Memory { block_bytes: load.block },
+        },
+        cpus: load.cpu.as_ref().map(|list| list.0.clone()).unwrap_or_default(),
+        priority: load.priority,
+        threads: load.threads,
+        on_ns: load.on.map(nanoseconds).transpose()?,
+        off_ns: load.off.map(nanoseconds).transpose()?,
+    };
+    // Opened first: a mistyped path should not cost the whole time.
+    let rows = load.rows.as_deref().map(create).transpose()?;
+    let machine = facts::read();
+    let rate = TscRate::since(&Settling::begin().wait());
+    let (interrupt, interrupted) = channel();
+    // Refused only if another handler exists already; then a Ctrl-C ends the process, and with it the load.
+    let _ = ctrlc::set_handler(move || {
+        // Nobody listens when the load is over already.
+        let _ = interrupt.send(());
+    });
+    let running = RunningLoad::start(&request, &rate)?;
+    if request.priority > 0 {
+        // Whoever is to stop it must not wait behind it.
+        scheduling::keep_off(&request.cpus).context("the agent cannot leave the loaded CPUs")?;
+    }
+    // Over, interrupted, or nobody left who could interrupt: in each case it ends here.
+    let _ = interrupted.recv_timeout(load.duration);
+    let recording = running.stop()?;
+    if let (Some(file), Some(path)) = (rows, &load.rows) {
+        let mut file = BufWriter::new(file);
+        write_table(&recording, &mut file).with_context(|| path.display().to_string())?;
+        file.flush().with_context(|| path.display().to_string())?;
+    }
+    let document = Document::of(request, recording.outcome, machine);
+    let mut output = io::stdout().lock();
+    if load.json {
+        serde_json::to_writer_pretty(&mut output, &document)?;
+        writeln!(output)?;
+    } else {
+        document.write_text(&mut output)?;
+    }
+    Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    schema_version: u32,
+    agent_version: &'static str,
+    valid: bool,
+    reasons: Vec<String>,
+    limits: Vec<String>,
+    request: LoadRequest,
+    outcome: LoadOutcome,
+    machine: Facts,
+}
+
+impl Document {
+    fn of(request: LoadRequest, outcome: LoadOutcome, machine: Facts) -> Self {
+        let texts = |level| -> Vec<String> {
+            let of_level = outcome.findings.iter().filter(|finding| finding.level == level);
+            of_level.map(|finding| finding.text.clone()).collect()
+        };
+        let reasons = texts(FindingLevel::Invalidates);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            agent_version: env!("CARGO_PKG_VERSION"),
+            valid: reasons.is_empty(),
+            limits: texts(FindingLevel::Limits),
+            reasons,
+            request,
+            outcome,
+            machine,
+        }
+    }
+
+    fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
+        let outcome = &self.outcome;
+        writeln!(output, "threads   {:>14}", outcome.thread_ids.len())?;
+        writeln!(output, "on        {:>14.6} s, all threads together", outcome.on_ns as f64 * 1e-9)?;
+        writeln!(output, "work      {:>14} {}", outcome.work, outcome.unit)?;
+        match self.request.kind {
+            stealtime_wire::Load::Cpu {} => {
+                writeln!(output, "rate      {:>14.0} loops/s a thread", outcome.rate_per_s)?;
+            }
+            stealtime_wire::Load::Memory { .. } => {
+                writeln!(output, "rate      {:>14.3} GB/s a thread", outcome.rate_per_s * 1e-9)?;
+            }
+        }
+        for finding in &outcome.findings {
+            writeln!(output, "note: {}", finding.text)?;
+            if let Some(hint) = &finding.hint {
+                writeln!(output, "hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}

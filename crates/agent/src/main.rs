@@ -1,0 +1,87 @@
+//! `stealtime-agent`: what runs inside a machine under test.
+//!
+//! One static binary for every platform, so that native and guest are compared with the same machine code. It is a
+//! child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool without Python
+//! (`tick`, `switch`, `wakeup`, `load`). `counter` is a workload whose losses can be proved, `count` and `ask` are its
+//! clients. `guard` makes a command die with its parent, `restore` puts back what a killed
+//! agent had changed.
+
+mod alone;
+mod arguments;
+mod cgroup;
+mod channel;
+mod counter;
+mod counting;
+mod cpu_list;
+mod guard;
+mod init;
+mod load;
+mod load_alone;
+mod netlink;
+mod network;
+mod restore;
+mod serve;
+mod streams;
+mod tables;
+mod trace_table;
+mod tracing;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use stealtime_probe::TrialError;
+use stealtime_probe::load::LoadError;
+
+use crate::arguments::{Arguments, Command};
+use crate::cgroup::CgroupError;
+use crate::counting::CountError;
+
+fn main() -> ExitCode {
+    if init::is_process_one() {
+        return init::run();
+    }
+    let result = match Arguments::parse().command {
+        Command::Serve => serve::on_standard_streams(),
+        Command::Guard(guard) => guard::run(&guard),
+        Command::Clock => alone::clock(),
+        Command::Restore(restore) => restore::run(&restore),
+        Command::Tick(tick) => alone::tick(&tick),
+        Command::Switch(switch) => alone::switch(&switch),
+        Command::Wakeup(wakeup) => alone::wakeup(&wakeup),
+        Command::Load(load) => load_alone::run(&load),
+        Command::Counter(counter) => counter::run(&counter),
+        Command::Count(count) => counting::run(&count),
+        Command::Ask(ask) => counting::run_ask(&ask),
+    };
+    result.unwrap_or_else(|error| {
+        // Whoever reads our output has stopped (`| head`): nobody wants to hear about it.
+        if !is_broken_pipe(&error) {
+            report(&error);
+        }
+        ExitCode::FAILURE
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let written = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let kind = written.or_else(|| cause.downcast_ref::<serde_json::Error>()?.io_error_kind());
+        kind == Some(std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// One sentence for a person, on stderr.
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+    if let Some(hint) = hint(error) {
+        eprintln!("hint: {hint}");
+    }
+}
+
+fn hint(error: &anyhow::Error) -> Option<String> {
+    let of_trial = || error.downcast_ref::<TrialError>()?.hint();
+    let of_load = || error.downcast_ref::<LoadError>()?.hint();
+    let of_cgroup = || error.downcast_ref::<CgroupError>().map(CgroupError::hint);
+    let of_count = || Some(error.downcast_ref::<CountError>()?.hint().to_owned());
+    of_trial().or_else(of_load).or_else(of_cgroup).or_else(of_count)
+}

@@ -1,0 +1,435 @@
+//! `serve`: answers a control plane until it says `shutdown` or closes the channel.
+//!
+//! One thread reads the channel, one runs the trial, this one decides and writes. While a trial runs nothing is sent
+//! unless the machine has a CPU besides the measured one.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use stealtime_probe::clock::{Settling, TscRate, read_clocks};
+use stealtime_probe::load::{LoadError, LoadRecording};
+use stealtime_probe::observer::this_thread;
+use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, throttling, tick};
+use stealtime_trace::TraceError;
+use stealtime_wire::{
+    ClockReading, FrameDecoder, FrameKind, FromAgent, LoadRequest, MachineThread, PROTOCOL_VERSION,
+    StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialRequest, encode_frame,
+};
+
+use crate::channel::{self, Channel};
+use crate::init::is_process_one;
+use crate::load::{self, Loading};
+use crate::restore::Watchdog;
+use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
+use crate::tables;
+use crate::tracing::{self, AroundSamples, SharedAroundSamples, Traced, Tracing, TrialEnd};
+
+/// How often a running trial's progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_millis(500);
+
+/// Serves on standard input and output.
+pub fn on_standard_streams() -> Result<ExitCode> {
+    serve(channel::standard_streams(), None, Settling::begin())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until the other side is done.
+///
+/// With a `bulk` disk that the host can read, the samples of each trial go to its beginning instead of over the
+/// channel: an emulated serial line carries a tenth of a megabyte a second.
+///
+/// # Errors
+/// If the channel breaks or carries something else than frames.
+pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Result<()> {
+    settling.pass();
+    // A predecessor may have been killed; a machine where nothing was lifted has nothing to put back.
+    throttling::restore_leftovers().context("RT throttling cannot be put back")?;
+    // One that cannot be removed is in nobody's way; the next start tries again.
+    if let Err(error) = stealtime_trace::remove_leftovers() {
+        eprintln!("a trace instance that a killed agent left cannot be removed: {error}");
+    }
+    let (events, inbox, reader) = channel_of_events(channel.input)?;
+    let mut server = Server {
+        output: channel.output,
+        bulk,
+        settling,
+        settled: None,
+        events,
+        running: None,
+        loading: None,
+        tracing: None,
+        bulk_position: 0,
+        threads: vec![this_thread(ThreadRole::Agent), reader],
+    };
+    let facts = facts::read();
+    server.send(&FromAgent::Hello { protocol: PROTOCOL_VERSION, agent_version: version(), facts })?;
+    server.serve(&inbox)
+}
+
+fn version() -> String {
+    env!("CARGO_PKG_VERSION").to_owned()
+}
+
+enum Event {
+    Message(ToAgent),
+    /// The control plane has closed the channel.
+    Closed,
+    /// What came was not a message.
+    Broken(anyhow::Error),
+    Finished(Box<Result<TrialEnd, TrialError>>),
+    LoadStopped(Box<Result<LoadRecording, LoadError>>),
+}
+
+/// Starts the thread that reads the channel, which describes itself.
+fn channel_of_events(input: Box<dyn Read + Send>) -> Result<(Sender<Event>, Receiver<Event>, MachineThread)> {
+    let (events, inbox) = channel();
+    let (describe, described) = channel();
+    let reader = events.clone();
+    thread::spawn(move || {
+        // Somebody waits for it just below.
+        let _ = describe.send(this_thread(ThreadRole::Agent));
+        let last = match read_messages(input, &reader) {
+            Ok(()) => Event::Closed,
+            Err(error) => Event::Broken(error),
+        };
+        // Nobody listens any more if the server has ended first.
+        let _ = reader.send(last);
+    });
+    let thread = described.recv().context("the thread that reads the channel ended at once")?;
+    Ok((events, inbox, thread))
+}
+
+fn read_messages(mut input: Box<dyn Read + Send>, events: &Sender<Event>) -> Result<()> {
+    let mut decoder = FrameDecoder::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let count = match input.read(&mut buffer) {
+            Ok(0) => return decoder.finish().context("the control plane closed the channel"),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error).context("reading the channel"),
+        };
+        decoder.feed(&buffer[..count]);
+        while let Some(frame) = decoder.next_frame()? {
+            anyhow::ensure!(
+                frame.kind == FrameKind::Message,
+                "the control plane sent a table; only agents do"
+            );
+            let message = serde_json::from_slice(&frame.payload).context("a message is not understood")?;
+            if events.send(Event::Message(message)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A trial under way.
+struct Running {
+    number: u64,
+    rate: TscRate,
+    trial: Arc<RunningTrial>,
+    watched: Option<Watched>,
+    all_cpus: Vec<u32>,
+    /// Alive while RT throttling may be lifted.
+    _watchdog: Option<Watchdog>,
+}
+
+/// What was told of a trial so far.
+#[derive(Default)]
+struct Watched {
+    samples: usize,
+    longest: u32,
+}
+
+struct Server {
+    output: Box<dyn Write + Send>,
+    bulk: Option<File>,
+    settling: Settling,
+    /// From when on the clocks are known to run in step.
+    settled: Option<ClockReading>,
+    events: Sender<Event>,
+    running: Option<Running>,
+    loading: Option<Loading>,
+    tracing: Option<Tracing>,
+    /// Where the next table of a trial goes on the bulk disk.
+    bulk_position: u64,
+    /// Those that neither measure nor disturb.
+    threads: Vec<MachineThread>,
+}
+
+impl Server {
+    fn serve(&mut self, inbox: &Receiver<Event>) -> Result<()> {
+        loop {
+            let event = match inbox.recv_timeout(PROGRESS_EVERY) {
+                Ok(event) => event,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.tell_progress()?;
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => Event::Closed,
+            };
+            match event {
+                Event::Message(ToAgent::Shutdown {}) | Event::Closed => break self.abandon(inbox),
+                Event::Message(message) => self.answer(message)?,
+                Event::Finished(result) => self.finish(*result)?,
+                Event::LoadStopped(result) => self.finish_load(*result)?,
+                Event::Broken(error) => {
+                    self.abandon(inbox);
+                    let message = FromAgent::Failed { trial: None, error: format!("{error:#}"), hint: None };
+                    // The other side may be gone; the error is on the log anyway.
+                    let _ = self.send(&message);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops what runs and waits until everything that it changed is put back.
+    fn abandon(&mut self, inbox: &Receiver<Event>) {
+        self.loading = None;
+        self.tracing = None;
+        let Some(running) = self.running.take() else { return };
+        running.trial.cancel();
+        while let Ok(event) = inbox.recv() {
+            if matches!(event, Event::Finished(_)) {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, message: ToAgent) -> Result<()> {
+        match message {
+            ToAgent::Hello { protocol, .. } if protocol != PROTOCOL_VERSION => self.fail(
+                None,
+                format!("the agent speaks protocol {PROTOCOL_VERSION}, the control plane {protocol}"),
+                Some("use the agent that was built with this control plane".to_owned()),
+            ),
+            ToAgent::Hello { .. } | ToAgent::Shutdown {} => Ok(()),
+            ToAgent::ExchangeClock { id } => {
+                self.send(&FromAgent::ClockReading { id, reading: read_clocks() })
+            }
+            ToAgent::Calibrate { loop_ns, cpu, priority } => self.calibrate(loop_ns, cpu, priority),
+            ToAgent::StartTracing { trial, tracing } => self.start_tracing(trial, &tracing),
+            ToAgent::StopTracing { trial } => self.stop_tracing(trial),
+            ToAgent::StartLoad { trial, load } => self.start_load(trial, &load),
+            ToAgent::StopLoad { trial } => self.stop_load(trial),
+            ToAgent::CancelTrial {} => {
+                if let Some(running) = &self.running {
+                    running.trial.cancel();
+                }
+                Ok(())
+            }
+            ToAgent::RunTrial(request) => match &self.running {
+                Some(running) => {
+                    let error =
+                        format!("trial {} was asked for while trial {} runs", request.trial, running.number);
+                    self.fail(Some(request.trial), error, None)
+                }
+                None => self.begin(*request),
+            },
+        }
+    }
+
+    fn fail(&mut self, trial: Option<u64>, error: String, hint: Option<String>) -> Result<()> {
+        self.send(&FromAgent::Failed { trial, error, hint })
+    }
+
+    /// Measured anew each time, from the same beginning: the more exact, the longer the agent lives.
+    fn rate(&mut self) -> TscRate {
+        let settled = self.settled.get_or_insert_with(|| self.settling.wait());
+        TscRate::since(settled)
+    }
+
+    fn calibrate(&mut self, loop_ns: u64, cpu: u32, priority: u32) -> Result<()> {
+        let rate = self.rate();
+        match tick::calibrate_on(cpu, priority, loop_ns, &rate) {
+            Ok((iterations, floor_ns)) => self.send(&FromAgent::Calibrated { loop_ns, iterations, floor_ns }),
+            Err(error) => {
+                let hint =
+                    Some(format!("choose one of {:?}", scheduling::allowed_cpus().unwrap_or_default()));
+                self.fail(None, format!("CPU {cpu} cannot be used for a calibration: {error}"), hint)
+            }
+        }
+    }
+
+    fn begin(&mut self, request: TrialRequest) -> Result<()> {
+        let rate = self.rate();
+        let around = Arc::new(AroundSamples::default());
+        let trial = Arc::new(RunningTrial::observed_by(Box::new(SharedAroundSamples(Arc::clone(&around)))));
+        trial.threads.extend(self.threads.iter().cloned());
+        let all_cpus = scheduling::allowed_cpus().context("the agent's CPUs cannot be read")?;
+        let has_other_cpu = all_cpus.iter().any(|cpu| !request.cpus.contains(cpu));
+        // Process 1 needs none: nothing of its machine outlives it.
+        let changes_machine = request.lift_rt_throttling || request.tracing.is_some() && !is_process_one();
+        let watchdog = changes_machine.then(Watchdog::start).transpose()?;
+        let number = request.trial;
+        let (events, watched) = (self.events.clone(), has_other_cpu.then(Watched::default));
+        let measured_cpus = request.cpus.clone();
+        let (handle, known_rate) = (Arc::clone(&trial), rate.clone());
+        thread::spawn(move || {
+            handle.threads.enter(ThreadRole::Agent);
+            let result = tracing::run(&Trial { request: &request, rate: &rate, running: &handle }, &around);
+            // The server has ended if it does not listen.
+            let _ = events.send(Event::Finished(Box::new(result)));
+        });
+        // After the trial's thread was started, which must keep the full set to choose from.
+        scheduling::keep_off(&measured_cpus).context("the agent cannot leave the measured CPUs")?;
+        self.running =
+            Some(Running { number, rate: known_rate, trial, watched, all_cpus, _watchdog: watchdog });
+        Ok(())
+    }
+
+    fn finish(&mut self, result: Result<TrialEnd, TrialError>) -> Result<()> {
+        let Some(running) = self.running.take() else { return Ok(()) };
+        scheduling::allow(&running.all_cpus).context("the agent's CPUs cannot be put back")?;
+        match result {
+            Err(error) => {
+                let hint = error.hint();
+                self.fail(Some(running.number), error.to_string(), hint)
+            }
+            Ok(TrialEnd { mut recording, traced }) => {
+                self.bulk_position = 0;
+                for stream in [StreamName::Samples, StreamName::Events] {
+                    let table = |output: &mut dyn Write| tables::write(&recording, stream, output);
+                    self.send_table(running.number, stream, &table)?;
+                }
+                let clock = &recording.outcome.clock;
+                recording.outcome.tracing = match traced {
+                    None => None,
+                    Some(Ok(traced)) => Some(self.send_trace(running.number, traced, clock.tsc_hz)?),
+                    Some(Err(error)) => Some(tracing::refused(&error, clock.tsc_hz, clock.start, clock.end)),
+                };
+                self.send(&FromAgent::TrialDone(Box::new(recording.outcome)))
+            }
+        }
+    }
+
+    fn send_trace(&mut self, trial: u64, traced: Traced, tsc_hz: f64) -> Result<TracingOutcome> {
+        let table = |output: &mut dyn Write| traced.write_table(tsc_hz, output);
+        self.send_table(trial, StreamName::Trace, &table)?;
+        Ok(traced.outcome(tsc_hz))
+    }
+
+    fn start_tracing(&mut self, trial: u64, request: &TraceRequest) -> Result<()> {
+        if let Some(tracing) = &self.tracing {
+            let error = format!(
+                "a trace for trial {trial} was asked for while that for trial {} is on",
+                tracing.trial
+            );
+            return self.fail(Some(trial), error, Some("stop that one first".to_owned()));
+        }
+        match Tracing::start(trial, request) {
+            Ok(tracing) => {
+                let groups = tracing.groups().clone();
+                self.tracing = Some(tracing);
+                self.send(&FromAgent::TracingStarted { trial, groups })
+            }
+            Err(error) => self.fail_tracing(trial, &error),
+        }
+    }
+
+    fn stop_tracing(&mut self, trial: u64) -> Result<()> {
+        let Some(tracing) = self.tracing.take_if(|tracing| tracing.trial == trial) else {
+            return self.fail(Some(trial), format!("no trace for trial {trial} is on"), None);
+        };
+        match tracing.stop() {
+            Ok(traced) => {
+                let tsc_hz = self.rate().hz;
+                let outcome = self.send_trace(trial, traced, tsc_hz)?;
+                self.send(&FromAgent::TracingDone { trial, outcome })
+            }
+            Err(error) => self.fail_tracing(trial, &error),
+        }
+    }
+
+    fn fail_tracing(&mut self, trial: u64, error: &anyhow::Error) -> Result<()> {
+        let hint = error.downcast_ref::<TraceError>().and_then(TraceError::hint);
+        self.fail(Some(trial), format!("{error:#}"), hint)
+    }
+
+    fn start_load(&mut self, trial: u64, request: &LoadRequest) -> Result<()> {
+        if let Some(loading) = &self.loading {
+            let error = format!(
+                "a load for trial {trial} was asked for while that for trial {} is on",
+                loading.trial
+            );
+            return self.fail(Some(trial), error, Some("stop that one first".to_owned()));
+        }
+        let rate = self.rate();
+        match Loading::start(trial, request, &rate) {
+            Ok(loading) => {
+                let thread_ids = loading.thread_ids();
+                self.loading = Some(loading);
+                self.send(&FromAgent::LoadStarted { trial, thread_ids })
+            }
+            Err(error) => self.fail(Some(trial), error.to_string(), error.hint()),
+        }
+    }
+
+    fn stop_load(&mut self, trial: u64) -> Result<()> {
+        let events = self.events.clone();
+        // The server has ended if it does not listen.
+        let tell = move |result| drop(events.send(Event::LoadStopped(Box::new(result))));
+        let is_stopping =
+            self.loading.as_mut().is_some_and(|loading| loading.trial == trial && loading.stop(tell));
+        if is_stopping {
+            return Ok(());
+        }
+        self.fail(Some(trial), format!("no load for trial {trial} is on"), None)
+    }
+
+    fn finish_load(&mut self, result: Result<LoadRecording, LoadError>) -> Result<()> {
+        let Some(loading) = self.loading.take() else { return Ok(()) };
+        loading.go_back().context("the agent's CPUs cannot be put back")?;
+        let trial = loading.trial;
+        match result {
+            Err(error) => self.fail(Some(trial), error.to_string(), error.hint()),
+            Ok(recording) => {
+                let table = |output: &mut dyn Write| load::write_table(&recording, output);
+                self.send_table(trial, StreamName::Load, &table)?;
+                self.send(&FromAgent::LoadDone { trial, outcome: recording.outcome })
+            }
+        }
+    }
+
+    fn tell_progress(&mut self) -> Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let (Some(watched), Some(recorder)) = (&mut running.watched, running.trial.recorder()) else {
+            return Ok(());
+        };
+        watched.longest = watched.longest.max(recorder.longest_since(watched.samples));
+        watched.samples = recorder.len();
+        if recorder.origin() == 0 {
+            return Ok(());
+        }
+        let progress = recorder.progress(running.number, &running.rate, watched.longest);
+        self.send(&FromAgent::Progress(progress))
+    }
+
+    fn send_table(&mut self, trial: u64, stream: StreamName, table: TableWriter) -> Result<()> {
+        self.send(&FromAgent::StreamBegin { trial, stream })?;
+        let bytes = match (&mut self.bulk, stream) {
+            (Some(disk), StreamName::Samples | StreamName::Trace) => {
+                let start = self.bulk_position;
+                let bytes = write_to_disk(disk, start, table).context("writing the bulk disk")?;
+                self.bulk_position = (start + bytes).next_multiple_of(BULK_ALIGNMENT_BYTES);
+                bytes
+            }
+            _ => write_frames(&mut self.output, table).context("sending a table")?,
+        };
+        self.send(&FromAgent::StreamEnd { trial, stream, bytes })
+    }
+
+    fn send(&mut self, message: &FromAgent) -> Result<()> {
+        let payload = serde_json::to_vec(message).context("writing a message")?;
+        let frame = encode_frame(FrameKind::Message, &payload)?;
+        self.output.write_all(&frame).and_then(|()| self.output.flush()).context("writing to the channel")
+    }
+}

@@ -1,0 +1,117 @@
+//! The tables of a trial as Arrow IPC streams, written batch by batch so that no second copy of all samples exists.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use stealtime_probe::Recording;
+use stealtime_wire::{Layout, StreamName};
+
+/// 1 MiB of durations.
+const BATCH_ROWS: usize = 1 << 18;
+
+/// Writes a table.
+///
+/// # Errors
+/// What the writer says, wrapped by Arrow.
+pub fn write(recording: &Recording, stream: StreamName, output: impl Write) -> Result<(), ArrowError> {
+    match stream {
+        StreamName::Samples => write_samples(recording, output),
+        StreamName::Events => write_events(recording, output),
+        StreamName::Trace | StreamName::Load => {
+            Err(ArrowError::InvalidArgumentError(format!("a recording has no table {stream:?}")))
+        }
+    }
+}
+
+fn write_samples(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+    let column = |name: &str| Field::new(name, DataType::UInt32, false);
+    let durations = recording.samples.durations();
+    let gaps = recording.samples.gaps();
+    let mut columns = vec![column("duration")];
+    if gaps.is_some() {
+        columns.insert(0, column("gap"));
+    }
+    let schema = Arc::new(Schema::new_with_metadata(columns, description(recording)));
+    let mut writer = StreamWriter::try_new(output, &schema)?;
+    for start in (0..durations.len()).step_by(BATCH_ROWS) {
+        let rows = start..durations.len().min(start + BATCH_ROWS);
+        let array = |values: &[u32]| -> ArrayRef { Arc::new(UInt32Array::from(values.to_vec())) };
+        let mut arrays: Vec<ArrayRef> = gaps.map(|gaps| array(&gaps[rows.clone()])).into_iter().collect();
+        arrays.push(array(&durations[rows]));
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+    }
+    writer.finish()
+}
+
+fn write_events(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+    let column = |name: &str| Field::new(name, DataType::UInt64, false);
+    let columns =
+        vec![Field::new("kind", DataType::Utf8, false), column("index"), column("start"), column("duration")];
+    let schema = Arc::new(Schema::new_with_metadata(columns, description(recording)));
+    let samples = &recording.samples;
+    let starts = starts(recording);
+    let with_starts = |entries: &[(u64, u64)], kind: &'static str| -> Vec<(&str, u64, u64, u64)> {
+        entries
+            .iter()
+            .map(|&(index, value)| (kind, index, starts.get(&index).copied().unwrap_or(0), value))
+            .collect()
+    };
+    let saturated = with_starts(&samples.saturated, "saturated");
+    let gaps = with_starts(&samples.saturated_gaps, "saturated_gap");
+    let injected = recording
+        .injected
+        .iter()
+        .zip(0..)
+        .map(|(&(start, duration), number)| ("injected", number, start, duration));
+    let rows: Vec<(&str, u64, u64, u64)> = saturated.into_iter().chain(gaps).chain(injected).collect();
+    let number = |pick: fn(&(&str, u64, u64, u64)) -> u64| -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
+    };
+    let kinds: ArrayRef = Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.0)));
+    let arrays = vec![kinds, number(|row| row.1), number(|row| row.2), number(|row| row.3)];
+    let mut writer = StreamWriter::try_new(output, &schema)?;
+    writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+    writer.finish()
+}
+
+/// So that a table can be read alone, under the same key as in a run's Parquet files (`docs/run-format.md`).
+fn description(recording: &Recording) -> HashMap<String, String> {
+    let outcome = &recording.outcome;
+    let description = serde_json::json!({
+        "schema_version": 1,
+        "layout": outcome.layout,
+        "units_per_s": outcome.clock.units_per_s,
+        "clock": outcome.clock,
+    });
+    HashMap::from([("stealtime".to_owned(), description.to_string())])
+}
+
+/// The starts of the samples that have an entry in a side list, by index, in the units of the trial.
+fn starts(recording: &Recording) -> BTreeMap<u64, u64> {
+    let samples = &recording.samples;
+    let long: BTreeMap<u64, u64> = samples.saturated.iter().copied().collect();
+    let long_gaps: BTreeMap<u64, u64> = samples.saturated_gaps.iter().copied().collect();
+    let mut starts = BTreeMap::new();
+    if long.is_empty() && long_gaps.is_empty() {
+        return starts;
+    }
+    let mut elapsed = 0;
+    for (index, &duration) in (0_u64..).zip(samples.durations()) {
+        let gap =
+            samples.gaps().and_then(|gaps| gaps.get(usize::try_from(index).ok()?)).copied().unwrap_or(0);
+        let gap = long_gaps.get(&index).copied().unwrap_or(u64::from(gap));
+        let start = match recording.outcome.layout {
+            Layout::Tiled | Layout::Gapped => elapsed + gap,
+            Layout::Periodic { interval } => index * interval,
+        };
+        if long.contains_key(&index) || long_gaps.contains_key(&index) {
+            starts.insert(index, start);
+        }
+        elapsed += gap + long.get(&index).copied().unwrap_or(u64::from(duration));
+    }
+    starts
+}

@@ -1,0 +1,307 @@
+//! A known load: what a neighbour does to a machine, and how much of it.
+//!
+//! [`cpu`] and [`memory`] say what the work is, [`phases`] when it is done, [`rows`] what is written down. All memory
+//! is had and touched before the first phase; while a load is on nothing is allocated and nothing but rows is written.
+//! Start and end of each row are stamped with the time-stamp counter, so that cause and effect can be put on one time
+//! line.
+
+mod cpu;
+mod findings;
+mod memory;
+mod phases;
+mod rows;
+mod thread;
+mod work;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
+
+use stealtime_wire::{ClockReading, Finding, Load, LoadOutcome, LoadRequest};
+
+use crate::clock::{self, TscRate};
+use crate::load::cpu::CpuWork;
+use crate::load::memory::MemoryWork;
+use crate::load::phases::{Control, Pulse};
+use crate::load::thread::{Assignment, Ready, Worked};
+use crate::load::work::Work;
+use crate::{facts, scheduling};
+
+/// How the threads are called, in `top` and in traces.
+pub const THREAD_NAME: &str = "st-load";
+
+/// More threads than that are no load but a mistake.
+const MOST_THREADS: u32 = 256;
+
+/// Shorter phases would be more switching than load.
+const SHORTEST_PHASE_NS: u64 = 100_000;
+
+/// One page; the paper's block has 9 MB.
+const SMALLEST_BLOCK_BYTES: u64 = 4096;
+
+/// Blocks may take half of what is available.
+const MEMORY_SHARE_DIVISOR: u64 = 2;
+
+/// How long a load may keep the agent's last CPU: a stop is expected to be answered within some seconds.
+const LONGEST_SILENCE_NS: u64 = 1_000_000_000;
+
+/// Why a load could not begin, or not be brought to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A parameter makes no sense.
+    #[error("{parameter} = {value} is not possible, it must be {expected}")]
+    Parameter {
+        /// Its name in the request.
+        parameter: &'static str,
+        /// What was asked for.
+        value: u64,
+        /// What can be.
+        expected: String,
+    },
+    /// One of the two lengths of a phase is missing.
+    #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
+    HalfAPulse {
+        /// How long on.
+        on_ns: Option<u64>,
+        /// How long off.
+        off_ns: Option<u64>,
+    },
+    /// The threads may not run there.
+    #[error("the CPUs {cpus:?} cannot be loaded, this process may run on {allowed:?}: {source}")]
+    Cpus {
+        /// The CPUs that were asked for.
+        cpus: Vec<u32>,
+        /// The CPUs that there are.
+        allowed: Vec<u32>,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The load would keep the agent itself from answering.
+    #[error("a SCHED_FIFO load of priority {priority} on {cpus:?} would leave the agent no CPU to answer on")]
+    Starves {
+        /// The priority that was asked for.
+        priority: u32,
+        /// All CPUs of the agent.
+        cpus: Vec<u32>,
+    },
+    /// There is no memory for the blocks.
+    #[error("no memory for {threads} threads with two blocks of {block_bytes} bytes each")]
+    Memory {
+        /// How many threads.
+        threads: u32,
+        /// What each of the two blocks of a thread takes.
+        block_bytes: u64,
+    },
+    /// A thread could not be started or placed.
+    #[error("the load's threads cannot be started: {0}")]
+    Threads(#[from] io::Error),
+    /// A thread of ours ended by a panic.
+    #[error("a thread of the load panicked: this is a defect of stealtime")]
+    Panicked,
+}
+
+impl LoadError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Parameter { .. } | Self::Panicked => None,
+            Self::HalfAPulse { .. } => {
+                Some("give both on and off, or none for a load without pause".to_owned())
+            }
+            Self::Cpus { allowed, .. } => Some(format!("choose some of {allowed:?}")),
+            Self::Starves { .. } => Some(format!(
+                "use priority 0, or let it pause: on for at most {} ms",
+                LONGEST_SILENCE_NS / 1_000_000
+            )),
+            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
+            Self::Threads(_) => {
+                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
+            }
+        }
+    }
+}
+
+/// A stretch in which one thread was on, cut at a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadRow {
+    /// The thread's id.
+    pub thread: u32,
+    /// The time-stamp counter at its beginning.
+    pub start: u64,
+    /// Cycles to its end.
+    pub duration: u64,
+    /// Work done in it, in the load's unit.
+    pub work: u64,
+}
+
+/// What came of a load.
+#[derive(Debug)]
+pub struct LoadRecording {
+    /// The table `load`, in the order of `start`.
+    pub rows: Vec<LoadRow>,
+    /// Everything else.
+    pub outcome: LoadOutcome,
+}
+
+/// A load that is on; dropped, it ends by itself.
+#[derive(Debug)]
+pub struct RunningLoad {
+    control: Arc<Control>,
+    threads: Vec<JoinHandle<Worked>>,
+    thread_ids: Vec<u32>,
+    request: LoadRequest,
+    rate: TscRate,
+    start: ClockReading,
+    findings: Vec<Finding>,
+}
+
+impl RunningLoad {
+    /// Starts the threads, waits until each has its memory and its place, and lets them begin together.
+    ///
+    /// # Errors
+    /// [`LoadError`]; nothing runs then.
+    pub fn start(request: &LoadRequest, rate: &TscRate) -> Result<Self, LoadError> {
+        let pulse = validate(request)?;
+        let agent_cpus = scheduling::allowed_cpus()?;
+        let mut findings = findings::before(request, pulse, &agent_cpus)?;
+        let mut load = Self {
+            control: Arc::new(Control::default()),
+            threads: Vec::new(),
+            thread_ids: vec![0; request.threads as usize],
+            request: request.clone(),
+            rate: rate.clone(),
+            start: clock::read_clocks(),
+            findings: Vec::new(),
+        };
+        let (told, ready) = channel();
+        for number in 0..request.threads as usize {
+            let assignment = Assignment {
+                number,
+                request: request.clone(),
+                pulse,
+                control: Arc::clone(&load.control),
+                rate: rate.clone(),
+                told: told.clone(),
+            };
+            let body = move || assignment.carry_out();
+            load.threads.push(Builder::new().name(THREAD_NAME.to_owned()).spawn(body)?);
+        }
+        drop(told);
+        let mut refused = None;
+        for _ in 0..request.threads {
+            // Closed without a word if a thread panicked before it was ready.
+            let Ready { number, thread_id, refusal } = ready.recv().map_err(|_| LoadError::Panicked)??;
+            load.thread_ids[number] = thread_id;
+            refused = refused.or(refusal);
+        }
+        findings.extend(refused.map(|error| findings::no_sched_fifo(&error, request.priority)));
+        load.findings = findings;
+        load.start = clock::read_clocks();
+        load.control.release();
+        Ok(load)
+    }
+
+    /// The threads that load, as the machine's kernel counts them.
+    pub fn thread_ids(&self) -> &[u32] {
+        &self.thread_ids
+    }
+
+    /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some microseconds (in
+    /// a translated guest some tenths of a millisecond) after it gets the CPU.
+    ///
+    /// # Errors
+    /// [`LoadError::Panicked`].
+    pub fn stop(mut self) -> Result<LoadRecording, LoadError> {
+        self.control.stop();
+        let threads = std::mem::take(&mut self.threads);
+        let worked: Vec<Worked> = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| LoadError::Panicked))
+            .collect::<Result<_, _>>()?;
+        let end = clock::read_clocks();
+        let sum = |of: fn(&Worked) -> u64| worked.iter().map(of).sum::<u64>();
+        let (work, on_cycles) = (sum(|one| one.rows.work), sum(|one| one.rows.on_cycles));
+        let mut findings = std::mem::take(&mut self.findings);
+        findings.extend(findings::after(sum(|one| one.missed), sum(|one| one.rows.lost), work));
+        findings.extend(crate::findings::clocks(&self.rate.check(&self.start, &end)));
+        let mut rows: Vec<LoadRow> =
+            self.thread_ids.iter().zip(&worked).flat_map(|(&thread, one)| rows_of(thread, one)).collect();
+        rows.sort_unstable_by_key(|row| (row.start, row.thread));
+        let on_ns = self.rate.to_ns(on_cycles);
+        let outcome = LoadOutcome {
+            unit: unit(&self.request.kind).to_owned(),
+            work,
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive, and below 2^53"
+            )]
+            on_ns: on_ns.round() as u64,
+            rate_per_s: if on_cycles == 0 { 0.0 } else { work as f64 * 1e9 / on_ns },
+            tsc_hz: self.rate.hz,
+            start: self.start,
+            end,
+            thread_ids: self.thread_ids.clone(),
+            findings,
+        };
+        Ok(LoadRecording { rows, outcome })
+    }
+}
+
+impl Drop for RunningLoad {
+    fn drop(&mut self) {
+        self.control.stop();
+    }
+}
+
+fn rows_of(thread: u32, worked: &Worked) -> impl Iterator<Item = LoadRow> {
+    worked.rows.kept().iter().map(move |row| LoadRow {
+        thread,
+        start: row.start,
+        duration: row.duration,
+        work: row.work,
+    })
+}
+
+fn unit(kind: &Load) -> &'static str {
+    match kind {
+        Load::Cpu {} => CpuWork::UNIT,
+        Load::Memory { .. } => MemoryWork::UNIT,
+    }
+}
+
+fn validate(request: &LoadRequest) -> Result<Option<Pulse>, LoadError> {
+    let out_of =
+        |parameter, value, expected: String| Err(LoadError::Parameter { parameter, value, expected });
+    if !(1..=MOST_THREADS).contains(&request.threads) {
+        return out_of("threads", request.threads.into(), format!("1 to {MOST_THREADS}"));
+    }
+    if request.priority > 99 {
+        return out_of("priority", request.priority.into(), "0 (ordinary scheduling) to 99".to_owned());
+    }
+    if let Load::Memory { block_bytes } = request.kind {
+        if block_bytes < SMALLEST_BLOCK_BYTES {
+            return out_of("block_bytes", block_bytes, format!("at least {SMALLEST_BLOCK_BYTES}"));
+        }
+        let room = facts::memory_available_bytes().unwrap_or(u64::MAX) / MEMORY_SHARE_DIVISOR;
+        if block_bytes.saturating_mul(2 * u64::from(request.threads)) > room {
+            return Err(LoadError::Memory { threads: request.threads, block_bytes });
+        }
+    }
+    let (on_ns, off_ns) = match (request.on_ns, request.off_ns) {
+        (None, None) => return Ok(None),
+        (Some(on_ns), Some(off_ns)) => (on_ns, off_ns),
+        (on_ns, off_ns) => return Err(LoadError::HalfAPulse { on_ns, off_ns }),
+    };
+    // A year is more than enough, and keeps sums of times far from 2^64.
+    let possible = SHORTEST_PHASE_NS..=365 * 86_400 * 1_000_000_000;
+    let expected = || format!("{} to {}", possible.start(), possible.end());
+    if !possible.contains(&on_ns) {
+        return out_of("on_ns", on_ns, expected());
+    }
+    if !possible.contains(&off_ns) {
+        return out_of("off_ns", off_ns, expected());
+    }
+    Ok(Some(Pulse { on_ns, off_ns }))
+}

@@ -1,0 +1,107 @@
+//! One thread of a load, from its start to its end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use stealtime_wire::{Load, LoadRequest};
+
+use crate::clock::TscRate;
+use crate::load::LoadError;
+use crate::load::cpu::CpuWork;
+use crate::load::memory::MemoryWork;
+use crate::load::phases::{self, Control, Pulse, Schedule};
+use crate::load::rows::Rows;
+use crate::load::work::Work;
+use crate::scheduling;
+
+/// What a thread is told.
+pub struct Assignment {
+    /// Which of the threads it is.
+    pub number: usize,
+    /// What was asked for, and can be.
+    pub request: LoadRequest,
+    /// The phases of the request.
+    pub pulse: Option<Pulse>,
+    /// By which it is released and stopped.
+    pub control: Arc<Control>,
+    /// The rate of the time-stamp counter.
+    pub rate: TscRate,
+    /// Where it says that it is ready, or why it cannot be.
+    pub told: Sender<Result<Ready, LoadError>>,
+}
+
+/// What a thread says when it is ready to begin.
+pub struct Ready {
+    /// Which of the threads it is.
+    pub number: usize,
+    /// Its id.
+    pub thread_id: u32,
+    /// Why it does not run under `SCHED_FIFO` although it was asked to.
+    pub refusal: Option<io::Error>,
+}
+
+/// What a thread brings back.
+#[derive(Debug)]
+pub struct Worked {
+    /// What it wrote down.
+    pub rows: Rows,
+    /// Phases in which it did not get the CPU at all.
+    pub missed: u64,
+}
+
+impl Assignment {
+    /// Prepares, waits for the release, and works until it is stopped.
+    pub fn carry_out(&self) -> Worked {
+        match self.request.kind {
+            Load::Cpu {} => self.prepare_and_work(|| Ok(CpuWork::new())),
+            Load::Memory { block_bytes } => self.prepare_and_work(|| {
+                let too_much = || LoadError::Memory { threads: self.request.threads, block_bytes };
+                let bytes = usize::try_from(block_bytes).map_err(|_| too_much())?;
+                MemoryWork::new(bytes).map_err(|_| too_much())
+            }),
+        }
+    }
+
+    fn prepare_and_work<W: Work>(&self, make: impl FnOnce() -> Result<W, LoadError>) -> Worked {
+        match self.prepare(make) {
+            Ok((mut work, mut rows, ready)) => {
+                // Nobody listens if another thread has failed; then the release never comes, but the stop.
+                let _ = self.told.send(Ok(ready));
+                let missed = self.control.wait_for_release().map_or(0, |origin_ns| {
+                    let schedule = Schedule { origin_ns, pulse: self.pulse };
+                    phases::run(&mut work, schedule, &self.control, &self.rate, &mut rows)
+                });
+                Worked { rows, missed }
+            }
+            Err(error) => {
+                // As above.
+                let _ = self.told.send(Err(error));
+                Worked { rows: Rows::none(), missed: 0 }
+            }
+        }
+    }
+
+    /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node. `SCHED_FIFO` comes
+    /// last, since touching memory takes long.
+    fn prepare<W: Work>(
+        &self,
+        make: impl FnOnce() -> Result<W, LoadError>,
+    ) -> Result<(W, Rows, Ready), LoadError> {
+        let LoadRequest { cpus, priority, .. } = &self.request;
+        if !cpus.is_empty() {
+            let allowed = scheduling::allowed_cpus().unwrap_or_default();
+            scheduling::place_on(cpus).map_err(|source| LoadError::Cpus {
+                cpus: cpus.clone(),
+                allowed,
+                source,
+            })?;
+        }
+        let (work, rows) = (make()?, Rows::new());
+        let refusal = match priority {
+            0 => scheduling::leave_fifo().map(|()| None)?,
+            &priority => scheduling::request_fifo(priority).refusal(),
+        };
+        Ok((work, rows, Ready { number: self.number, thread_id: scheduling::thread_id(), refusal }))
+    }
+}

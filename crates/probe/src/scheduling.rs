@@ -1,0 +1,136 @@
+//! Where and how a measuring thread runs: set, then read back from the kernel.
+
+use std::collections::BTreeSet;
+use std::{fs, io};
+
+use stealtime_wire::Placement;
+
+use crate::sys;
+
+/// What came of asking for `SCHED_FIFO`.
+#[derive(Debug)]
+pub enum Policy {
+    /// The thread runs under `SCHED_FIFO` with this priority, as read back.
+    Fifo(u32),
+    /// The kernel refused; the thread runs as it did before.
+    Refused(io::Error),
+}
+
+/// The CPUs that the calling thread may run on.
+pub fn allowed_cpus() -> io::Result<Vec<u32>> {
+    sys::affinity()
+}
+
+impl Policy {
+    /// Why the kernel refused, if so.
+    pub fn refusal(self) -> Option<io::Error> {
+        match self {
+            Self::Fifo(_) => None,
+            Self::Refused(error) => Some(error),
+        }
+    }
+}
+
+/// Pins the calling thread to one CPU and reads it back.
+///
+/// # Errors
+/// As [`place_on`].
+pub fn pin_to(cpu: u32) -> io::Result<()> {
+    place_on(&[cpu])
+}
+
+/// Lets the calling thread run on exactly these CPUs, in any order, and reads that back.
+///
+/// # Errors
+/// What the kernel answered, or `InvalidInput` if it accepted the CPUs but keeps another set: a cpuset allows only some.
+pub fn place_on(cpus: &[u32]) -> io::Result<()> {
+    sys::set_affinity(cpus)?;
+    let kept = sys::affinity()?;
+    let wanted: BTreeSet<u32> = cpus.iter().copied().collect();
+    if kept.iter().copied().eq(wanted.iter().copied()) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("asked for the CPUs {wanted:?}, the kernel keeps {kept:?}"),
+    ))
+}
+
+/// Keeps the calling thread away from `cpus`, if it may run anywhere else.
+pub fn keep_off(cpus: &[u32]) -> io::Result<()> {
+    let others: Vec<u32> = sys::affinity()?.into_iter().filter(|other| !cpus.contains(other)).collect();
+    if others.is_empty() { Ok(()) } else { sys::set_affinity(&others) }
+}
+
+/// Allows the calling thread to run on these CPUs.
+pub fn allow(cpus: &[u32]) -> io::Result<()> {
+    sys::set_affinity(cpus)
+}
+
+/// Asks for `SCHED_FIFO` for the calling thread.
+pub fn request_fifo(priority: u32) -> Policy {
+    match sys::set_fifo(priority).and_then(|()| sys::scheduling()) {
+        Ok((libc::SCHED_FIFO, kept)) if kept == priority => Policy::Fifo(kept),
+        Ok((policy, kept)) => {
+            Policy::Refused(io::Error::other(format!("the kernel keeps {} {kept}", policy_name(policy))))
+        }
+        Err(error) => Policy::Refused(error),
+    }
+}
+
+/// Puts the calling thread under `SCHED_OTHER`; it may always give up a privilege.
+pub fn leave_fifo() -> io::Result<()> {
+    sys::set_other()
+}
+
+/// Reads back where and how the calling thread runs.
+pub fn placement(thread_ids: Vec<u32>) -> io::Result<Placement> {
+    let (policy, priority) = sys::scheduling()?;
+    Ok(Placement {
+        cpu: sys::current_cpu(),
+        cpus: allowed_cpus()?,
+        policy: policy_name(policy).to_owned(),
+        priority,
+        thread_ids,
+    })
+}
+
+/// How often the calling thread went from one CPU to another, where the kernel tells (`CONFIG_SCHED_DEBUG`).
+pub fn migrations() -> Option<u64> {
+    parse_migrations(&fs::read_to_string("/proc/thread-self/sched").ok()?)
+}
+
+fn parse_migrations(sched: &str) -> Option<u64> {
+    let line = sched.lines().find(|line| line.trim_start().starts_with("se.nr_migrations"))?;
+    line.split(':').nth(1)?.trim().parse().ok()
+}
+
+/// The calling thread's id.
+pub fn thread_id() -> u32 {
+    sys::thread_id()
+}
+
+fn policy_name(policy: i32) -> &'static str {
+    match policy {
+        libc::SCHED_OTHER => "SCHED_OTHER",
+        libc::SCHED_FIFO => "SCHED_FIFO",
+        libc::SCHED_RR => "SCHED_RR",
+        libc::SCHED_BATCH => "SCHED_BATCH",
+        libc::SCHED_IDLE => "SCHED_IDLE",
+        libc::SCHED_DEADLINE => "SCHED_DEADLINE",
+        _ => "an unknown policy",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_are_read_from_among_the_other_figures() {
+        let sched =
+            "tick (7, #threads: 1)\n----\nse.vruntime       :    1.5\nse.nr_migrations      :      24\n";
+        assert_eq!(parse_migrations(sched), Some(24));
+        assert_eq!(parse_migrations("se.vruntime : 1.5\n"), None);
+    }
+}

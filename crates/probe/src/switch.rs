@@ -1,0 +1,292 @@
+//! `switch`: thread switch latency between threads of the same priority (same source as [`crate::tick`], section
+//! IV.b.ii).
+//!
+//! N `SCHED_FIFO` threads of one priority on one CPU do nothing but yield to each other. A sample is the time from one
+//! thread's last instruction before `sched_yield` (the `lfence; rdtsc` in front of the `syscall` instruction) to the
+//! next thread's first after its own (`lfence; rdtsc`). It holds: entering the kernel, choosing, switching, leaving.
+//!
+//! * Clock: the time-stamp counter, cycles. The gap between two samples (book-keeping of one turn) is kept too, so
+//!   that gaps and samples tile the time and each sample's start is known.
+//! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else is a
+//!   different path.
+//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), turns out of the round
+//!   robin order (`out_of_order`), the first rounds in which caches warm up (`warm_up`).
+//! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`). Linux
+//!   books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is running), so the
+//!   sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was caused by others.
+//! * Limits: without `SCHED_FIFO` the order is the scheduler's choice and the result is invalid. Interrupts that come
+//!   during a switch are part of the sample. All threads exist, are pinned and have touched their stacks before the
+//!   first sample.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use stealtime_wire::message::{MachineThread, ThreadRole};
+
+use crate::clock::SampleClock;
+use crate::observer::{take_ring_name, this_thread};
+use crate::recorder::{Recorder, reclaim};
+use crate::scheduling;
+use crate::sys::{self, thread_context_switches, time_stamp_counter, yield_processor};
+
+/// Rounds before the first sample.
+const WARM_UP_ROUNDS: u64 = 3;
+
+/// A yielding thread calls next to nothing; a thousand of them should not fill a small guest.
+const STACK_BYTES: usize = 32 << 10;
+
+/// What the threads share. They run one at a time on one CPU; the atomics keep it sound if they do not.
+#[derive(Default)]
+struct Ring {
+    last_thread: AtomicU32,
+    last_left: AtomicU64,
+    last_arrived: AtomicU64,
+    turns: AtomicU64,
+    warm_up: AtomicU64,
+    not_switched: AtomicU64,
+    out_of_order: AtomicU64,
+    context_switches: AtomicU64,
+}
+
+/// What was counted besides the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchCounts {
+    /// Turns of all threads, timed or not.
+    pub turns: u64,
+    /// Turns before the first sample.
+    pub warm_up: u64,
+    /// Yields that came back to the same thread.
+    pub not_switched: u64,
+    /// Switches to another thread than the next in the ring.
+    pub out_of_order: u64,
+    /// The kernel's count of context switches of these threads over all turns.
+    pub context_switches: u64,
+}
+
+/// Where the threads wait until all of them exist.
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    /// Two conditions, so that an arrival does not wake all who arrived before: of a thousand that is half a million
+    /// wake-ups.
+    someone_arrived: Condvar,
+    was_opened: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    arrived: u32,
+    opened: Option<Verdict>,
+}
+
+/// What the waiting threads are told.
+#[derive(Clone)]
+enum Verdict {
+    Begin(Arc<Recorder>),
+    GoHome,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the decision.
+    fn arrive(&self) -> Verdict {
+        let mut state = self.lock();
+        state.arrived += 1;
+        self.someone_arrived.notify_one();
+        loop {
+            if let Some(verdict) = &state.opened {
+                return verdict.clone();
+            }
+            state = self.was_opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn wait_for(&self, threads: u32) {
+        let mut state = self.lock();
+        while state.arrived < threads {
+            state = self.someone_arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn open(&self, verdict: Verdict) {
+        self.lock().opened = Some(verdict);
+        self.was_opened.notify_all();
+    }
+}
+
+/// A ring of yielding threads.
+#[derive(Debug, Clone, Copy)]
+pub struct RingShape {
+    /// How many threads.
+    pub threads: u32,
+    /// The CPU of all of them.
+    pub cpu: u32,
+    /// Their priority.
+    pub priority: u32,
+    /// How long to measure.
+    pub duration_cycles: u64,
+}
+
+/// Measures until the deadline or until the memory is full; gives the counts and the threads.
+///
+/// Called by a thread that is pinned to the ring's CPU and runs at its priority: as none of the woken threads may
+/// preempt it, all of them are runnable before the first runs. `prepare` makes the sample memory when all threads
+/// exist: User-Mode Linux maps every present page of a process anew for each thread that starts
+/// (`force_flush_all()` in its `fork_handler()`, Linux 6.1), so that large memory has to come last.
+///
+/// # Errors
+/// If a thread cannot be started or pinned, and what `prepare` says.
+pub fn measure<E: From<io::Error>>(
+    shape: RingShape,
+    prepare: impl FnOnce() -> Result<Arc<Recorder>, E>,
+) -> Result<(SwitchCounts, Vec<MachineThread>), E> {
+    let ring = Ring::default();
+    let gate = Gate::default();
+    let members: Vec<OnceLock<MachineThread>> = (0..shape.threads).map(|_| OnceLock::new()).collect();
+    let not_pinned: Mutex<Option<io::Error>> = Mutex::new(None);
+    let body = |number: u32| {
+        take_ring_name();
+        // Each thread comes here once.
+        let _ = members[number as usize].set(this_thread(ThreadRole::Probe));
+        let pinned = scheduling::pin_to(shape.cpu);
+        // Refused, it is the trial's finding already: the caller asked for the same.
+        let _ = scheduling::request_fifo(shape.priority);
+        match (gate.arrive(), pinned) {
+            (Verdict::Begin(recorder), Ok(())) => take_turns(&ring, &recorder, number, shape),
+            (_, Err(error)) => *not_pinned.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+            (Verdict::GoHome, Ok(())) => {}
+        }
+    };
+    sys::run_ring(shape.threads, STACK_BYTES, &body, |started| {
+        let prepared = started.map_err(E::from).and_then(|()| {
+            gate.wait_for(shape.threads);
+            prepare()
+        });
+        match prepared {
+            Ok(recorder) => {
+                gate.open(Verdict::Begin(recorder));
+                Ok(())
+            }
+            Err(error) => {
+                gate.open(Verdict::GoHome);
+                Err(error)
+            }
+        }
+    })??;
+    if let Some(error) = not_pinned.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error.into());
+    }
+    let members = members.into_iter().filter_map(OnceLock::into_inner).collect();
+    let counts = SwitchCounts {
+        turns: ring.turns.into_inner(),
+        warm_up: ring.warm_up.into_inner(),
+        not_switched: ring.not_switched.into_inner(),
+        out_of_order: ring.out_of_order.into_inner(),
+        context_switches: ring.context_switches.into_inner(),
+    };
+    Ok((counts, members))
+}
+
+/// The shortest time from one switch to the next, found with a ring of two that turns for `duration_cycles`.
+///
+/// # Errors
+/// As [`measure`].
+pub fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Result<u64> {
+    const MOST_SAMPLES: usize = 100_000;
+    let recorder = Arc::new(Recorder::new(MOST_SAMPLES, true, 0, SampleClock::Tsc)?);
+    let shape = RingShape { threads: 2, cpu, priority, duration_cycles };
+    measure(shape, || Ok::<_, io::Error>(Arc::clone(&recorder)))?;
+    let samples = reclaim(recorder).into_samples();
+    let gaps = samples.gaps().unwrap_or_default();
+    let turns =
+        samples.durations().iter().zip(gaps).map(|(&duration, &gap)| u64::from(duration) + u64::from(gap));
+    Ok(turns.min().unwrap_or(1))
+}
+
+#[inline(never)]
+fn take_turns(ring: &Ring, recorder: &Recorder, number: u32, shape: RingShape) {
+    let warm_up = WARM_UP_ROUNDS * u64::from(shape.threads);
+    let (voluntary_before, involuntary_before) = thread_context_switches();
+    let capacity = recorder.capacity();
+    loop {
+        let arrived = time_stamp_counter();
+        // Who comes after the end has nobody to measure from: the one before left without a stamp.
+        if recorder.is_stopped() {
+            break;
+        }
+        let from = ring.last_thread.load(Relaxed);
+        let turn = ring.turns.load(Relaxed);
+        ring.turns.store(turn + 1, Relaxed);
+        if turn < warm_up {
+            ring.warm_up.store(turn + 1, Relaxed);
+            ring.last_arrived.store(arrived, Relaxed);
+        } else if recorder.origin() == 0 {
+            recorder.start(arrived, arrived.saturating_add(shape.duration_cycles));
+            ring.last_arrived.store(arrived, Relaxed);
+        } else if from == number {
+            ring.not_switched.fetch_add(1, Relaxed);
+        } else {
+            let left = ring.last_left.load(Relaxed);
+            let index = recorder.len();
+            if index >= capacity {
+                recorder.stop();
+            } else {
+                let gap = left.wrapping_sub(ring.last_arrived.load(Relaxed));
+                recorder.write_with_gap(index, gap, arrived.wrapping_sub(left));
+                ring.last_arrived.store(arrived, Relaxed);
+            }
+            if (from + 1) % shape.threads != number {
+                ring.out_of_order.fetch_add(1, Relaxed);
+            }
+        }
+        if arrived >= recorder.deadline() {
+            recorder.stop();
+            break;
+        }
+        ring.last_thread.store(number, Relaxed);
+        ring.last_left.store(time_stamp_counter(), Relaxed);
+        yield_processor();
+    }
+    let (voluntary, involuntary) = thread_context_switches();
+    let switches = voluntary - voluntary_before + involuntary - involuntary_before;
+    ring.context_switches.fetch_add(switches, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observer::RING_THREAD_NAME;
+
+    /// Without a privilege the order is the scheduler's, but the book-keeping must hold all the same.
+    #[test]
+    fn gaps_and_samples_tile_the_time_and_every_turn_is_accounted_for() {
+        let cpu = crate::sys::current_cpu();
+        let before_affinity = scheduling::allowed_cpus().unwrap();
+        scheduling::pin_to(cpu).unwrap();
+        let recorder = Arc::new(Recorder::new(2_000, true, 1_000_000_000, SampleClock::Tsc).unwrap());
+        let shape = RingShape { threads: 4, cpu, priority: 1, duration_cycles: 2_000_000_000 };
+        let (counts, members) = measure(shape, || Ok::<_, io::Error>(Arc::clone(&recorder))).unwrap();
+        let after = time_stamp_counter();
+        scheduling::allow(&before_affinity).unwrap();
+        let origin = recorder.origin();
+        let samples = reclaim(recorder).into_samples();
+        assert_eq!(members.len(), 4);
+        assert!(members.iter().all(|member| member.name == RING_THREAD_NAME), "{members:?}");
+        let recorded = samples.durations().len() as u64;
+        assert!(recorded > 0, "{counts:?}");
+        let sum = |values: &[u32]| values.iter().map(|&value| u64::from(value)).sum::<u64>();
+        let total = sum(samples.durations()) + sum(samples.gaps().unwrap());
+        assert!(
+            samples.saturated.is_empty() && samples.saturated_gaps.is_empty(),
+            "{:?}",
+            samples.saturated_gaps
+        );
+        assert!(origin + total <= after, "{origin} {total} {after}");
+        assert!(counts.warm_up + recorded + counts.not_switched < counts.turns, "{counts:?}");
+    }
+}

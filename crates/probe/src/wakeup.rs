@@ -1,0 +1,112 @@
+//! `wakeup`: timer wake-up latency, the measurement of cyclictest (rt-tests).
+//!
+//! A `SCHED_FIFO` thread sleeps until absolute times of `CLOCK_MONOTONIC` that lie one period apart. A sample belongs
+//! to one expiry: it is the time from the programmed expiry to the first reading of the clock after the thread runs
+//! again (`clock_gettime` right after `clock_nanosleep` returns).
+//!
+//! * Clock: `CLOCK_MONOTONIC`, nanoseconds: the clock that the timer itself runs on.
+//! * Floor: the shortest sample of the trial.
+//! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries that it
+//!   swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at a period of 1 ms
+//!   counts once; here it counts forty times, as it would for forty requests that came on time. Sample `i` is
+//!   therefore always expiry `i`, which is all that is needed to know its time.
+//! * Limits: the resolution is that of the clock (`clock_getres`, 1 ns with high resolution timers, a tick without).
+//!   The reading of the clock is part of the sample. A sleep that returns before its time is counted (`early`) and
+//!   recorded as 0.
+
+use crate::recorder::Recorder;
+use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
+
+/// What was counted besides the samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WakeupCounts {
+    /// Times the thread was woken.
+    pub wakeups: u64,
+    /// Expiries that passed while the thread was still late for an earlier one.
+    pub swallowed: u64,
+    /// Wake-ups before their time.
+    pub early: u64,
+}
+
+/// Measures until the memory is full or the recorder's deadline (in ns of `CLOCK_MONOTONIC`) has passed.
+#[inline(never)]
+pub fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
+    let now = kernel_clock_ns(KernelClock::Monotonic);
+    let origin = now + interval_ns;
+    recorder.start(origin, origin.saturating_add(duration_ns));
+    let mut counts = WakeupCounts::default();
+    let mut expiry = origin;
+    let mut index = 0;
+    while index < recorder.capacity() {
+        sleep_until_monotonic(expiry);
+        let woken = kernel_clock_ns(KernelClock::Monotonic);
+        counts.wakeups += 1;
+        if woken < expiry {
+            counts.early += 1;
+        }
+        (index, expiry) = record_expired(recorder, index, expiry, woken, interval_ns, &mut counts);
+        if woken >= recorder.deadline() {
+            break;
+        }
+    }
+    counts
+}
+
+/// Records the expiry that was waited for and all that have passed since; gives the next index and expiry.
+#[inline(always)]
+fn record_expired(
+    recorder: &Recorder,
+    mut index: usize,
+    mut expiry: u64,
+    woken: u64,
+    interval_ns: u64,
+    counts: &mut WakeupCounts,
+) -> (usize, u64) {
+    recorder.write(index, woken.saturating_sub(expiry));
+    index += 1;
+    expiry += interval_ns;
+    while expiry <= woken && index < recorder.capacity() {
+        recorder.write(index, woken - expiry);
+        counts.swallowed += 1;
+        index += 1;
+        expiry += interval_ns;
+    }
+    (index, expiry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SampleClock;
+
+    #[test]
+    fn a_late_wake_up_records_every_expiry_that_it_swallowed() {
+        let recorder = Recorder::new(100, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
+        let mut counts = WakeupCounts::default();
+        let (index, expiry) = record_expired(&recorder, 0, 1_000, 1_050, 1_000, &mut counts);
+        assert_eq!((index, expiry), (1, 2_000));
+        let (index, expiry) = record_expired(&recorder, index, expiry, 5_500, 1_000, &mut counts);
+        assert_eq!((index, expiry), (5, 6_000));
+        assert_eq!(counts.swallowed, 3);
+        assert_eq!(recorder.into_samples().durations(), [50, 3_500, 2_500, 1_500, 500]);
+    }
+
+    #[test]
+    fn expiries_after_the_memory_is_full_are_not_written() {
+        let recorder = Recorder::new(2, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
+        record_expired(&recorder, 0, 1_000, 50_000, 1_000, &mut WakeupCounts::default());
+        assert_eq!(recorder.into_samples().durations(), [49_000, 48_000]);
+    }
+
+    #[test]
+    fn every_sample_is_the_expiry_of_its_index() {
+        let recorder = Recorder::new(20, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
+        let counts = measure(&recorder, 500_000, 1_000_000_000);
+        let after = kernel_clock_ns(KernelClock::Monotonic);
+        let origin = recorder.origin();
+        let samples = recorder.into_samples();
+        assert_eq!(samples.durations().len(), 20);
+        assert_eq!(counts.wakeups + counts.swallowed, 20);
+        assert!(origin + 19 * 500_000 + u64::from(samples.durations()[19]) <= after);
+    }
+}

@@ -1,0 +1,176 @@
+//! QEMU's command line.
+
+use std::ffi::OsString;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use crate::machine::{Accelerator, MachineSpec};
+
+/// Whether the guest boots or waits for a state.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It boots.
+    Fresh,
+    /// It is paused until a saved state is loaded into it.
+    Standby,
+}
+
+/// The descriptors that QEMU inherits, by their numbers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Inherited {
+    /// The guest's memory.
+    pub ram: RawFd,
+    /// QMP: a connected stream socket.
+    pub qmp: RawFd,
+    /// The network: a connected stream socket; frames have a length of 4 bytes before them.
+    pub netdev: RawFd,
+}
+
+/// What QEMU is given besides the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachinePaths {
+    /// See [`crate::find_firmware`].
+    pub firmware: PathBuf,
+    /// The guest's serial console is appended to this file.
+    pub console: PathBuf,
+    /// What it inherits.
+    pub inherited: Inherited,
+}
+
+/// Give QEMU's arguments.
+///
+/// - Nothing that is not named here exists (`-nodefaults`, `-no-user-config`, no display, no option ROM of the network
+///   card): each further device would be state, and each further RAM block would be lost.
+/// - `migration.send-configuration=off`: a state of `xen-save-devices-state` has no configuration section, and loading it
+///   would be refused ("Configuration section missing").
+/// - `suppress-vmdesc=on`: such a state has no description either, which loading would complain about.
+/// - The firmware is a read-only flash chip: else a standby would be without it.
+/// - The name of the memory, `pc.ram`, is the one that these machine types use by themselves.
+/// - The network is the only way out of the guest: the console goes to a file on the host and is held by nothing.
+pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<OsString> {
+    let Inherited { ram, qmp, netdev } = paths.inherited;
+    let accelerator = match spec.accelerator {
+        Accelerator::Tcg => "tcg",
+        Accelerator::Kvm => "kvm",
+    };
+    let mut console = OsString::from("file,id=console,append=on,path=");
+    console.push(escaped(&paths.console));
+    let mut firmware = OsString::from("driver=file,node-name=firmware,read-only=on,filename=");
+    firmware.push(escaped(&paths.firmware));
+    let memory_bytes = spec.memory_bytes;
+    let mut list: Vec<OsString> = Vec::new();
+    let mut add = |option: &str, value: OsString| list.extend([option.into(), value]);
+    add("-name", format!("guest={},debug-threads=on", spec.name.replace(',', ",,")).into());
+    add(
+        "-machine",
+        format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on", spec.machine).into(),
+    );
+    add("-accel", accelerator.into());
+    add("-cpu", spec.cpu.clone().into());
+    add("-smp", format!("cpus={0},sockets=1,cores={0},threads=1", spec.vcpus).into());
+    add("-m", format!("size={memory_bytes}B").into());
+    let memory =
+        format!("memory-backend-file,id=pc.ram,size={memory_bytes}B,mem-path=/proc/self/fd/{ram},share=on");
+    add("-object", memory.into());
+    add("-blockdev", firmware);
+    add("-global", "migration.send-configuration=off".into());
+    add("-display", "none".into());
+    add("-vga", "none".into());
+    add("-chardev", console);
+    add("-serial", "chardev:console".into());
+    add("-chardev", format!("socket,id=qmp,fd={qmp}").into());
+    add("-mon", "chardev=qmp,mode=control".into());
+    add("-netdev", format!("stream,id=net0,server=off,addr.type=fd,addr.str={netdev}").into());
+    add("-device", format!("virtio-net-pci,id=nic0,netdev=net0,mac={},romfile=", spec.mac).into());
+    for device in &spec.devices {
+        add("-device", device.into());
+    }
+    add("-kernel", spec.kernel.path.clone().into());
+    add("-initrd", spec.initramfs.path.clone().into());
+    add("-append", spec.kernel_arguments.clone().into());
+    list.extend(["-nodefaults", "-no-user-config"].map(OsString::from));
+    // Also a fresh guest waits: until it was checked and the other side of its network is there.
+    list.push("-S".into());
+    if role == Role::Standby {
+        list.extend(["-incoming", "defer"].map(OsString::from));
+    }
+    list
+}
+
+/// In QEMU's options a comma is written twice.
+fn escaped(path: &std::path::Path) -> OsString {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let mut bytes = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        bytes.push(byte);
+        if byte == b',' {
+            bytes.push(byte);
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::BootFile;
+
+    fn given(accelerator: Accelerator, role: Role) -> Vec<String> {
+        let file = |path: &str| BootFile { path: path.into(), sha256: String::new() };
+        let spec = MachineSpec {
+            name: "a,b".into(),
+            program: "qemu-system-x86_64".into(),
+            accelerator,
+            machine: "pc-i440fx-7.2".into(),
+            cpu: "max".into(),
+            vcpus: 2,
+            memory_bytes: 128 << 20,
+            kernel: file("/boot/kernel"),
+            initramfs: file("/boot/initramfs"),
+            kernel_arguments: "console=ttyS0 quiet".into(),
+            mac: "52:54:00:00:00:01".into(),
+            devices: vec!["virtio-rng-pci".into()],
+        };
+        let inherited = Inherited { ram: 10, qmp: 11, netdev: 12 };
+        let paths =
+            MachinePaths { firmware: "/f/bios.bin".into(), console: "/x,y/console.log".into(), inherited };
+        arguments(&spec, &paths, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_fresh_guest_is_given_all_that_it_has() {
+        let expected = "-name guest=a,,b,debug-threads=on \
+            -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on \
+            -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
+            -object memory-backend-file,id=pc.ram,size=134217728B,mem-path=/proc/self/fd/10,share=on \
+            -blockdev driver=file,node-name=firmware,read-only=on,filename=/f/bios.bin \
+            -global migration.send-configuration=off -display none -vga none \
+            -chardev file,id=console,append=on,path=/x,,y/console.log -serial chardev:console \
+            -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
+            -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \
+            -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= -device virtio-rng-pci \
+            -kernel /boot/kernel -initrd /boot/initramfs";
+        let mut expected: Vec<&str> = expected.split_whitespace().collect();
+        expected.extend(["-append", "console=ttyS0 quiet", "-nodefaults", "-no-user-config", "-S"]);
+        assert_eq!(given(Accelerator::Tcg, Role::Fresh), expected);
+    }
+
+    #[test]
+    fn a_standby_differs_only_by_waiting_for_a_state() {
+        for accelerator in [Accelerator::Tcg, Accelerator::Kvm] {
+            let mut expected = given(accelerator, Role::Fresh);
+            expected.extend(["-incoming".into(), "defer".into()]);
+            assert_eq!(given(accelerator, Role::Standby), expected);
+        }
+    }
+
+    #[test]
+    fn kvm_is_asked_for_by_name_alone() {
+        let tcg = given(Accelerator::Tcg, Role::Fresh);
+        let kvm = given(Accelerator::Kvm, Role::Fresh);
+        let differing: Vec<(&String, &String)> =
+            tcg.iter().zip(&kvm).filter(|(tcg, kvm)| tcg != kvm).collect();
+        assert_eq!(differing, [(&"tcg".to_owned(), &"kvm".to_owned())]);
+        assert_eq!(tcg.len(), kvm.len());
+    }
+}

@@ -1,0 +1,129 @@
+//! The state of virtual CPUs and devices, taken from a stopped guest.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::qmp::{Qmp, QmpError, Ticket};
+
+/// Which way the state is taken. Both give what a standby loads with [`crate::Guest::load`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceStateKind {
+    /// `xen-save-devices-state`: all but the RAM blocks.
+    XenSave,
+    /// A migration that leaves out shared memory.
+    IgnoreShared,
+}
+
+impl DeviceStateKind {
+    /// As in a specification.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::XenSave => "xen-save",
+            Self::IgnoreShared => "ignore-shared",
+        }
+    }
+}
+
+/// Why the state of the devices was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceStateError {
+    /// QEMU did not do it.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// What QEMU saved cannot be read.
+    #[error("the state of the devices that QEMU saved cannot be read")]
+    Read(#[source] io::Error),
+    /// What QEMU saved is no state.
+    #[error(
+        "QEMU saved {bytes} bytes as the state of the devices, which is none: it does not begin with QEVM"
+    )]
+    NotAState {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// The migration that saves the state failed.
+    #[error("QEMU could not save the state of the devices: its migration is `{status}`")]
+    Migration {
+        /// As `failed`.
+        status: String,
+    },
+    /// `finish_capture` without `begin_capture`.
+    #[error("no capture of the state of the devices has begun")]
+    NotBegun,
+}
+
+/// A way to take the state of the devices. The guest must be stopped from before `begin_capture` to after
+/// `finish_capture`.
+pub trait DeviceState: Send {
+    /// For messages and results.
+    fn name(&self) -> &'static str;
+    /// Once, before the first capture.
+    fn prepare(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError>;
+    /// Ask for the state; QEMU works while other things are done. May be sent right after `stop` was.
+    fn begin_capture(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError>;
+    /// Wait for it.
+    fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError>;
+}
+
+/// QEMU's `xen-save-devices-state`, which needs nothing of Xen: virtual CPUs and devices, without any RAM block.
+///
+/// `live` is false: by default the command would also inactivate the disks of a stopped guest. The loading side demands
+/// `-global migration.send-configuration=off`, see [`crate::arguments()`].
+pub struct XenSave {
+    file: Arc<File>,
+    path_in_qemu: String,
+    pending: Option<Ticket>,
+}
+
+impl XenSave {
+    /// `file` is memory that QEMU opens as `path_in_qemu`.
+    pub(crate) fn new(file: Arc<File>, path_in_qemu: String) -> Self {
+        Self { file, path_in_qemu, pending: None }
+    }
+}
+
+impl DeviceState for XenSave {
+    fn name(&self) -> &'static str {
+        "xen-save"
+    }
+
+    fn prepare(&mut self, _qmp: &mut Qmp) -> Result<(), DeviceStateError> {
+        Ok(())
+    }
+
+    fn begin_capture(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError> {
+        let arguments = json!({"filename": self.path_in_qemu, "live": false});
+        self.pending = Some(qmp.begin("xen-save-devices-state", arguments)?);
+        Ok(())
+    }
+
+    fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError> {
+        let ticket = self.pending.take().ok_or(DeviceStateError::NotBegun)?;
+        qmp.finish(ticket)?;
+        let length = self.file.metadata().map_err(DeviceStateError::Read)?.len();
+        let mut state = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        self.file.read_exact_at(&mut state, 0).map_err(DeviceStateError::Read)?;
+        checked(state)
+    }
+}
+
+/// What migrations need on both sides: shared memory is left out, and the end is told.
+pub(crate) fn capabilities() -> Value {
+    let on = |capability: &str| json!({"capability": capability, "state": true});
+    json!({"capabilities": [on("x-ignore-shared"), on("events")]})
+}
+
+/// QEMU's saved states begin with these bytes (migration/savevm.c, `QEMU_VM_FILE_MAGIC`).
+pub(crate) fn checked(state: Vec<u8>) -> Result<Vec<u8>, DeviceStateError> {
+    if state.starts_with(b"QEVM") {
+        Ok(state)
+    } else {
+        Err(DeviceStateError::NotAState { bytes: state.len() })
+    }
+}

@@ -1,0 +1,129 @@
+//! Which devices a protected machine may have.
+//!
+//! A device is only allowed if all its state is saved with the others, it writes the guest's memory through QEMU's own
+//! page tables only, and nothing leaves the guest through it. What is not known to be so is refused by name.
+
+use serde_json::{Value, json};
+
+use crate::qmp::{Qmp, QmpError};
+
+/// Devices that a specification may add.
+const ALLOWED: &[&str] =
+    &["virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci"];
+/// The one that is always there.
+const NETWORK: &str = "virtio-net-pci";
+
+/// A device with which a machine is not protected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the device `{device}` cannot be protected: {reason}")]
+pub struct UnsupportedDevice {
+    /// Its name on QEMU's command line.
+    pub device: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Why the devices of a running machine were not found to be in order.
+#[derive(Debug, thiserror::Error)]
+pub enum RunningDeviceError {
+    /// One cannot be protected.
+    #[error(transparent)]
+    Unsupported(#[from] UnsupportedDevice),
+    /// QEMU did not say.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+}
+
+/// Check the devices of a specification before QEMU is started.
+pub fn check_devices(devices: &[String]) -> Result<(), UnsupportedDevice> {
+    devices.iter().try_for_each(|device| {
+        let name = device.split(',').next().unwrap_or_default().trim();
+        if device.split(',').any(|option| option.trim_start().starts_with("drive=")) {
+            return Err(UnsupportedDevice { device: name.into(), reason: reason_against("disk") });
+        }
+        check_name(name)
+    })
+}
+
+fn check_name(name: &str) -> Result<(), UnsupportedDevice> {
+    if ALLOWED.contains(&name) {
+        return Ok(());
+    }
+    Err(UnsupportedDevice { device: name.into(), reason: reason_against(name) })
+}
+
+fn reason_against(name: &str) -> &'static str {
+    let has = |part: &str| name.contains(part);
+    if has("vfio") {
+        "a passed-through device writes memory that no page table shows, and its state stays in the hardware"
+    } else if has("vhost") {
+        "another process or the kernel writes the guest's memory, which is not seen"
+    } else if has("blk") || has("scsi") || has("nvme") || has("disk") || has("ide-") || has("usb-storage") {
+        "disks are not replicated; let the guest run from its initramfs"
+    } else if has("net") || has("e1000") || has("rtl8139") {
+        "a machine has exactly one network card, the one that is held"
+    } else if has("serial") || has("console") || has("vsock") || has("fs") || has("9p") {
+        "what leaves the guest through it would not be held"
+    } else {
+        "it is not known that all its state is saved and that nothing leaves the guest through it"
+    }
+}
+
+/// Check what a running QEMU really has: the devices that were added, and disks.
+pub fn check_running_devices(qmp: &mut Qmp) -> Result<(), RunningDeviceError> {
+    for folder in ["/machine/peripheral", "/machine/peripheral-anon"] {
+        let children = qmp.execute("qom-list", json!({"path": folder}))?;
+        let names = children.as_array().into_iter().flatten().filter_map(child_type);
+        for name in names.filter(|name| name != NETWORK) {
+            check_name(&name)?;
+        }
+    }
+    let drives = qmp.execute("query-block", json!({}))?;
+    let writable = |drive: &&Value| drive["inserted"]["ro"] == false;
+    let Some(drive) = drives.as_array().into_iter().flatten().find(writable) else { return Ok(()) };
+    let name = drive["device"].as_str().filter(|name| !name.is_empty()).or(drive["qdev"].as_str());
+    Err(UnsupportedDevice { device: name.unwrap_or("a disk").into(), reason: reason_against("disk") }.into())
+}
+
+/// `child<virtio-net-pci>` is a device of the type `virtio-net-pci`.
+fn child_type(property: &Value) -> Option<String> {
+    Some(property["type"].as_str()?.strip_prefix("child<")?.strip_suffix('>')?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_random_number_generator_is_allowed() {
+        check_devices(&["virtio-rng-pci".into(), "virtio-rng-pci,max-bytes=1024".into()]).unwrap();
+    }
+
+    #[test]
+    fn other_devices_are_refused_by_name_and_reason() {
+        for (device, name, part) in [
+            ("vfio-pci,host=01:00.0", "vfio-pci", "no page table"),
+            ("vhost-user-fs-pci,chardev=x", "vhost-user-fs-pci", "another process"),
+            ("virtio-blk-pci,drive=d0", "virtio-blk-pci", "disks"),
+            ("virtio-rng-pci,drive=d0", "virtio-rng-pci", "disks"),
+            ("nvme,serial=1", "nvme", "disks"),
+            ("e1000,netdev=net0", "e1000", "exactly one network card"),
+            ("virtio-serial-pci", "virtio-serial-pci", "not be held"),
+            ("qxl", "qxl", "not known"),
+            ("", "", "not known"),
+        ] {
+            let refused = check_devices(&[device.into()]).unwrap_err();
+            assert_eq!(refused.device, name);
+            assert!(refused.reason.contains(part), "{device}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_type_of_a_running_device_is_read() {
+        assert_eq!(
+            child_type(&json!({"name": "device[0]", "type": "child<vfio-pci>"})).as_deref(),
+            Some("vfio-pci")
+        );
+        assert_eq!(child_type(&json!({"name": "type", "type": "string"})), None);
+    }
+}

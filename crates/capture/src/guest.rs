@@ -1,0 +1,344 @@
+//! A guest: a QEMU, its memory, and what is needed to checkpoint it or to let it go on from a checkpoint.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde_json::json;
+
+use crate::arguments::{Inherited, MachinePaths, Role, arguments};
+use crate::blocks::{BlockError, check_blocks, parse_blocks};
+use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
+use crate::devices::{RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
+use crate::firmware::find_firmware;
+use crate::handover::{FILE_VARIABLE, SOCKET_VARIABLE};
+use crate::ignore_shared::IgnoreSharedMigration;
+use crate::images::ImageError;
+use crate::machine::MachineSpec;
+use crate::process::{ProcessError, QemuProcess};
+use crate::qmp::{Event, Qmp, QmpError};
+use crate::ram::{RamError, RamFile};
+use crate::reception::Reception;
+use crate::track::{TrackerKind, TrackerRefusal, WriteTracker, choose_tracker};
+
+/// The preloaded library's file name.
+const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
+/// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never comes matters.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long QEMU may take to end after it closed its control socket.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no guest.
+#[derive(Debug, thiserror::Error)]
+pub enum GuestError {
+    /// QEMU cannot be started or ended.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// QEMU has ended.
+    #[error("QEMU ended by itself ({status}); its last words: {last_words}")]
+    Ended {
+        /// How.
+        status: ExitStatus,
+        /// The end of its messages.
+        last_words: String,
+    },
+    /// QEMU does not answer or refuses.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// This host does not have what the guest boots from.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// Its memory cannot be had.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The way to take the state of its devices cannot be prepared.
+    #[error(transparent)]
+    State(#[from] DeviceStateError),
+    /// A device cannot be protected.
+    #[error(transparent)]
+    Device(#[from] UnsupportedDevice),
+    /// It has memory that would be lost.
+    #[error(transparent)]
+    Blocks(#[from] BlockError),
+    /// A socket or file for QEMU cannot be made.
+    #[error("the {what} for QEMU cannot be made")]
+    Prepare {
+        /// What.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A state is to be loaded into what is no standby, or no longer.
+    #[error("a state can be loaded once, and only into a standby")]
+    NotAStandby,
+    /// The state cannot be handed to QEMU.
+    #[error("the state of the devices cannot be given to QEMU")]
+    Load(#[source] io::Error),
+    /// QEMU refused the state.
+    #[error(
+        "QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}"
+    )]
+    LoadFailed {
+        /// As `failed`.
+        status: String,
+        /// The end of its messages.
+        last_words: String,
+    },
+}
+
+impl From<RunningDeviceError> for GuestError {
+    fn from(error: RunningDeviceError) -> Self {
+        match error {
+            RunningDeviceError::Unsupported(refused) => Self::Device(refused),
+            RunningDeviceError::Qmp(error) => Self::Qmp(error),
+        }
+    }
+}
+
+/// How a guest is started on this host.
+#[derive(Clone, Debug)]
+pub struct GuestSettings {
+    /// An existing folder for the console (`console.log`), QEMU's messages (`qemu.log`) and sockets.
+    pub folder: PathBuf,
+    /// `libstealtime_pagetrack.so`; without it another tracker is taken.
+    pub library: Option<PathBuf>,
+    /// The tracker to begin with, see [`choose_tracker`].
+    pub tracker: Option<TrackerKind>,
+    /// How long QEMU may take to answer.
+    pub timeout: Duration,
+}
+
+impl GuestSettings {
+    /// The usual ones; the library is looked for beside this program.
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.into(), library: find_library(), tracker: None, timeout: TIMEOUT }
+    }
+}
+
+/// Beside the program, or one folder up (tests lie in `deps`).
+fn find_library() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    program.ancestors().skip(1).take(2).map(|folder| folder.join(LIBRARY_NAME)).find(|path| path.is_file())
+}
+
+/// A QEMU with its memory. Dropping it kills it.
+pub struct Guest {
+    /// Its control socket.
+    pub qmp: Qmp,
+    /// Its memory.
+    pub ram: Arc<RamFile>,
+    /// Tells which of its pages were written.
+    pub tracker: Box<dyn WriteTracker>,
+    /// Which better trackers were refused, and why.
+    pub refused_trackers: Vec<TrackerRefusal>,
+    process: QemuProcess,
+    state_file: Arc<File>,
+    state_path_in_qemu: String,
+    folder: PathBuf,
+    incoming: Option<UnixStream>,
+}
+
+impl Guest {
+    /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it run.
+    ///
+    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian length of 4
+    /// bytes before each.
+    pub fn boot(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
+        Self::start(spec, settings, netdev, Role::Fresh)
+    }
+
+    /// Start a standby: paused, its memory empty (all zeros), waiting for [`Guest::load`].
+    ///
+    /// Write its memory through [`Guest::ram`] any time before that; QEMU itself writes nothing to it.
+    pub fn standby(
+        spec: &MachineSpec,
+        settings: &GuestSettings,
+        netdev: OwnedFd,
+    ) -> Result<Self, GuestError> {
+        Self::start(spec, settings, netdev, Role::Standby)
+    }
+
+    fn start(
+        spec: &MachineSpec,
+        settings: &GuestSettings,
+        netdev: OwnedFd,
+        role: Role,
+    ) -> Result<Self, GuestError> {
+        check_devices(&spec.devices)?;
+        let failed = |what| move |source: io::Error| GuestError::Prepare { what, source };
+        let ram = Arc::new(RamFile::anonymous("guest-memory", spec.memory_bytes)?);
+        let state_file = memfd_create("device-state", MemfdFlags::CLOEXEC);
+        let state_file =
+            File::from(state_file.map_err(|errno| failed("file of the device state")(errno.into()))?);
+        let (qmp_socket, qmp_of_qemu) = UnixStream::pair().map_err(failed("control socket"))?;
+        let (reception, report_socket) = Reception::pair().map_err(failed("report socket"))?;
+        let duplicate =
+            |descriptor: BorrowedFd<'_>, what| descriptor.try_clone_to_owned().map_err(failed(what));
+        let ram_of_qemu = duplicate(ram.as_fd(), "memory")?;
+        let state_of_qemu = duplicate(state_file.as_fd(), "file of the device state")?;
+        let inherited = Inherited {
+            ram: ram_of_qemu.as_raw_fd(),
+            qmp: qmp_of_qemu.as_raw_fd(),
+            netdev: netdev.as_raw_fd(),
+        };
+        let state_path_in_qemu = format!("/proc/self/fd/{}", state_of_qemu.as_raw_fd());
+        let firmware = find_firmware(&spec.program)?;
+        let paths = MachinePaths { firmware, console: settings.folder.join("console.log"), inherited };
+        let mut command = Command::new(&spec.program);
+        command.args(arguments(spec, &paths, role));
+        let mut descriptors = vec![ram_of_qemu, state_of_qemu, qmp_of_qemu.into(), netdev];
+        if let Some(library) = &settings.library {
+            let (device, inode) = ram.identity()?;
+            command.env("LD_PRELOAD", library).env(FILE_VARIABLE, format!("{device}:{inode}"));
+            command.env(SOCKET_VARIABLE, report_socket.as_raw_fd().to_string());
+            descriptors.push(report_socket);
+        }
+        let (incoming, incoming_of_qemu) = UnixStream::pair().map_err(failed("socket of the state"))?;
+        let incoming_number = incoming_of_qemu.as_raw_fd();
+        if role == Role::Standby {
+            descriptors.push(incoming_of_qemu.into());
+        }
+        let process = QemuProcess::spawn(command, descriptors, &settings.folder.join("qemu.log"))?;
+        let qmp = Qmp::over(qmp_socket, settings.timeout).map_err(|error| explain(error, &process))?;
+        // QMP answers only after the machine is made, so the memory is mapped by now.
+        let library = settings
+            .library
+            .as_ref()
+            .map_or("libstealtime_pagetrack.so (not found)".into(), |library| library.display().to_string());
+        let handover = reception.conclude(&library, spec.memory_bytes);
+        let choice = choose_tracker(settings.tracker, &ram, process.pid(), handover);
+        let mut guest = Self {
+            qmp,
+            ram,
+            tracker: choice.tracker,
+            refused_trackers: choice.refused,
+            process,
+            state_file: Arc::new(state_file),
+            state_path_in_qemu,
+            folder: settings.folder.clone(),
+            incoming: None,
+        };
+        guest.check(spec)?;
+        if role == Role::Standby {
+            guest.await_state(incoming_number)?;
+            incoming.set_write_timeout(Some(settings.timeout)).map_err(failed("socket of the state"))?;
+            guest.incoming = Some(incoming);
+        }
+        Ok(guest)
+    }
+
+    fn check(&mut self, spec: &MachineSpec) -> Result<(), GuestError> {
+        let blocks = parse_blocks(&self.qmp.execute_human("info ramblock")?)?;
+        check_blocks(&blocks, spec.memory_bytes)?;
+        Ok(check_running_devices(&mut self.qmp)?)
+    }
+
+    /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it matters.
+    fn await_state(&mut self, socket: RawFd) -> Result<(), GuestError> {
+        self.qmp.execute("migrate-set-capabilities", capabilities())?;
+        self.qmp.execute("migrate-incoming", json!({"uri": format!("fd:{socket}")}))?;
+        Ok(())
+    }
+
+    /// A way to take the state of this guest's devices; it is prepared.
+    pub fn device_state(&mut self, kind: DeviceStateKind) -> Result<Box<dyn DeviceState>, GuestError> {
+        let mut way: Box<dyn DeviceState> = match kind {
+            DeviceStateKind::XenSave => {
+                Box::new(XenSave::new(Arc::clone(&self.state_file), self.state_path_in_qemu.clone()))
+            }
+            DeviceStateKind::IgnoreShared => {
+                let way = IgnoreSharedMigration::new(&self.folder.join("state.sock"));
+                Box::new(way.map_err(|source| GuestError::Prepare { what: "socket of the state", source })?)
+            }
+        };
+        way.prepare(&mut self.qmp)?;
+        Ok(way)
+    }
+
+    /// Load a state into a standby. It stays paused.
+    pub fn load(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
+        self.hand_over(device_state)?;
+        self.finish_load()
+    }
+
+    /// Load a state into a standby and let it run as soon as it is loaded: a round trip less than with two calls.
+    ///
+    /// `cont` is sent ahead. QEMU keeps it in mind if it comes during the load, and runs at once if it comes after it. The
+    /// exception is a state of [`IgnoreSharedMigration`]: it carries the word that the guest was paused, which counts more
+    /// than what was kept in mind, so that `cont` is sent again.
+    pub fn load_and_resume(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
+        let resume = self.qmp.begin("cont", json!({})).map_err(|error| explain(error, &self.process))?;
+        self.hand_over(device_state)?;
+        self.finish_load()?;
+        self.qmp.finish(resume).map_err(|error| explain(error, &self.process))?;
+        let status = self.qmp.execute("query-status", json!({}));
+        let status = status.map_err(|error| explain(error, &self.process))?;
+        if status["running"] == true { Ok(()) } else { self.resume() }
+    }
+
+    fn hand_over(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
+        let mut incoming = self.incoming.take().ok_or(GuestError::NotAStandby)?;
+        incoming.write_all(device_state).map_err(GuestError::Load)?;
+        incoming.shutdown(Shutdown::Write).map_err(GuestError::Load)
+    }
+
+    fn finish_load(&mut self) -> Result<(), GuestError> {
+        let ended = self.qmp.wait_for_event("the load of the state", |event| migration_end(event).is_some());
+        let ended = ended.map_err(|error| explain(error, &self.process))?;
+        match migration_end(&ended) {
+            Some("completed") => Ok(()),
+            status => Err(GuestError::LoadFailed {
+                status: status.unwrap_or("?").into(),
+                last_words: self.process.last_words(),
+            }),
+        }
+    }
+
+    /// Let it run.
+    pub fn resume(&mut self) -> Result<(), GuestError> {
+        self.qmp.execute("cont", json!({})).map(drop).map_err(|error| explain(error, &self.process))
+    }
+
+    /// Stop it.
+    pub fn stop(&mut self) -> Result<(), GuestError> {
+        self.qmp.execute("stop", json!({})).map(drop).map_err(|error| explain(error, &self.process))
+    }
+
+    /// Kill QEMU and wait until it is gone.
+    pub fn kill(&mut self) -> Result<ExitStatus, GuestError> {
+        Ok(self.process.kill()?)
+    }
+
+    /// Readable once QEMU has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.process.pidfd()
+    }
+
+    /// QEMU's process.
+    pub fn process(&self) -> &QemuProcess {
+        &self.process
+    }
+}
+
+fn migration_end(event: &Event) -> Option<&str> {
+    let status = (event.name == "MIGRATION").then(|| event.data["status"].as_str())??;
+    matches!(status, "completed" | "failed").then_some(status)
+}
+
+/// Say how QEMU ended instead of that its socket closed.
+fn explain(error: QmpError, process: &QemuProcess) -> GuestError {
+    if !matches!(error, QmpError::Closed { .. }) {
+        return GuestError::Qmp(error);
+    }
+    match process.wait_for_end(END_TIMEOUT) {
+        Some(status) => GuestError::Ended { status, last_words: process.last_words() },
+        None => GuestError::Qmp(error),
+    }
+}

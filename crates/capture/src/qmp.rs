@@ -1,0 +1,302 @@
+//! QEMU's control protocol (QMP): JSON objects, one a line, over a unix socket.
+//!
+//! Commands can be sent ahead ([`Qmp::begin`]) and their answers fetched later ([`Qmp::finish`]): QEMU works on them one
+//! after the other, so that the next one does not wait for our turn. Every call has a time-out.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A line longer than this is no answer of QEMU's.
+const LINE_BYTES_MAX: usize = 16 << 20;
+const READ_BYTES: usize = 64 << 10;
+
+/// Why a command has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// The socket cannot be used.
+    #[error("QEMU's control socket cannot be {action}")]
+    Socket {
+        /// What was tried.
+        action: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// QEMU closed the socket: mostly it has ended.
+    #[error("QEMU closed its control socket while `{waiting_for}` was awaited")]
+    Closed {
+        /// The command or event that was waited for.
+        waiting_for: String,
+    },
+    /// No answer in time.
+    #[error("QEMU gave no answer to `{waiting_for}` within {} ms", waited.as_millis())]
+    TimedOut {
+        /// The command or event that was waited for.
+        waiting_for: String,
+        /// How long.
+        waited: Duration,
+    },
+    /// QEMU refused the command.
+    #[error("QEMU refused `{command}`: {description} ({class})")]
+    Refused {
+        /// Which command.
+        command: String,
+        /// QMP's class of the error, as `GenericError`.
+        class: String,
+        /// QEMU's words.
+        description: String,
+    },
+    /// What came is no QMP.
+    #[error("QEMU's control socket gave what is no QMP: {what}")]
+    Protocol {
+        /// What it was, shortened.
+        what: String,
+    },
+}
+
+/// What QEMU tells unasked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// As `MIGRATION`, `STOP`, `RESUME`, `SHUTDOWN`.
+    pub name: String,
+    /// What comes with it; null if nothing does.
+    pub data: Value,
+}
+
+/// A command whose answer is still to be fetched.
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[must_use = "the answer must be fetched with `finish`"]
+pub struct Ticket {
+    number: u64,
+    command: String,
+}
+
+/// A connection to a QEMU.
+pub struct Qmp {
+    socket: UnixStream,
+    received: Vec<u8>,
+    answers: HashMap<u64, Value>,
+    events: VecDeque<Event>,
+    next_number: u64,
+    timeout: Duration,
+    greeting: Value,
+}
+
+impl Qmp {
+    /// Connect to a socket of QEMU's and negotiate.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, QmpError> {
+        let socket = UnixStream::connect(path)
+            .map_err(|source| QmpError::Socket { action: "connected to", source })?;
+        Self::over(socket, timeout)
+    }
+
+    /// Negotiate on a socket that is connected; `timeout` holds for each later call too.
+    pub fn over(socket: UnixStream, timeout: Duration) -> Result<Self, QmpError> {
+        let mut qmp = Self {
+            socket,
+            received: Vec::new(),
+            answers: HashMap::new(),
+            events: VecDeque::new(),
+            next_number: 1,
+            timeout,
+            greeting: Value::Null,
+        };
+        let greeting = qmp.next_object("greeting", Instant::now() + timeout)?;
+        if greeting.get("QMP").is_none() {
+            return Err(QmpError::Protocol { what: shortened(&greeting.to_string()) });
+        }
+        qmp.greeting = greeting;
+        qmp.execute("qmp_capabilities", json!({}))?;
+        Ok(qmp)
+    }
+
+    /// How long each call waits.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no protection.
+    pub fn version(&self) -> String {
+        let version = &self.greeting["QMP"]["version"];
+        let number = |part: &str| version["qemu"][part].as_u64().unwrap_or_default();
+        let text = format!("{}.{}.{}", number("major"), number("minor"), number("micro"));
+        match version["package"].as_str().map(str::trim) {
+            Some(package) if !package.is_empty() => format!("{text} ({package})"),
+            _ => text,
+        }
+    }
+
+    /// Run a command and wait for its answer.
+    pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
+        let ticket = self.begin(command, arguments)?;
+        self.finish(ticket)
+    }
+
+    /// Run a command of the human monitor, for what QMP has no word for.
+    pub fn execute_human(&mut self, command_line: &str) -> Result<String, QmpError> {
+        let answer = self.execute("human-monitor-command", json!({"command-line": command_line}))?;
+        match answer {
+            Value::String(text) => Ok(text),
+            other => Err(QmpError::Protocol { what: shortened(&other.to_string()) }),
+        }
+    }
+
+    /// Send a command without waiting for its answer.
+    #[expect(clippy::needless_pass_by_value, reason = "arguments are made for the call")]
+    pub fn begin(&mut self, command: &str, arguments: Value) -> Result<Ticket, QmpError> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut line = json!({"execute": command, "arguments": arguments, "id": number}).to_string();
+        line.push('\n');
+        let failed = |source: std::io::Error| match source.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                QmpError::Closed { waiting_for: command.into() }
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                QmpError::TimedOut { waiting_for: command.into(), waited: self.timeout }
+            }
+            _ => QmpError::Socket { action: "written to", source },
+        };
+        self.socket.set_write_timeout(Some(self.timeout.max(Duration::from_millis(1)))).map_err(failed)?;
+        self.socket.write_all(line.as_bytes()).map_err(failed)?;
+        Ok(Ticket { number, command: command.into() })
+    }
+
+    /// Wait for the answer to a command.
+    pub fn finish(&mut self, ticket: Ticket) -> Result<Value, QmpError> {
+        let deadline = Instant::now() + self.timeout;
+        let mut answer = loop {
+            if let Some(answer) = self.answers.remove(&ticket.number) {
+                break answer;
+            }
+            let object = self.next_object(&ticket.command, deadline)?;
+            self.file(object)?;
+        };
+        if let Some(error) = answer.get("error") {
+            let text = |field: &str| error[field].as_str().unwrap_or("?").to_owned();
+            return Err(QmpError::Refused {
+                command: ticket.command,
+                class: text("class"),
+                description: text("desc"),
+            });
+        }
+        Ok(answer["return"].take())
+    }
+
+    /// Take all events that have come, also those that still lie in the socket. Does not wait.
+    pub fn events(&mut self) -> Result<Vec<Event>, QmpError> {
+        self.socket.set_nonblocking(true).map_err(|source| QmpError::Socket { action: "read", source })?;
+        let drained = self.drain();
+        self.socket.set_nonblocking(false).map_err(|source| QmpError::Socket { action: "read", source })?;
+        drained?;
+        Ok(self.events.drain(..).collect())
+    }
+
+    /// Wait for an event for which `wanted` holds, and take it. Others stay.
+    pub fn wait_for_event(&mut self, what: &str, wanted: impl Fn(&Event) -> bool) -> Result<Event, QmpError> {
+        let deadline = Instant::now() + self.timeout;
+        loop {
+            let position = self.events.iter().position(&wanted);
+            if let Some(event) = position.and_then(|position| self.events.remove(position)) {
+                return Ok(event);
+            }
+            let object = self.next_object(what, deadline)?;
+            self.file(object)?;
+        }
+    }
+
+    /// Forget the events that came up to now.
+    pub(crate) fn forget_events(&mut self, name: &str) {
+        self.events.retain(|event| event.name != name);
+    }
+
+    fn drain(&mut self) -> Result<(), QmpError> {
+        loop {
+            while let Some(object) = self.buffered_object()? {
+                self.file(object)?;
+            }
+            match self.receive() {
+                Ok(0) => return Err(QmpError::Closed { waiting_for: "events".into() }),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(source) => return Err(QmpError::Socket { action: "read", source }),
+            }
+        }
+    }
+
+    fn file(&mut self, mut object: Value) -> Result<(), QmpError> {
+        if let Some(name) = object["event"].as_str() {
+            let name = name.to_owned();
+            self.events.push_back(Event { name, data: object["data"].take() });
+            return Ok(());
+        }
+        match object["id"].as_u64() {
+            Some(number) => {
+                self.answers.insert(number, object);
+                Ok(())
+            }
+            None => Err(QmpError::Protocol { what: shortened(&object.to_string()) }),
+        }
+    }
+
+    fn next_object(&mut self, waiting_for: &str, deadline: Instant) -> Result<Value, QmpError> {
+        loop {
+            if let Some(object) = self.buffered_object()? {
+                return Ok(object);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(QmpError::TimedOut { waiting_for: waiting_for.into(), waited: self.timeout });
+            }
+            let failed = |source| QmpError::Socket { action: "read", source };
+            self.socket.set_read_timeout(Some(left)).map_err(failed)?;
+            match self.receive() {
+                Ok(0) => return Err(QmpError::Closed { waiting_for: waiting_for.into() }),
+                Ok(_) => {}
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                    ErrorKind::ConnectionReset => {
+                        return Err(QmpError::Closed { waiting_for: waiting_for.into() });
+                    }
+                    _ => return Err(failed(error)),
+                },
+            }
+        }
+    }
+
+    fn receive(&mut self) -> std::io::Result<usize> {
+        let filled = self.received.len();
+        self.received.resize(filled + READ_BYTES, 0);
+        let outcome = self.socket.read(&mut self.received[filled..]);
+        self.received.truncate(filled + outcome.as_ref().map_or(0, |read| *read));
+        outcome
+    }
+
+    fn buffered_object(&mut self) -> Result<Option<Value>, QmpError> {
+        let Some(end) = self.received.iter().position(|&byte| byte == b'\n') else {
+            if self.received.len() > LINE_BYTES_MAX {
+                return Err(QmpError::Protocol {
+                    what: format!("a line of more than {LINE_BYTES_MAX} bytes"),
+                });
+            }
+            return Ok(None);
+        };
+        let line: Vec<u8> = self.received.drain(..=end).collect();
+        match serde_json::from_slice::<Value>(&line) {
+            Ok(object) if object.is_object() => Ok(Some(object)),
+            _ => Err(QmpError::Protocol { what: shortened(&String::from_utf8_lossy(&line)) }),
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut shown: String = text.trim().chars().take(80).collect();
+    if shown.len() < text.trim().len() {
+        shown.push_str("...");
+    }
+    shown
+}

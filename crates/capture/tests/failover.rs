@@ -1,0 +1,251 @@
+//! A real guest is checkpointed, killed, and goes on in a standby from the last epoch.
+
+#![allow(clippy::unwrap_used)] // of what the test itself made up
+
+mod guest;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use guest::Lab;
+use guest::frames::Peer;
+use stealtime_capture::{
+    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, ShadowCompare, StagedPages,
+    WriteTracker as _, count_pages,
+};
+
+/// How many epochs each failover comes after, unless `STEALTIME_CAPTURE_EPOCHS` says otherwise.
+const EPOCHS: usize = 60;
+
+/// Longer runs look for a page that is missed once in thousands of epochs.
+fn epochs() -> usize {
+    std::env::var("STEALTIME_CAPTURE_EPOCHS").map_or(EPOCHS, |text| text.parse().expect("a number of epochs"))
+}
+
+/// Takes epochs of a guest into the memory of a standby, with an oracle beside it.
+struct Protection {
+    devices: Box<dyn DeviceState>,
+    oracle: ShadowCompare,
+    staged: StagedPages,
+    splits: Vec<[Duration; 5]>,
+    pages: Vec<u64>,
+}
+
+impl Protection {
+    /// The first, full copy.
+    fn begin(primary: &mut Guest, standby: &Guest, kind: DeviceStateKind) -> Self {
+        assert_eq!(primary.refused_trackers, [], "the best tracker must work here");
+        assert_eq!(standby.ram.populated().unwrap(), [], "a standby must not write its memory");
+        let devices = primary.device_state(kind).unwrap();
+        primary.stop().unwrap();
+        primary.tracker.arm().unwrap();
+        let mut oracle = ShadowCompare::new(Arc::clone(&primary.ram));
+        oracle.arm().unwrap();
+        let mut protection =
+            Self { devices, oracle, staged: StagedPages::default(), splits: Vec::new(), pages: Vec::new() };
+        let all = primary.ram.populated().unwrap();
+        primary.ram.stage(&all, &mut protection.staged).unwrap();
+        protection.apply(standby);
+        primary.resume().unwrap();
+        protection
+    }
+
+    /// One epoch; gives the state of the devices at its end.
+    fn capture(&mut self, primary: &mut Guest, standby: &Guest) -> Vec<u8> {
+        let mut written: Vec<PageRange> = Vec::new();
+        let mut marks = vec![Instant::now()];
+        let stop = primary.qmp.begin("stop", serde_json::json!({})).unwrap();
+        self.devices.begin_capture(&mut primary.qmp).unwrap();
+        primary.qmp.finish(stop).unwrap();
+        marks.push(Instant::now());
+        let state = self.devices.finish_capture(&mut primary.qmp).unwrap();
+        marks.push(Instant::now());
+        primary.tracker.collect(&mut written).unwrap();
+        marks.push(Instant::now());
+        self.staged.clear();
+        primary.ram.stage(&written, &mut self.staged).unwrap();
+        marks.push(Instant::now());
+        let missed = self.oracle.missed(&written).unwrap();
+        assert_eq!(missed, [0; 0], "pages changed that the tracker did not tell");
+        let before_cont = Instant::now();
+        primary.resume().unwrap();
+        let cont = before_cont.elapsed();
+        let between = |index: usize| marks[index + 1] - marks[index];
+        self.splits.push([between(0), between(1), between(2), between(3), cont]);
+        self.pages.push(count_pages(&written));
+        self.apply(standby);
+        state
+    }
+
+    fn apply(&mut self, standby: &Guest) {
+        for (index, page) in self.staged.iter() {
+            standby.ram.write_page(index, page.first_chunk().unwrap()).unwrap();
+        }
+    }
+
+    /// The standby has exactly the memory of the last epoch.
+    fn check_memory_of(&self, standby: &Guest) {
+        let differing: Vec<u64> = (0..standby.ram.len_pages())
+            .filter(|&index| !standby.ram.page_equals(index, self.oracle.page(index).unwrap()).unwrap())
+            .collect();
+        assert_eq!(differing, [0; 0], "pages of the standby differ from the last epoch");
+    }
+
+    fn print_splits(&self) {
+        for (part, name) in ["stop", "save", "scan", "copy", "cont"].iter().enumerate() {
+            let mut times: Vec<Duration> = self.splits.iter().map(|split| split[part]).collect();
+            times.sort_unstable();
+            eprintln!("{name}: median {:?}, max {:?}", times[times.len() / 2], times[times.len() - 1]);
+        }
+        let mut pauses: Vec<Duration> = self.splits.iter().map(|split| split.iter().sum()).collect();
+        pauses.sort_unstable();
+        let mut pages = self.pages.clone();
+        pages.sort_unstable();
+        eprintln!("pause: median {:?}; pages: median {}", pauses[pauses.len() / 2], pages[pages.len() / 2]);
+        // Any missed page has ended the test before this line.
+        eprintln!("{} epochs, {} pages written, 0 missed", pages.len(), pages.iter().sum::<u64>());
+    }
+}
+
+fn fail_over(vcpus: u32, kind: DeviceStateKind) {
+    let lab = Lab::new(vcpus);
+    let (primary_peer, netdev) = Peer::pair();
+    let mut primary = lab.boot("primary", netdev);
+    let (mut standby_peer, netdev) = Peer::pair();
+    let mut standby = lab.standby("standby", netdev);
+    primary.resume().unwrap();
+    let booted = primary_peer.wait_for("20 rounds", |beat| beat.round >= 20);
+    assert_eq!(booted.vcpus, u64::from(vcpus));
+
+    let mut protection = Protection::begin(&mut primary, &standby, kind);
+    let mut state = Vec::new();
+    let mut seen = booted;
+    for _ in 0..epochs() {
+        // An epoch in which the guest has done something.
+        seen = primary_peer.wait_for("the next round", |beat| beat.round > seen.round);
+        state = protection.capture(&mut primary, &standby);
+    }
+    protection.print_splits();
+    assert!(protection.pages.iter().all(|&pages| pages > 0), "{:?}", protection.pages);
+    protection.check_memory_of(&standby);
+    let committed = seen;
+    primary.kill().unwrap();
+
+    let begun = Instant::now();
+    standby.load_and_resume(&state).unwrap();
+    eprintln!("running after {:?}; state of {} bytes", begun.elapsed(), state.len());
+    let first = standby_peer.wait_for("anything", |_| true);
+    assert_eq!(first.boot, committed.boot, "the guest must go on, not boot");
+    assert!(first.round >= committed.round, "{first:?} is before what was committed, {committed:?}");
+    // Long enough for each page to be looked at again.
+    let rounds = first.round + 100;
+    let later = standby_peer.wait_for("100 further rounds", |beat| beat.round >= rounds);
+    assert_eq!(later.corrupt_pages, 0, "{}", lab.console("standby"));
+
+    standby_peer.send_reboot();
+    let rebooted =
+        standby_peer.wait_for("another boot", |beat| beat.boot != committed.boot && beat.round >= 20);
+    assert_eq!((rebooted.corrupt_pages, rebooted.vcpus), (0, u64::from(vcpus)));
+    for name in ["primary", "standby"] {
+        assert!(!lab.console(name).contains("CORRUPT"), "{}", lab.console(name));
+    }
+}
+
+#[test]
+#[ignore = "boots a guest: needs STEALTIME_KERNEL"]
+fn a_guest_with_one_cpu_goes_on_in_the_standby_and_reboots() {
+    fail_over(1, DeviceStateKind::XenSave);
+}
+
+#[test]
+#[ignore = "boots a guest: needs STEALTIME_KERNEL"]
+fn a_guest_with_two_cpus_goes_on_in_the_standby_and_reboots() {
+    fail_over(2, DeviceStateKind::XenSave);
+}
+
+#[test]
+#[ignore = "boots a guest: needs STEALTIME_KERNEL"]
+fn the_state_of_a_migration_that_ignores_shared_memory_does_as_well() {
+    fail_over(2, DeviceStateKind::IgnoreShared);
+}
+
+#[test]
+#[ignore = "boots a guest: needs STEALTIME_KERNEL"]
+fn a_standby_waits_for_the_word_to_run_and_takes_one_state_only() {
+    let lab = Lab::new(1);
+    let (primary_peer, netdev) = Peer::pair();
+    let mut primary = lab.boot("primary", netdev);
+    primary.resume().unwrap();
+    let seen = primary_peer.wait_for("the first round", |_| true);
+    let (standby_peer, netdev) = Peer::pair();
+    let mut standby = lab.standby("standby", netdev);
+    let mut protection = Protection::begin(&mut primary, &standby, DeviceStateKind::XenSave);
+    let state = protection.capture(&mut primary, &standby);
+    assert!(matches!(primary.load(&state), Err(GuestError::NotAStandby)));
+    primary.kill().unwrap();
+    standby.load(&state).unwrap();
+    let status = standby.qmp.execute("query-status", serde_json::json!({})).unwrap();
+    assert_eq!(status["status"], "paused", "{status}");
+    assert!(matches!(standby.load(&state), Err(GuestError::NotAStandby)));
+    standby.resume().unwrap();
+    let first = standby_peer.wait_for("anything", |_| true);
+    assert_eq!(first.boot, seen.boot);
+}
+
+#[test]
+#[ignore = "starts QEMU: needs STEALTIME_KERNEL"]
+fn a_state_that_is_cut_short_ends_the_standby_with_qemus_words() {
+    let lab = Lab::new(1);
+    let (_peer, netdev) = Peer::pair();
+    let mut primary = lab.boot("primary", netdev);
+    let mut devices = primary.device_state(DeviceStateKind::XenSave).unwrap();
+    devices.begin_capture(&mut primary.qmp).unwrap();
+    let state = devices.finish_capture(&mut primary.qmp).unwrap();
+    let (_peer, netdev) = Peer::pair();
+    let mut standby = lab.standby("standby", netdev);
+    let refused = standby.load(&state[..state.len() / 2]).unwrap_err();
+    assert!(matches!(refused, GuestError::Ended { .. } | GuestError::LoadFailed { .. }), "{refused}");
+}
+
+#[test]
+#[ignore = "starts QEMU: needs STEALTIME_KERNEL"]
+fn a_machine_that_qemu_does_not_know_is_refused_in_qemus_words() {
+    let mut lab = Lab::new(1);
+    lab.spec.machine = "pc-i440fx-99.9".into();
+    let (_peer, netdev) = Peer::pair();
+    let refused = lab.try_boot("primary", netdev).err().expect("there is no such machine type");
+    assert!(
+        matches!(&refused, GuestError::Ended { last_words, .. } if last_words.contains("machine type")),
+        "{refused}"
+    );
+}
+
+#[test]
+#[ignore = "starts QEMU: needs STEALTIME_KERNEL"]
+fn what_a_running_machine_has_is_refused_by_name() {
+    let mut lab = Lab::new(1);
+    lab.spec.devices = vec!["VGA".into()];
+    let (_peer, netdev) = Peer::pair();
+    let refused = lab.try_boot("before", netdev).err().expect("a display adapter is not protected");
+    assert!(refused.to_string().contains("`VGA`"), "{refused}");
+    // A program that adds a device of its own: only QEMU itself can tell.
+    let program = lab.program_that_adds("-device VGA");
+    lab.spec.devices.clear();
+    lab.spec.program = program;
+    let (_peer, netdev) = Peer::pair();
+    let refused = lab.try_boot("after", netdev).err().expect("its memory would be lost");
+    assert!(refused.to_string().contains("vga.vram"), "{refused}");
+}
+
+#[test]
+#[ignore = "starts QEMU: needs STEALTIME_KERNEL"]
+fn qemu_does_not_outlive_the_guest() {
+    let lab = Lab::new(1);
+    let (_peer, netdev) = Peer::pair();
+    // Started by a thread that ends at once: QEMU is tied to the process, not to that thread.
+    let mut guest = std::thread::scope(|scope| scope.spawn(|| lab.boot("primary", netdev)).join().unwrap());
+    guest.qmp.execute("query-status", serde_json::json!({})).unwrap();
+    let pid = guest.process().pid();
+    drop(guest);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}

@@ -1,0 +1,84 @@
+//! A real guest for the tests that need one.
+//!
+//! They run when asked for (`--ignored`), with the environment: `STEALTIME_KERNEL` (a vmlinux or bzImage),
+//! `STEALTIME_KERNEL_MODULES` (its `lib/modules/RELEASE`, unless the drivers are built in) and, if it is another one than
+//! `qemu-system-x86_64`, `STEALTIME_QEMU`.
+
+pub mod frames;
+mod initramfs;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use stealtime_capture::{Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec};
+use tempfile::TempDir;
+
+pub const MEMORY_BYTES: u64 = 160 << 20;
+
+/// Where guests of one test live, and what they boot.
+pub struct Lab {
+    folder: TempDir,
+    pub spec: MachineSpec,
+}
+
+impl Lab {
+    pub fn new(vcpus: u32) -> Self {
+        let kernel = PathBuf::from(
+            std::env::var_os("STEALTIME_KERNEL").expect("STEALTIME_KERNEL names a kernel image"),
+        );
+        let modules = std::env::var_os("STEALTIME_KERNEL_MODULES").map(PathBuf::from);
+        let folder = tempfile::Builder::new().prefix("stealtime-capture-").tempdir().unwrap();
+        let initramfs = initramfs::build(modules.as_deref(), folder.path());
+        let program = std::env::var_os("STEALTIME_QEMU").unwrap_or_else(|| "qemu-system-x86_64".into());
+        let file = |path: PathBuf| BootFile { path, sha256: String::new() };
+        let spec = MachineSpec {
+            name: "capture, test".into(),
+            program: program.into(),
+            accelerator: Accelerator::Tcg,
+            machine: "pc-i440fx-7.2".into(),
+            cpu: "max".into(),
+            vcpus,
+            memory_bytes: MEMORY_BYTES,
+            kernel: file(kernel),
+            initramfs: file(initramfs),
+            kernel_arguments: "console=ttyS0 quiet panic=-1 no_timer_check".into(),
+            mac: "52:54:00:00:00:01".into(),
+            devices: vec!["virtio-rng-pci".into()],
+        };
+        Self { folder, spec }
+    }
+
+    fn settings(&self, name: &str) -> GuestSettings {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        GuestSettings::new(&folder)
+    }
+
+    pub fn boot(&self, name: &str, netdev: OwnedFd) -> Guest {
+        self.try_boot(name, netdev).unwrap()
+    }
+
+    pub fn try_boot(&self, name: &str, netdev: OwnedFd) -> Result<Guest, GuestError> {
+        Guest::boot(&self.spec, &self.settings(name), netdev)
+    }
+
+    /// A program that starts QEMU with further arguments.
+    pub fn program_that_adds(&self, arguments: &str) -> PathBuf {
+        let path = self.folder.path().join("qemu");
+        let script = format!("#!/bin/sh\nexec {} \"$@\" {arguments}\n", self.spec.program.display());
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    pub fn standby(&self, name: &str, netdev: OwnedFd) -> Guest {
+        Guest::standby(&self.spec, &self.settings(name), netdev).unwrap()
+    }
+
+    pub fn console(&self, name: &str) -> String {
+        std::fs::read(self.folder.path().join(name).join("console.log"))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,146 @@
+//! The control protocol byte by byte, with a peer that says what a test wants.
+
+#![allow(clippy::unwrap_used)] // of what the test itself made up
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stealtime_capture::{Qmp, QmpError};
+
+const GREETING: &str =
+    r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}}}"#;
+/// Long enough for any answer that will come.
+const PATIENT: Duration = Duration::from_secs(60);
+/// For answers that will not come.
+const IMPATIENT: Duration = Duration::from_millis(50);
+
+struct Script {
+    lines: BufReader<UnixStream>,
+    socket: UnixStream,
+}
+
+impl Script {
+    /// The next command's name and id.
+    fn command(&mut self) -> (String, Value) {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        let command: Value = serde_json::from_str(&line).unwrap();
+        (command["execute"].as_str().unwrap().to_owned(), command["id"].clone())
+    }
+
+    fn say(&mut self, line: &str) {
+        self.socket.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+    }
+
+    fn answer(&mut self, id: &Value, value: &Value) {
+        self.say(&json!({"return": value, "id": id}).to_string());
+    }
+}
+
+/// A connection, and a peer that follows `script` after the negotiation.
+fn connect(script: impl FnOnce(&mut Script) + Send + 'static) -> (Qmp, JoinHandle<()>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let peer = std::thread::spawn(move || {
+        let mut peer = Script { lines: BufReader::new(theirs.try_clone().unwrap()), socket: theirs };
+        peer.say(GREETING);
+        let (name, id) = peer.command();
+        assert_eq!(name, "qmp_capabilities");
+        peer.answer(&id, &json!({}));
+        script(&mut peer);
+    });
+    (Qmp::over(ours, PATIENT).unwrap(), peer)
+}
+
+#[test]
+fn commands_sent_ahead_get_their_own_answers_in_any_order() {
+    let (mut qmp, peer) = connect(|peer| {
+        let (first, second) = (peer.command(), peer.command());
+        assert_eq!((first.0.as_str(), second.0.as_str()), ("stop", "query-status"));
+        peer.answer(&second.1, &json!({"status": "paused"}));
+        peer.say(r#"{"event": "STOP", "timestamp": {}}"#);
+        peer.answer(&first.1, &json!({}));
+    });
+    let stop = qmp.begin("stop", json!({})).unwrap();
+    let status = qmp.begin("query-status", json!({})).unwrap();
+    assert_eq!(qmp.finish(stop).unwrap(), json!({}));
+    assert_eq!(qmp.finish(status).unwrap(), json!({"status": "paused"}));
+    peer.join().unwrap();
+    assert!(matches!(qmp.events(), Err(QmpError::Closed { .. })), "the peer has ended");
+    assert_eq!(qmp.version(), "7.2.22 (Debian x)");
+}
+
+#[test]
+fn a_refusal_carries_qemus_class_and_words() {
+    let (mut qmp, peer) = connect(|peer| {
+        let (_, id) = peer.command();
+        peer.say(
+            &json!({"error": {"class": "CommandNotFound", "desc": "no such command"}, "id": id}).to_string(),
+        );
+    });
+    let refused = qmp.execute("fly", json!({})).unwrap_err();
+    let QmpError::Refused { command, class, description } = &refused else { panic!("{refused}") };
+    assert_eq!([command.as_str(), class, description], ["fly", "CommandNotFound", "no such command"]);
+    peer.join().unwrap();
+}
+
+#[test]
+fn events_are_kept_for_whoever_waits_for_them() {
+    let (mut qmp, peer) = connect(|peer| {
+        peer.say(r#"{"event": "RESUME", "timestamp": {}}"#);
+        peer.say(r#"{"event": "MIGRATION", "data": {"status": "active"}, "timestamp": {}}"#);
+        peer.say(r#"{"event": "MIGRATION", "data": {"status": "completed"}, "timestamp": {}}"#);
+        // Stay until the other side has closed.
+        let _ = peer.lines.read_line(&mut String::new());
+    });
+    let ended = qmp.wait_for_event("the end", |event| event.data["status"] == "completed").unwrap();
+    assert_eq!(ended.name, "MIGRATION");
+    let left: Vec<String> = qmp.events().unwrap().into_iter().map(|event| event.name).collect();
+    assert_eq!(left, ["RESUME", "MIGRATION"]);
+    assert_eq!(qmp.events().unwrap(), []);
+    drop(qmp);
+    peer.join().unwrap();
+}
+
+#[test]
+fn no_answer_is_an_error_after_the_time_out() {
+    let (mut qmp, peer) = connect(|peer| {
+        let _ = peer.command();
+        let _ = peer.lines.read_line(&mut String::new());
+    });
+    qmp.set_timeout(IMPATIENT);
+    let silent = qmp.execute("stop", json!({})).unwrap_err();
+    assert!(
+        matches!(&silent, QmpError::TimedOut { waiting_for, waited } if waiting_for == "stop" && *waited == IMPATIENT)
+    );
+    drop(qmp);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_closed_socket_is_named_after_what_was_awaited() {
+    let (mut qmp, peer) = connect(|peer| {
+        let _ = peer.command();
+    });
+    let closed = qmp.execute("stop", json!({})).unwrap_err();
+    assert!(matches!(&closed, QmpError::Closed { waiting_for } if waiting_for == "stop"), "{closed}");
+    peer.join().unwrap();
+}
+
+#[test]
+fn what_is_no_qmp_is_refused() {
+    for line in ["hello", "[]", "{}", r#"{"return":{}}"#] {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(format!("{line}\n").as_bytes()).unwrap();
+        let refused = Qmp::over(ours, PATIENT).err();
+        assert!(matches!(&refused, Some(QmpError::Protocol { what }) if what == line), "{line}: {refused:?}");
+    }
+    let (mut qmp, peer) = connect(|peer| {
+        let _ = peer.command();
+        peer.say(r#"{"return": {}}"#);
+    });
+    assert!(matches!(qmp.execute("stop", json!({})), Err(QmpError::Protocol { .. })));
+    peer.join().unwrap();
+}

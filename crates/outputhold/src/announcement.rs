@@ -1,0 +1,119 @@
+//! Telling the network that the guest is now behind this port.
+//!
+//! A reverse ARP request makes bridges and switches learn the way, as QEMU (`net/announce.c`) does after a
+//! migration; a gratuitous ARP request (RFC 5227, section 2.3) and an unsolicited neighbour advertisement
+//! (RFC 4861, section 7.2.6) tell hosts. None of them carries state of the guest, so they need not wait for an
+//! epoch. They are sent untagged.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use etherparse::PacketBuilder;
+
+use crate::addresses::{HardwareAddress, LearnedAddresses};
+
+/// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the last
+/// frames of the old port. QEMU's own announcement has the same number of rounds and about the same times.
+pub const ROUNDS: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(50),
+    Duration::from_millis(150),
+    Duration::from_millis(300),
+    Duration::from_millis(550),
+];
+
+const BROADCAST: [u8; 6] = [0xff; 6];
+/// The least Ethernet frame without its checksum.
+const LEAST_FRAME_BYTES: usize = 60;
+
+/// An announcement on its way: what to send, and when. It knows no clock and no device.
+#[derive(Clone, Debug)]
+pub struct Announcement {
+    frames: Vec<Vec<u8>>,
+    began: Duration,
+    round: usize,
+    next_frame: usize,
+}
+
+impl Announcement {
+    /// Announce `guest` and its addresses; the first round is due at `now`.
+    pub fn new(guest: HardwareAddress, addresses: &LearnedAddresses, now: Duration) -> Self {
+        let mut frames = vec![reverse_arp(guest)];
+        frames.extend(addresses.ipv4.iter().map(|address| gratuitous_arp(guest, *address)));
+        frames.extend(addresses.ipv6.iter().filter_map(|address| neighbour_advertisement(guest, *address)));
+        Self { frames, began: now, round: 0, next_frame: 0 }
+    }
+
+    /// When the next frame is due; `None` after the last round.
+    pub fn deadline(&self) -> Option<Duration> {
+        ROUNDS.get(self.round).map(|after| self.began + *after)
+    }
+
+    /// The frame that is due at `now`, until [`Announcement::sent`] is called.
+    pub fn due(&self, now: Duration) -> Option<&[u8]> {
+        self.deadline().filter(|deadline| *deadline <= now)?;
+        self.frames.get(self.next_frame).map(Vec::as_slice)
+    }
+
+    /// The frame that was due has left (or never will).
+    pub fn sent(&mut self) {
+        self.next_frame += 1;
+        if self.next_frame >= self.frames.len() {
+            self.next_frame = 0;
+            self.round += 1;
+        }
+    }
+}
+
+fn ethernet(destination: [u8; 6], source: HardwareAddress, ether_type: u16) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(LEAST_FRAME_BYTES);
+    frame.extend_from_slice(&destination);
+    frame.extend_from_slice(&source.0);
+    frame.extend_from_slice(&ether_type.to_be_bytes());
+    frame
+}
+
+/// The packet of RFC 826 and RFC 903, for Ethernet and IPv4.
+fn address_resolution(
+    ether_type: u16,
+    operation: u16,
+    sender: (HardwareAddress, Ipv4Addr),
+    target: ([u8; 6], Ipv4Addr),
+) -> Vec<u8> {
+    let mut frame = ethernet(BROADCAST, sender.0, ether_type);
+    frame.extend_from_slice(&[0, 1, 8, 0, 6, 4]);
+    frame.extend_from_slice(&operation.to_be_bytes());
+    frame.extend_from_slice(&sender.0.0);
+    frame.extend_from_slice(&sender.1.octets());
+    frame.extend_from_slice(&target.0);
+    frame.extend_from_slice(&target.1.octets());
+    frame.resize(LEAST_FRAME_BYTES, 0);
+    frame
+}
+
+fn reverse_arp(guest: HardwareAddress) -> Vec<u8> {
+    address_resolution(0x8035, 3, (guest, Ipv4Addr::UNSPECIFIED), (guest.0, Ipv4Addr::UNSPECIFIED))
+}
+
+fn gratuitous_arp(guest: HardwareAddress, address: Ipv4Addr) -> Vec<u8> {
+    address_resolution(0x0806, 1, (guest, address), ([0; 6], address))
+}
+
+/// `None` if the packet cannot be built, which its fixed size rules out.
+fn neighbour_advertisement(guest: HardwareAddress, address: Ipv6Addr) -> Option<Vec<u8>> {
+    const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    const ALL_NODES_ETHERNET: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
+    const ADVERTISEMENT: u8 = 136;
+    const OVERRIDE: [u8; 4] = [0x20, 0, 0, 0];
+    const TARGET_LINK_LAYER_ADDRESS: [u8; 2] = [2, 1];
+    let mut payload = address.octets().to_vec();
+    payload.extend_from_slice(&TARGET_LINK_LAYER_ADDRESS);
+    payload.extend_from_slice(&guest.0);
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(guest.0, ALL_NODES_ETHERNET)
+        .ipv6(address.octets(), ALL_NODES.octets(), 255)
+        .icmpv6_raw(ADVERTISEMENT, 0, OVERRIDE)
+        .write_to_vec(&mut frame, &payload)
+        .ok()?;
+    Some(frame)
+}

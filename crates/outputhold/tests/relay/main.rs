@@ -1,0 +1,7 @@
+//! The relay, between two sockets and on a real TAP.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod rig;
+mod sockets;
+mod tap;

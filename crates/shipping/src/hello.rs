@@ -1,0 +1,191 @@
+//! What two hosts tell each other before a machine is protected, and the judgement of whether they fit together.
+//!
+//! Device state can be loaded only into the same QEMU, machine type and device set (QEMU, docs/devel/migration:
+//! "configuration has to be exactly the same"), and a difference would show at the failover, when it is too late.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use stealtime_succession::{MemberId, Mode, Term};
+
+use crate::refusal::Refusal;
+
+/// A block of guest memory as QEMU names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RamBlock {
+    /// QEMU's name, for example `pc.ram`.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A file that the machine boots from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Its path, the same on both hosts.
+    pub path: String,
+    /// The SHA-256 of its content, in hexadecimal.
+    pub sha256: String,
+}
+
+/// The machine that the active member wants protected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The active member's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// The name of the active member's host.
+    pub host: String,
+    /// This life of the active member.
+    pub member: MemberId,
+    /// The name of the virtual machine.
+    pub vm: String,
+    /// What QEMU says of its version, with the package's part.
+    pub qemu_version: String,
+    /// The machine type, for example `pc-i440fx-7.2`.
+    pub machine: String,
+    /// `tcg` or `kvm`.
+    pub accelerator: String,
+    /// The CPU model.
+    pub cpu: String,
+    /// Virtual CPUs.
+    pub vcpus: u32,
+    /// The length of the RAM file.
+    pub memory_bytes: u64,
+    /// All blocks of guest memory, in QEMU's order.
+    pub ram_blocks: Vec<RamBlock>,
+    /// All devices, in the order of the command line.
+    pub devices: Vec<String>,
+    /// The files that the machine boots from: a guest that reboots after a failover reads them again.
+    pub images: Vec<Image>,
+    /// How device state is taken: `xen-save` or `ignore-shared`.
+    pub device_state: String,
+    /// What is held until it is acknowledged.
+    pub mode: Mode,
+    /// Whether pages are to be shipped as differences from what was shipped before.
+    pub wants_delta: bool,
+    /// What the standby needs to start its own QEMU and to go on protecting after a failover. Not judged here.
+    pub specification: serde_json::Value,
+}
+
+/// The standby takes the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// The term of the hello.
+    #[serde(skip)]
+    pub term: Term,
+    /// The name of the standby's host.
+    pub host: String,
+    /// This life of the standby, as the register is to name it.
+    pub member: MemberId,
+    /// Whether pages may be shipped as differences.
+    pub delta: bool,
+}
+
+/// What the judging host knows of itself.
+#[derive(Debug, Clone)]
+pub struct LocalFacts {
+    /// Its name.
+    pub host: String,
+    /// This life of the member that would stand by.
+    pub member: MemberId,
+    /// What its QEMU says of its version, with the package's part.
+    pub qemu_version: String,
+    /// The machine types of its QEMU.
+    pub machines: Vec<String>,
+    /// The accelerators that work on it.
+    pub accelerators: Vec<String>,
+    /// Memory that may be given to one more machine: to its RAM file and to what is staged of an epoch.
+    pub available_bytes: u64,
+    /// The SHA-256 of each file of the hello that there is.
+    pub images: BTreeMap<String, String>,
+    /// The names of the machines that run or stand by here.
+    pub vms: Vec<String>,
+    /// The highest term of this machine that was heard of.
+    pub highest_term: Term,
+    /// The memory blocks of the standby QEMU, once it has been started.
+    pub ram_blocks: Option<Vec<RamBlock>>,
+    /// Whether it keeps the content of a machine between epochs, so that differences can be applied.
+    pub delta: bool,
+}
+
+/// What a machine needs at the standby beside its RAM file: an epoch is staged in whole before it is applied, and the
+/// first epoch is all of the RAM.
+fn needed_bytes(hello: &Hello) -> u64 {
+    hello.memory_bytes.saturating_mul(2)
+}
+
+/// Says whether this host may stand by for the machine of `hello`, and if not, what differs first.
+///
+/// # Errors
+/// The first difference, from the most to the least fundamental.
+pub fn judge(hello: &Hello, facts: &LocalFacts) -> Result<Welcome, Refusal> {
+    let (host, vm) = (facts.host.clone(), hello.vm.clone());
+    let their_host = hello.host.clone();
+    if hello.host == facts.host {
+        return Err(Refusal::SameHost { host, vm });
+    }
+    if facts.vms.contains(&hello.vm) {
+        return Err(Refusal::AlreadyHere { host, vm });
+    }
+    if hello.term < facts.highest_term {
+        return Err(Refusal::OldTerm { host, vm, known: facts.highest_term, asked: hello.term });
+    }
+    if hello.qemu_version != facts.qemu_version {
+        let (theirs, ours) = (hello.qemu_version.clone(), facts.qemu_version.clone());
+        return Err(Refusal::QemuVersion { host, their_host, theirs, ours });
+    }
+    if !facts.machines.contains(&hello.machine) {
+        return Err(Refusal::Machine { host, machine: hello.machine.clone() });
+    }
+    if !facts.accelerators.contains(&hello.accelerator) {
+        return Err(Refusal::Accelerator { host, vm, accelerator: hello.accelerator.clone() });
+    }
+    if hello.memory_bytes == 0 || !hello.memory_bytes.is_multiple_of(crate::PAGE_BYTES as u64) {
+        return Err(Refusal::MemorySize { vm, memory_bytes: hello.memory_bytes });
+    }
+    if needed_bytes(hello) > facts.available_bytes {
+        let (needed_bytes, available_bytes) = (needed_bytes(hello), facts.available_bytes);
+        return Err(Refusal::Memory { host, vm, needed_bytes, available_bytes });
+    }
+    for Image { path, sha256 } in &hello.images {
+        let Some(ours) = facts.images.get(path) else {
+            return Err(Refusal::ImageMissing { host, path: path.clone() });
+        };
+        if !ours.eq_ignore_ascii_case(sha256) {
+            let (path, theirs, ours) = (path.clone(), sha256.clone(), ours.clone());
+            return Err(Refusal::ImageDiffers { host, their_host, path, theirs, ours });
+        }
+    }
+    if let Some(ours) = &facts.ram_blocks {
+        compare_ram_blocks(hello, ours, &host)?;
+    }
+    let member = facts.member.clone();
+    Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta })
+}
+
+/// Compares block by block; order does not matter, since QEMU finds blocks by name.
+fn compare_ram_blocks(hello: &Hello, ours: &[RamBlock], host: &str) -> Result<(), Refusal> {
+    let lengths = |blocks: &[RamBlock]| -> BTreeMap<String, u64> {
+        blocks.iter().map(|block| (block.name.clone(), block.bytes)).collect()
+    };
+    let (theirs, ours) = (lengths(&hello.ram_blocks), lengths(ours));
+    let words =
+        |bytes: Option<&u64>| bytes.map_or_else(|| "no byte".to_owned(), |bytes| format!("{bytes} bytes"));
+    for block in theirs.keys().chain(ours.keys()) {
+        if theirs.get(block) != ours.get(block) {
+            return Err(Refusal::RamBlock {
+                host: host.to_owned(),
+                their_host: hello.host.clone(),
+                block: block.clone(),
+                theirs: words(theirs.get(block)),
+                ours: words(ours.get(block)),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! How epochs travel from the host that runs a virtual machine to the host that stands by.
+//!
+//! - [`frame`]: bytes in, frames out; each frame names its term and epoch and has checksums over all of it.
+//! - [`message`]: what frames say. [`hello`] judges whether two hosts fit together.
+//! - [`pages`]: the encoder of written pages, and the stager, which decodes and verifies a whole epoch before any of
+//!   it may be acknowledged or applied.
+//! - [`transport`]: links over unix sockets and over TCP with mutual TLS, on which heartbeats overtake pages.
+//!
+//! All but [`transport`] is synchronous and does no input or output.
+
+pub mod frame;
+pub mod hello;
+pub mod message;
+pub mod pages;
+pub mod refusal;
+pub mod transport;
+
+pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
+pub use hello::{Hello, Image, LocalFacts, RamBlock, Welcome, judge};
+pub use message::{
+    Acknowledge, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError, PageBatch, Protected,
+    Resign,
+};
+pub use pages::{
+    EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder,
+    PageSource, StageError, StagedEpoch, StagedPage, StagerLimits,
+};
+pub use refusal::Refusal;
+pub use transport::{
+    AcceptedStream, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver,
+    LinkSender, Listener, accept, connect,
+};

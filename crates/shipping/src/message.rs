@@ -1,0 +1,273 @@
+//! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the header.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use stealtime_succession::{Epoch, Term};
+
+use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
+use crate::hello::{Hello, Welcome};
+use crate::refusal::Refusal;
+
+/// One message between the member that is active and the one that stands by.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// Active to standby, first: what is to be protected.
+    Hello(Box<Hello>),
+    /// Standby to active: it takes the machine.
+    Welcome(Welcome),
+    /// Standby to active: it does not take the machine.
+    Refuse {
+        /// The term of the hello.
+        term: Term,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Both ways; overtakes pages.
+    Heartbeat(Heartbeat),
+    /// An epoch follows.
+    EpochBegin(EpochBegin),
+    /// Some of an epoch's pages.
+    Pages(PageBatch),
+    /// Some of an epoch's device state.
+    Devices(DevicePiece),
+    /// The epoch is complete.
+    EpochEnd(EpochEnd),
+    /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
+    Acknowledge(Acknowledge),
+    /// Active to standby: the register names it.
+    Protected(Protected),
+    /// Active to standby: it gives up the machine, which it has stopped.
+    Resign(Resign),
+    /// Protection ends; nobody is to take over.
+    Bye {
+        /// The sender's term.
+        term: Term,
+    },
+}
+
+/// A sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// When it was sent, on the sender's monotonic clock.
+    pub sent_ns: u64,
+    /// `sent_ns` of the last heartbeat that the sender had from its peer.
+    pub echo_ns: Option<u64>,
+}
+
+/// The head of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochBegin {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// The epoch.
+    #[serde(skip)]
+    pub epoch: Epoch,
+    /// Whether it carries every page of the RAM and refers to no earlier content.
+    pub full: bool,
+    /// How many pages it carries.
+    pub pages: u64,
+    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from it.
+    pub device_bytes: u64,
+}
+
+/// Some of an epoch's pages, encoded; see [`crate::pages`] for the body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageBatch {
+    /// The sender's term.
+    pub term: Term,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The encoded pages.
+    pub body: Vec<u8>,
+}
+
+/// A piece of an epoch's device state; the pieces come in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DevicePiece {
+    /// The sender's term.
+    pub term: Term,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The piece.
+    pub content: Vec<u8>,
+}
+
+/// The tail of an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochEnd {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// The epoch.
+    #[serde(skip)]
+    pub epoch: Epoch,
+    /// The hash of all of the epoch, decoded.
+    pub digest: u64,
+}
+
+/// Everything up to this epoch is held and verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledge {
+    /// The term of the epoch.
+    pub term: Term,
+    /// The epoch.
+    pub epoch: Epoch,
+}
+
+/// The register names the standby: it may claim the machine from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protected {
+    /// The term in which the standby is named. Epochs that begin after this message are of this term.
+    pub term: Term,
+}
+
+/// The active member has stopped the machine for good after `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resign {
+    /// The sender's term.
+    pub term: Term,
+    /// The last epoch there is.
+    pub last: Epoch,
+}
+
+/// Why a verified frame is not a message of this protocol.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// The bytes are no frame.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The payload of a control message is not what its kind demands.
+    #[error("a {kind:?} message is malformed: {reason}")]
+    Malformed {
+        /// The kind of its frame.
+        kind: FrameKind,
+        /// What the JSON reader said.
+        reason: String,
+    },
+}
+
+fn read<T: DeserializeOwned>(frame: &Frame) -> Result<T, MessageError> {
+    serde_json::from_slice(&frame.payload)
+        .map_err(|error| MessageError::Malformed { kind: frame.kind, reason: error.to_string() })
+}
+
+/// Says that a frame of this kind carries nothing but its header.
+fn demand_empty(frame: &Frame) -> Result<(), MessageError> {
+    if frame.payload.is_empty() {
+        return Ok(());
+    }
+    let reason = format!("it carries {} bytes where there are none", frame.payload.len());
+    Err(MessageError::Malformed { kind: frame.kind, reason })
+}
+
+fn write<T: Serialize>(kind: FrameKind, body: &T) -> Result<Vec<u8>, MessageError> {
+    serde_json::to_vec(body).map_err(|error| MessageError::Malformed { kind, reason: error.to_string() })
+}
+
+impl Message {
+    /// The kind of frame that carries this message.
+    pub fn kind(&self) -> FrameKind {
+        match self {
+            Self::Hello(_) => FrameKind::Hello,
+            Self::Welcome(_) => FrameKind::Welcome,
+            Self::Refuse { .. } => FrameKind::Refuse,
+            Self::Heartbeat(_) => FrameKind::Heartbeat,
+            Self::EpochBegin(_) => FrameKind::EpochBegin,
+            Self::Pages(_) => FrameKind::Pages,
+            Self::Devices(_) => FrameKind::Devices,
+            Self::EpochEnd(_) => FrameKind::EpochEnd,
+            Self::Acknowledge(_) => FrameKind::Acknowledge,
+            Self::Protected(_) => FrameKind::Protected,
+            Self::Resign(_) => FrameKind::Resign,
+            Self::Bye { .. } => FrameKind::Bye,
+        }
+    }
+
+    /// The term in which the sender speaks.
+    pub fn term(&self) -> Term {
+        match self {
+            Self::Hello(hello) => hello.term,
+            Self::Welcome(welcome) => welcome.term,
+            Self::Refuse { term, .. } | Self::Bye { term } => *term,
+            Self::Heartbeat(heartbeat) => heartbeat.term,
+            Self::EpochBegin(begin) => begin.term,
+            Self::Pages(batch) => batch.term,
+            Self::Devices(piece) => piece.term,
+            Self::EpochEnd(end) => end.term,
+            Self::Acknowledge(acknowledge) => acknowledge.term,
+            Self::Protected(protected) => protected.term,
+            Self::Resign(resign) => resign.term,
+        }
+    }
+
+    /// The epoch that is spoken of, or 0.
+    pub fn epoch(&self) -> Epoch {
+        match self {
+            Self::EpochBegin(begin) => begin.epoch,
+            Self::Pages(batch) => batch.epoch,
+            Self::Devices(piece) => piece.epoch,
+            Self::EpochEnd(end) => end.epoch,
+            Self::Acknowledge(acknowledge) => acknowledge.epoch,
+            Self::Resign(resign) => resign.last,
+            Self::Hello(_)
+            | Self::Welcome(_)
+            | Self::Refuse { .. }
+            | Self::Heartbeat(_)
+            | Self::Protected(_)
+            | Self::Bye { .. } => Epoch(0),
+        }
+    }
+
+    /// Writes the message as a frame.
+    ///
+    /// # Errors
+    /// [`FrameError::Oversized`], if the message is longer than a frame may be.
+    pub fn encode(&self) -> Result<EncodedFrame, MessageError> {
+        let kind = self.kind();
+        let body = match self {
+            Self::Hello(hello) => &write(kind, hello)?,
+            Self::Welcome(welcome) => &write(kind, welcome)?,
+            Self::Refuse { refusal, .. } => &write(kind, refusal)?,
+            Self::Heartbeat(heartbeat) => &write(kind, heartbeat)?,
+            Self::EpochBegin(begin) => &write(kind, begin)?,
+            Self::EpochEnd(end) => &write(kind, end)?,
+            Self::Pages(batch) => &batch.body,
+            Self::Devices(piece) => &piece.content,
+            Self::Acknowledge(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => &Vec::new(),
+        };
+        Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
+    }
+
+    /// Reads a message from a frame.
+    ///
+    /// # Errors
+    /// [`MessageError::Malformed`] if the payload is not what its kind demands.
+    pub fn decode(frame: Frame) -> Result<Self, MessageError> {
+        let (term, epoch) = (frame.term, frame.epoch);
+        Ok(match frame.kind {
+            FrameKind::Hello => Self::Hello(Box::new(Hello { term, ..read(&frame)? })),
+            FrameKind::Welcome => Self::Welcome(Welcome { term, ..read(&frame)? }),
+            FrameKind::Refuse => Self::Refuse { term, refusal: read(&frame)? },
+            FrameKind::Heartbeat => Self::Heartbeat(Heartbeat { term, ..read(&frame)? }),
+            FrameKind::EpochBegin => Self::EpochBegin(EpochBegin { term, epoch, ..read(&frame)? }),
+            FrameKind::Pages => Self::Pages(PageBatch { term, epoch, body: frame.payload }),
+            FrameKind::Devices => Self::Devices(DevicePiece { term, epoch, content: frame.payload }),
+            FrameKind::EpochEnd => Self::EpochEnd(EpochEnd { term, epoch, ..read(&frame)? }),
+            FrameKind::Acknowledge | FrameKind::Protected | FrameKind::Resign | FrameKind::Bye => {
+                demand_empty(&frame)?;
+                match frame.kind {
+                    FrameKind::Acknowledge => Self::Acknowledge(Acknowledge { term, epoch }),
+                    FrameKind::Protected => Self::Protected(Protected { term }),
+                    FrameKind::Resign => Self::Resign(Resign { term, last: epoch }),
+                    _ => Self::Bye { term },
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! Why a host does not stand by for a machine, as it is told to the user of the other host.
+
+use serde::{Deserialize, Serialize};
+use stealtime_succession::Term;
+
+/// Why a host does not take a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "cause", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Refusal {
+    /// The active member is the same host.
+    #[error("{host} cannot stand by for {vm}, because {vm} runs on {host}")]
+    SameHost {
+        /// The host.
+        host: String,
+        /// The machine.
+        vm: String,
+    },
+    /// A second start.
+    #[error("{vm} is on {host} already")]
+    AlreadyHere {
+        /// The host.
+        host: String,
+        /// The machine.
+        vm: String,
+    },
+    /// The active member was succeeded.
+    #[error("{host} has seen {known} of {vm}, and was asked in {asked}")]
+    OldTerm {
+        /// The host.
+        host: String,
+        /// The machine.
+        vm: String,
+        /// The highest term heard of.
+        known: Term,
+        /// The term of the hello.
+        asked: Term,
+    },
+    /// QEMU of another version.
+    #[error("QEMU is {theirs:?} on {their_host} and {ours:?} on {host}")]
+    QemuVersion {
+        /// The judging host.
+        host: String,
+        /// The active member's host.
+        their_host: String,
+        /// The version there.
+        theirs: String,
+        /// The version here.
+        ours: String,
+    },
+    /// QEMU here does not know the machine type.
+    #[error("QEMU on {host} has no machine type {machine:?}")]
+    Machine {
+        /// The judging host.
+        host: String,
+        /// The machine type that was asked for.
+        machine: String,
+    },
+    /// The accelerator does not work here.
+    #[error("{vm} runs with {accelerator}, which does not work on {host}")]
+    Accelerator {
+        /// The judging host.
+        host: String,
+        /// The machine.
+        vm: String,
+        /// The accelerator that was asked for.
+        accelerator: String,
+    },
+    /// The RAM is no whole number of pages, or none.
+    #[error("{vm} has {memory_bytes} bytes of memory, which is no whole number of pages")]
+    MemorySize {
+        /// The machine.
+        vm: String,
+        /// Its memory.
+        memory_bytes: u64,
+    },
+    /// Not enough memory.
+    #[error("{vm} needs {} MiB on {host}, and {} MiB are available", needed_bytes >> 20, available_bytes >> 20)]
+    Memory {
+        /// The judging host.
+        host: String,
+        /// The machine.
+        vm: String,
+        /// What its RAM file and staging take.
+        needed_bytes: u64,
+        /// What there is.
+        available_bytes: u64,
+    },
+    /// A file that the machine boots from is not here.
+    #[error("{host} has no file {path}")]
+    ImageMissing {
+        /// The judging host.
+        host: String,
+        /// The file.
+        path: String,
+    },
+    /// A file that the machine boots from has other content here.
+    #[error("{path} has the SHA-256 {theirs} on {their_host} and {ours} on {host}")]
+    ImageDiffers {
+        /// The judging host.
+        host: String,
+        /// The active member's host.
+        their_host: String,
+        /// The file.
+        path: String,
+        /// The hash there.
+        theirs: String,
+        /// The hash here.
+        ours: String,
+    },
+    /// The memory blocks of the two QEMUs differ.
+    #[error("the memory block {block} has {theirs} on {their_host} and {ours} on {host}")]
+    RamBlock {
+        /// The judging host.
+        host: String,
+        /// The active member's host.
+        their_host: String,
+        /// The first block that differs.
+        block: String,
+        /// Its length there, in words.
+        theirs: String,
+        /// Its length here, in words.
+        ours: String,
+    },
+    /// Anything else, for example that QEMU would not start.
+    #[error("{reason}")]
+    Other {
+        /// One sentence.
+        reason: String,
+        /// What the user may do about it.
+        hint: String,
+    },
+}
+
+impl Refusal {
+    /// What the user may do about it.
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::SameHost { .. } => "give another host in `standby_hosts`",
+            Self::AlreadyHere { .. } => "stop it there with `stealtime protect stop`, or choose another name",
+            Self::OldTerm { .. } => "another host has taken the machine over; this one must not go on",
+            Self::QemuVersion { .. } => "install the same QEMU package on both hosts",
+            Self::Machine { .. } => {
+                "choose a versioned machine type that `qemu-system-x86_64 -machine help` lists on both hosts"
+            }
+            Self::Accelerator { .. } => {
+                "run `stealtime doctor` there, or protect the machine with accelerator = \"tcg\""
+            }
+            Self::MemorySize { .. } => "give the machine a multiple of 1 MiB",
+            Self::Memory { .. } => "give the machine less memory, or stop something on that host",
+            Self::ImageMissing { .. } | Self::ImageDiffers { .. } => {
+                "copy the file to the same path on both hosts"
+            }
+            Self::RamBlock { .. } => {
+                "start both QEMUs with the same devices, in the same order, and the same firmware"
+            }
+            Self::Other { hint, .. } => hint,
+        }
+    }
+}

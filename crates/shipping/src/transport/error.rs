@@ -1,0 +1,132 @@
+//! Why there is no link, or no longer one.
+
+use std::io;
+use std::time::Duration;
+
+use super::identity::IdentityError;
+use crate::frame::FrameError;
+use crate::message::MessageError;
+
+/// Why there is no link, or no longer one. `peer` is the endpoint or address of the other side.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// Nobody listens there, or it cannot be reached.
+    #[error("cannot connect to {peer}")]
+    Connect {
+        /// The other side.
+        peer: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The endpoint cannot be listened on.
+    #[error("cannot listen on {endpoint}")]
+    Listen {
+        /// The endpoint.
+        endpoint: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The other side does not answer.
+    #[error("{peer} did not complete the connection within {} s", limit.as_secs_f64())]
+    Silent {
+        /// The other side.
+        peer: String,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// TCP without certificates.
+    #[error("{peer} is reached over TCP, and there is no identity to show it")]
+    NoIdentity {
+        /// The other side.
+        peer: String,
+    },
+    /// Our certificate, key or authority cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The other side's certificate is not one to trust.
+    #[error("the certificate of {peer} is refused: {reason}")]
+    PeerCertificate {
+        /// The other side.
+        peer: String,
+        /// Why, in the words of the TLS library.
+        reason: String,
+    },
+    /// The other side did not trust our certificate.
+    #[error("{peer} refuses the certificate of this host: {reason}")]
+    OwnCertificate {
+        /// The other side.
+        peer: String,
+        /// The alert that it sent.
+        reason: String,
+    },
+    /// The other side does not speak TLS.
+    #[error("{peer} does not speak TLS")]
+    Plain {
+        /// The other side.
+        peer: String,
+    },
+    /// TLS failed in some other way.
+    #[error("no TLS connection to {peer}: {reason}")]
+    Tls {
+        /// The other side.
+        peer: String,
+        /// Why, in the words of the TLS library.
+        reason: String,
+    },
+    /// The inherited descriptor is no connection that a host takes.
+    #[error("the inherited descriptor is no connected unix or TCP socket")]
+    Descriptor {
+        /// Why.
+        source: io::Error,
+    },
+    /// The stream is damaged or of another protocol.
+    #[error("{peer} sent what is no message")]
+    Message {
+        /// The other side.
+        peer: String,
+        /// What is wrong.
+        source: MessageError,
+    },
+    /// A message cannot be sent because it is no message.
+    #[error(transparent)]
+    Unsendable(MessageError),
+    /// The other side closed the connection between two messages.
+    #[error("{peer} closed the connection")]
+    Closed {
+        /// The other side.
+        peer: String,
+    },
+    /// The connection broke.
+    #[error("the connection to {peer} broke: {reason}")]
+    Broken {
+        /// The other side.
+        peer: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl LinkError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Connect { .. } | Self::Silent { .. } => {
+                "is `stealtime-replicator host` running there, and does a firewall let the port through?"
+            }
+            Self::Listen { .. } => "is another `stealtime-replicator host` listening there?",
+            Self::NoIdentity { .. } => {
+                "give `identity` with ca, certificate and key; on one machine, a unix: endpoint needs none"
+            }
+            Self::Identity(error) => error.hint(),
+            Self::PeerCertificate { .. } => {
+                "both hosts need certificates of the same authority, in date, that name the host as the endpoint does"
+            }
+            Self::OwnCertificate { .. } => {
+                "the other host must trust the authority that signed this host's certificate"
+            }
+            Self::Plain { .. } => "check the address, and that the other host was given an identity",
+            Self::Message { source: MessageError::Frame(error), .. } => FrameError::hint(error),
+            _ => return None,
+        })
+    }
+}

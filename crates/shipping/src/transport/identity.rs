@@ -1,0 +1,152 @@
+//! Who a host is to others, and whom it trusts: three PEM files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+/// The PEM files of a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// The certificate of the authority that signs the certificates of all hosts.
+    pub ca: PathBuf,
+    /// This host's certificate, and those between it and the authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+}
+
+/// Why an identity cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file holds something else.
+    #[error("{} holds no {what}: {reason}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// What the reader said.
+        reason: String,
+    },
+    /// The three do not belong together.
+    #[error("{} cannot be used with {}: {reason}", certificate.display(), key.display())]
+    Mismatch {
+        /// The certificate.
+        certificate: PathBuf,
+        /// The key.
+        key: PathBuf,
+        /// Why, in the words of the TLS library.
+        reason: String,
+    },
+}
+
+impl IdentityError {
+    /// What the user may do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "check `identity` in the specification, and the permissions of the file",
+            Self::Content { .. } => {
+                "the three files of `identity` are PEM: BEGIN CERTIFICATE, BEGIN PRIVATE KEY"
+            }
+            Self::Mismatch { .. } => "the key must be the one that the certificate was made for",
+        }
+    }
+}
+
+/// The files' content.
+struct Loaded {
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn refuse(path: &Path, what: &'static str, error: &pem::Error) -> IdentityError {
+    match error {
+        pem::Error::Io(source) => {
+            let source =
+                source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+            IdentityError::Read { path: path.to_owned(), source }
+        }
+        other => IdentityError::Content { path: path.to_owned(), what, reason: other.to_string() },
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let what = "certificate";
+    let found = CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| refuse(path, what, &error))?;
+    if found.is_empty() {
+        let reason = "there is none in it".to_owned();
+        return Err(IdentityError::Content { path: path.to_owned(), what, reason });
+    }
+    Ok(found)
+}
+
+impl Identity {
+    fn load(&self) -> Result<Loaded, IdentityError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(&self.ca)? {
+            roots.add(certificate).map_err(|error| IdentityError::Content {
+                path: self.ca.clone(),
+                what: "certificate of an authority",
+                reason: error.to_string(),
+            })?;
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|error| refuse(&self.key, "private key", &error))?;
+        Ok(Loaded { roots: Arc::new(roots), chain: certificates(&self.certificate)?, key })
+    }
+
+    fn mismatch(&self, error: &dyn std::error::Error) -> IdentityError {
+        let (certificate, key) = (self.certificate.clone(), self.key.clone());
+        IdentityError::Mismatch { certificate, key, reason: error.to_string() }
+    }
+
+    /// Reads the files for a host that connects.
+    pub(super) fn client(&self) -> Result<Arc<ClientConfig>, IdentityError> {
+        let Loaded { roots, chain, key } = self.load()?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| self.mismatch(&error))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| self.mismatch(&error))?;
+        Ok(Arc::new(config))
+    }
+
+    /// Reads the files for a host that accepts; it demands a certificate of whoever connects.
+    pub(super) fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let Loaded { roots, chain, key } = self.load()?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .build()
+            .map_err(|error| self.mismatch(&error))?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(|error| self.mismatch(&error))?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)
+            .map_err(|error| self.mismatch(&error))?;
+        // Links live for days: a session is never resumed, and each connection shows its certificate anew.
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}

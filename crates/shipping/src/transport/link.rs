@@ -1,0 +1,293 @@
+//! A link that is open: messages go out in order, except that urgent ones go between the frames of the others.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::LinkError;
+use crate::frame::{EncodedFrame, FrameDecoder};
+use crate::message::Message;
+
+/// What is read from the socket at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// Frames that wait to be written, about 64 KiB each: the encoder is to wait, not the memory to fill.
+const BULK_FRAMES: usize = 8;
+
+/// Urgent frames are small and rare; if so many wait, the link stands still.
+const URGENT_FRAMES: usize = 256;
+
+/// A stream in both directions.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection on which both sides have accepted each other.
+pub struct Link {
+    stream: Box<dyn Duplex>,
+    peer: String,
+    certificate: Option<Arc<CertificateDer<'static>>>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Link({})", self.peer)
+    }
+}
+
+impl Link {
+    pub(super) fn new(
+        stream: Box<dyn Duplex>,
+        peer: String,
+        certificate: Option<Arc<CertificateDer<'static>>>,
+    ) -> Self {
+        Self { stream, peer, certificate }
+    }
+
+    pub(super) fn stream(&mut self) -> &mut dyn Duplex {
+        &mut self.stream
+    }
+
+    /// The other side: the endpoint that was connected to, or the address that it came from.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Whether the other side may speak for the host of this name: over TLS, its certificate must name it. Who may
+    /// open the socket file may speak for any host.
+    pub fn vouches_for(&self, host: &str) -> bool {
+        names(self.certificate.as_deref(), host)
+    }
+
+    /// Divides the link; a task of the current runtime writes what the sender is given.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn split(self) -> (LinkSender, LinkReceiver) {
+        let (read, write) = tokio::io::split(self.stream);
+        let (urgent, urgent_frames) = mpsc::channel(URGENT_FRAMES);
+        let (bulk, bulk_frames) = mpsc::channel(BULK_FRAMES);
+        let failure = Arc::new(Mutex::new(None));
+        let writer = Writer { write, urgent_frames, bulk_frames, failure: Arc::clone(&failure) };
+        let writer = tokio::spawn(writer.run()).abort_handle();
+        let sender = LinkSender { urgent, bulk, failure, peer: self.peer.clone(), writer };
+        let receiver = LinkReceiver {
+            read,
+            decoder: FrameDecoder::new(),
+            peer: self.peer,
+            certificate: self.certificate,
+        };
+        (sender, receiver)
+    }
+}
+
+fn names(certificate: Option<&CertificateDer<'static>>, host: &str) -> bool {
+    let Some(certificate) = certificate else { return true };
+    let Ok(name) = ServerName::try_from(host) else { return false };
+    webpki::EndEntityCert::try_from(certificate)
+        .is_ok_and(|certificate| certificate.verify_is_valid_for_subject_name(&name).is_ok())
+}
+
+/// What the writer is to do next.
+enum Order {
+    Write(EncodedFrame),
+    Close(oneshot::Sender<()>),
+}
+
+/// Gives messages to the task that writes. Clones share the link.
+#[derive(Clone)]
+pub struct LinkSender {
+    urgent: mpsc::Sender<EncodedFrame>,
+    bulk: mpsc::Sender<Order>,
+    failure: Arc<Mutex<Option<String>>>,
+    peer: String,
+    writer: AbortHandle,
+}
+
+impl fmt::Debug for LinkSender {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "LinkSender({})", self.peer)
+    }
+}
+
+impl LinkSender {
+    /// Sends a message: heartbeats and acknowledgements before the others that wait, all else in order. Waits while
+    /// too much waits to be written. It is not known to have arrived, nor even to have been written.
+    ///
+    /// # Errors
+    /// [`LinkError::Broken`] once writing has failed; [`LinkError::Unsendable`] if the message is too long.
+    pub async fn send(&self, message: &Message) -> Result<(), LinkError> {
+        self.send_frame(message.encode().map_err(LinkError::Unsendable)?).await
+    }
+
+    /// As [`LinkSender::send`], but fails where that would wait: for those who may not.
+    ///
+    /// # Errors
+    /// [`LinkError::Broken`] once writing has failed, or if too much waits to be written;
+    /// [`LinkError::Unsendable`] if the message is too long.
+    pub fn try_send(&self, message: &Message) -> Result<(), LinkError> {
+        let frame = message.encode().map_err(LinkError::Unsendable)?;
+        let outcome = if frame.kind().is_urgent() {
+            self.urgent.try_send(frame).map_err(|error| matches!(error, TrySendError::Full(_)))
+        } else {
+            self.bulk.try_send(Order::Write(frame)).map_err(|error| matches!(error, TrySendError::Full(_)))
+        };
+        outcome.map_err(|is_full| {
+            if is_full {
+                LinkError::Broken { peer: self.peer.clone(), reason: "it takes no more".to_owned() }
+            } else {
+                self.broken()
+            }
+        })
+    }
+
+    /// Writes nothing more, not even what waits; whoever waits to send fails. For all clones.
+    pub fn abort(&self) {
+        self.writer.abort();
+    }
+
+    /// As [`LinkSender::send`], for a frame of the encoder.
+    ///
+    /// # Errors
+    /// [`LinkError::Broken`] once writing has failed.
+    pub async fn send_frame(&self, frame: EncodedFrame) -> Result<(), LinkError> {
+        if frame.kind().is_urgent() {
+            self.urgent.send(frame).await.map_err(|_| self.broken())
+        } else {
+            self.bulk.send(Order::Write(frame)).await.map_err(|_| self.broken())
+        }
+    }
+
+    /// As [`LinkSender::send_frame`], for threads that belong to no runtime.
+    ///
+    /// # Errors
+    /// [`LinkError::Broken`] once writing has failed.
+    ///
+    /// # Panics
+    /// In an asynchronous task.
+    pub fn send_frame_blocking(&self, frame: EncodedFrame) -> Result<(), LinkError> {
+        if frame.kind().is_urgent() {
+            self.urgent.blocking_send(frame).map_err(|_| self.broken())
+        } else {
+            self.bulk.blocking_send(Order::Write(frame)).map_err(|_| self.broken())
+        }
+    }
+
+    /// Writes all that waits and closes this direction of the link, for all clones.
+    ///
+    /// # Errors
+    /// [`LinkError::Broken`] if it could not all be written.
+    pub async fn close(&self) -> Result<(), LinkError> {
+        let (done, closed) = oneshot::channel();
+        self.bulk.send(Order::Close(done)).await.map_err(|_| self.broken())?;
+        closed.await.map_err(|_| self.broken())
+    }
+
+    fn broken(&self) -> LinkError {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = failure.clone().unwrap_or_else(|| "it was closed by this side".to_owned());
+        LinkError::Broken { peer: self.peer.clone(), reason }
+    }
+}
+
+/// The task that writes.
+struct Writer {
+    write: WriteHalf<Box<dyn Duplex>>,
+    urgent_frames: mpsc::Receiver<EncodedFrame>,
+    bulk_frames: mpsc::Receiver<Order>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Writer {
+    async fn run(mut self) {
+        if let Err(error) = self.write_frames().await {
+            // Set before the channels close, so that whoever finds them closed finds the reason.
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        }
+    }
+
+    async fn write_frames(&mut self) -> std::io::Result<()> {
+        let (mut urgent_open, mut bulk_open) = (true, true);
+        while urgent_open || bulk_open {
+            if self.urgent_frames.is_empty() && self.bulk_frames.is_empty() {
+                // TLS holds back what does not fill a record.
+                self.write.flush().await?;
+            }
+            tokio::select! {
+                biased;
+                frame = self.urgent_frames.recv(), if urgent_open => match frame {
+                    Some(frame) => self.write.write_all(frame.as_bytes()).await?,
+                    None => urgent_open = false,
+                },
+                order = self.bulk_frames.recv(), if bulk_open => match order {
+                    Some(Order::Write(frame)) => self.write.write_all(frame.as_bytes()).await?,
+                    Some(Order::Close(done)) => {
+                        self.close().await?;
+                        // Nobody may wait for it any more.
+                        let _ = done.send(());
+                        return Ok(());
+                    }
+                    None => bulk_open = false,
+                },
+            }
+        }
+        self.close().await
+    }
+
+    async fn close(&mut self) -> std::io::Result<()> {
+        while let Ok(frame) = self.urgent_frames.try_recv() {
+            self.write.write_all(frame.as_bytes()).await?;
+        }
+        self.write.shutdown().await
+    }
+}
+
+/// Takes messages from a link.
+pub struct LinkReceiver {
+    read: ReadHalf<Box<dyn Duplex>>,
+    decoder: FrameDecoder,
+    peer: String,
+    certificate: Option<Arc<CertificateDer<'static>>>,
+}
+
+impl fmt::Debug for LinkReceiver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "LinkReceiver({})", self.peer)
+    }
+}
+
+impl LinkReceiver {
+    /// As [`Link::vouches_for`], for who learns the name from the first message.
+    pub fn vouches_for(&self, host: &str) -> bool {
+        names(self.certificate.as_deref(), host)
+    }
+
+    /// The next message. May be dropped while it waits (`select!`): nothing is lost.
+    ///
+    /// # Errors
+    /// [`LinkError::Closed`] if the other side closed the link between two messages, [`LinkError::Message`] if what
+    /// came is none, [`LinkError::Broken`] if the connection broke. After any of them nothing more comes.
+    pub async fn receive(&mut self) -> Result<Message, LinkError> {
+        loop {
+            let peer = || self.peer.clone();
+            let refuse = |source| LinkError::Message { peer: peer(), source };
+            if let Some(frame) = self.decoder.next_frame().map_err(|error| refuse(error.into()))? {
+                return Message::decode(frame).map_err(refuse);
+            }
+            let buffer = self.decoder.buffer();
+            buffer.reserve(READ_BYTES);
+            match self.read.read_buf(buffer).await {
+                Ok(0) => {
+                    self.decoder.finish().map_err(|error| refuse(error.into()))?;
+                    return Err(LinkError::Closed { peer: peer() });
+                }
+                Ok(_) => {}
+                Err(error) => return Err(LinkError::Broken { peer: peer(), reason: error.to_string() }),
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How an active member comes to its end.
+
+use super::session::Exposure;
+use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
+use crate::OutputPolicy;
+
+impl ActiveMember {
+    pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
+        match self.phase {
+            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } => {
+                self.end(ActiveEnding::Stopped, actions);
+            }
+            Phase::Stopping { .. } => {}
+            _ => self.vacate(false, actions),
+        }
+    }
+
+    /// Give the virtual machine back to the register before the standby can miss us. Heartbeats go on until then.
+    fn vacate(&mut self, guest_gone: bool, actions: &mut Vec<ActiveAction>) {
+        self.set_policy(OutputPolicy::Closed, actions);
+        if self.session.is_some() {
+            actions.push(ActiveAction::EndEpochs);
+        }
+        if !guest_gone {
+            actions.push(ActiveAction::StopGuest);
+        }
+        self.phase = Phase::Stopping { since: self.now, guest_gone };
+        self.desk.wait_until(self.now);
+    }
+
+    pub(super) fn stopped(&mut self, actions: &mut Vec<ActiveAction>) {
+        let guest_gone = matches!(self.phase, Phase::Stopping { guest_gone: true, .. });
+        self.say_goodbye(actions);
+        let ending =
+            if guest_gone { ActiveEnding::GuestGone { resigned: false } } else { ActiveEnding::Stopped };
+        self.end(ending, actions);
+    }
+
+    pub(super) fn stop_without_register(&mut self, actions: &mut Vec<ActiveAction>) {
+        self.say_goodbye(actions);
+        self.end(ActiveEnding::StoppedButRegistered, actions);
+    }
+
+    fn say_goodbye(&self, actions: &mut Vec<ActiveAction>) {
+        if self.session.is_some() {
+            actions.push(ActiveAction::Send(ActiveMessage::Bye { term: self.term() }));
+        }
+    }
+
+    /// The guest crashed. If a standby may claim, it shall; else nobody can go on with it.
+    pub(super) fn guest_gone(&mut self, actions: &mut Vec<ActiveAction>) {
+        let term = self.term();
+        let successor = self.session.as_ref().filter(|session| session.exposure != Exposure::Unnamed);
+        if let Some(last) = successor.and_then(|session| session.acknowledged)
+            && !matches!(self.phase, Phase::Stopping { .. })
+        {
+            self.set_policy(OutputPolicy::Closed, actions);
+            actions.push(ActiveAction::Send(ActiveMessage::Resign { term, last }));
+            return self.end(ActiveEnding::GuestGone { resigned: true }, actions);
+        }
+        match &mut self.phase {
+            // It may be that a standby is named: the record is left to it.
+            Phase::Reclaiming { .. } => self.end(ActiveEnding::GuestGone { resigned: false }, actions),
+            Phase::Stopping { guest_gone, .. } => *guest_gone = true,
+            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } => {
+                self.refusals.unexpected += 1;
+            }
+            _ => self.vacate(true, actions),
+        }
+    }
+
+    /// Come to the end: nothing that is held may leave any more.
+    pub(super) fn end(&mut self, ending: ActiveEnding, actions: &mut Vec<ActiveAction>) {
+        let held_guest =
+            !matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. });
+        self.set_policy(OutputPolicy::Closed, actions);
+        if held_guest {
+            actions.push(ActiveAction::DiscardHeld);
+            actions.push(ActiveAction::KillGuest);
+        }
+        if self.session.take().is_some() {
+            actions.push(ActiveAction::CloseLink);
+        }
+        self.phase = Phase::Ended;
+        actions.push(ActiveAction::Exit(ending));
+    }
+}

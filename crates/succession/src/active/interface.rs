@@ -1,0 +1,263 @@
+//! What an active member is told, and what it asks for.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{Epoch, MemberId, Mode, OutputPolicy, RegisterAnswer, RegisterRequest, Term, Timing};
+
+/// What an active member needs to know from the start.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ActiveConfig {
+    /// This life of this member.
+    pub me: MemberId,
+    /// How the virtual machine is protected.
+    pub mode: Mode,
+    /// The deadlines.
+    pub timing: Timing,
+    /// How many epochs may be cut and not yet acknowledged.
+    pub epochs_in_flight: u64,
+    /// Take the virtual machine over from a holder that shows no sign of life.
+    pub force: bool,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ActiveInput {
+    /// Nothing; time has passed.
+    Tick,
+    /// The register answered.
+    Register(RegisterAnswer),
+    /// A standby was found, and agreed to take the virtual machine.
+    StandbyConnected {
+        /// The life of the standby, from its welcome.
+        standby: MemberId,
+    },
+    /// The connection to the standby has ended.
+    LinkClosed,
+    /// The standby returned a heartbeat.
+    Echo {
+        /// The term of the message.
+        term: Term,
+        /// When the heartbeat that it returns was sent, by our own clock.
+        sent: Duration,
+    },
+    /// The engine has cut an epoch. The next one by number; not while [`may_cut`](super::ActiveMember::may_cut) is false.
+    EpochCut {
+        /// Its number.
+        epoch: Epoch,
+        /// Whether it is the one that [`ActiveAction::ShipLastEpoch`] asked for: the guest stays stopped.
+        last: bool,
+    },
+    /// The standby holds an epoch whole.
+    Acknowledged {
+        /// The term of the message.
+        term: Term,
+        /// All epochs up to this one.
+        epoch: Epoch,
+    },
+    /// Somebody asks for a planned failover.
+    FailoverRequested,
+    /// Somebody asks for an orderly end of the virtual machine, or the guest has shut itself down.
+    StopRequested,
+    /// The guest's process has ended by itself.
+    GuestGone,
+}
+
+/// A message to the standby.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ActiveMessage {
+    /// A sign of life, to be returned.
+    Heartbeat {
+        /// The sender's term.
+        term: Term,
+        /// When it was sent, by the sender's clock.
+        sent: Duration,
+    },
+    /// The register names the standby from this term on.
+    Protected {
+        /// The new term.
+        term: Term,
+    },
+    /// The standby shall claim at once.
+    Resign {
+        /// The sender's term.
+        term: Term,
+        /// The standby must hold this epoch.
+        last: Epoch,
+    },
+    /// The virtual machine has ended; there is nothing to claim.
+    Bye {
+        /// The sender's term.
+        term: Term,
+    },
+}
+
+/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ActiveAction {
+    /// Call the register and bring the answer.
+    Register(RegisterRequest),
+    /// This member holds the virtual machine: start the guest.
+    BootGuest,
+    /// Look for a standby, host after host, until one is connected.
+    SeekStandby,
+    /// Cut epochs for the standby: the first one is of all pages.
+    BeginEpochs {
+        /// The term that messages carry until `Protected` is sent.
+        term: Term,
+        /// The number of the full epoch.
+        first: Epoch,
+    },
+    /// Cut no more epochs; forget those on their way.
+    EndEpochs,
+    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the full epoch.
+    Output(OutputPolicy),
+    /// Let go what the epochs up to this one sent.
+    Release(Epoch),
+    /// Drop what is held: it was never sent.
+    DiscardHeld,
+    /// Send to the standby.
+    Send(ActiveMessage),
+    /// Close the connection to the standby.
+    CloseLink,
+    /// Stop the guest, cut, ship; the guest stays stopped.
+    ShipLastEpoch,
+    /// Stop the guest, do not end it.
+    StopGuest,
+    /// Let a stopped guest go on.
+    ContinueGuest,
+    /// End the guest's process.
+    KillGuest,
+    /// A planned failover will not happen.
+    FailoverRefused(FailoverRefused),
+    /// This member is done; nothing follows.
+    Exit(ActiveEnding),
+}
+
+/// Why a planned failover did not happen.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Error)]
+pub enum FailoverRefused {
+    /// No standby may claim.
+    #[error("there is no standby that could take over")]
+    NotProtected,
+    /// The standby did not acknowledge the last epoch.
+    #[error("the standby did not acknowledge the last epoch in time, so the guest goes on here")]
+    NotAcknowledged,
+    /// The standby did not claim.
+    #[error("the standby did not take over, so the guest goes on here")]
+    NotClaimed,
+}
+
+/// How a member came to its end.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
+pub enum ActiveEnding {
+    /// Somebody else holds the virtual machine.
+    #[error("the virtual machine is held by {holder} in {term}")]
+    HeldBy {
+        /// Who.
+        holder: MemberId,
+        /// Since when.
+        term: Term,
+    },
+    /// An earlier life here was protected: its standby may hold newer state than a fresh start has.
+    #[error("{standby} may hold the state of the virtual machine and take over from {holder}")]
+    StandbyMayClaim {
+        /// The earlier life.
+        holder: MemberId,
+        /// Its standby.
+        standby: MemberId,
+    },
+    /// The holder shows signs of life.
+    #[error("the virtual machine is running: {holder} gave a sign of life while it was watched")]
+    StillRenewed {
+        /// Who.
+        holder: MemberId,
+    },
+    /// The register could not be reached at the start.
+    #[error("the virtual machine was not started: {reason}")]
+    RegisterUnreachable {
+        /// What was seen.
+        reason: String,
+    },
+    /// Somebody else has become the holder.
+    #[error("{holder} took over in {term}")]
+    Superseded {
+        /// Who; nobody if the virtual machine was stopped.
+        holder: String,
+        /// Since when.
+        term: Term,
+    },
+    /// A planned failover is complete.
+    #[error("handed over to {holder} in {term}")]
+    HandedOver {
+        /// To whom.
+        holder: MemberId,
+        /// Since when.
+        term: Term,
+    },
+    /// The guest's process ended; a standby was asked to take over if there was one.
+    #[error("the guest's process ended by itself{}", if *.resigned { ", and the standby was asked to take over" } else { "" })]
+    GuestGone {
+        /// Whether a standby was asked.
+        resigned: bool,
+    },
+    /// Stopped as asked.
+    #[error("stopped as asked")]
+    Stopped,
+    /// Stopped as asked, but the register could not be told.
+    #[error("stopped as asked, but the register still names this host as the holder")]
+    StoppedButRegistered,
+}
+
+impl ActiveEnding {
+    /// What the user can do.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::HeldBy { .. } => {
+                Some("stop it there, or, if that host is gone for good, start with --force")
+            }
+            Self::StandbyMayClaim { .. } => {
+                Some("wait for it to take over; --force starts afresh and loses that state")
+            }
+            Self::StillRenewed { .. } => Some("stop it there first"),
+            Self::RegisterUnreachable { .. } => {
+                Some("check that the register runs and can be reached from here")
+            }
+            Self::StoppedButRegistered => {
+                Some("the next start on this host first makes sure that nobody uses it")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Where an active member stands; see `docs/succession.md`.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum ActiveState {
+    /// Asking the register for the virtual machine.
+    Starting,
+    /// Watching whether the recorded holder lives.
+    Observing,
+    /// Holder without a standby.
+    Unprotected,
+    /// The standby gets its first full copy.
+    Syncing,
+    /// The standby has a copy; the register is asked to name it.
+    Naming,
+    /// The standby may claim.
+    Protected,
+    /// Shipping the last epoch of a planned failover.
+    Draining,
+    /// The standby was asked to claim.
+    Resigned,
+    /// The lease is lost: output waits for the register to grant a term alone.
+    Reclaiming,
+    /// As before, for so long that the guest is stopped.
+    Fenced,
+    /// Giving the virtual machine back to the register.
+    Stopping,
+    /// Done.
+    Ended,
+}

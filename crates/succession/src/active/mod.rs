@@ -1,0 +1,299 @@
+//! The member that runs the guest.
+//!
+//! Does no input or output and reads no clock: [`ActiveMember::handle`] is told what happened and when, and says what
+//! to do. The states and their transitions are in `docs/succession.md`, the rules (R..) in the crate's documentation.
+
+mod ending;
+mod interface;
+mod registering;
+mod session;
+mod starting;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use interface::{
+    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMessage, ActiveState, FailoverRefused,
+};
+
+use crate::desk::Desk;
+use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Refusals, Releasable, Term, Versioned};
+use registering::Purpose;
+use session::{Exposure, Session};
+
+/// Decides what the holder of a virtual machine may do.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct ActiveMember {
+    config: ActiveConfig,
+    phase: Phase,
+    /// Never runs backwards, whatever we are told.
+    now: Duration,
+    desk: Desk<Purpose>,
+    /// The record as we last saw it; ours, unless we are starting.
+    held: Option<Versioned>,
+    /// The register has lost our record.
+    erased: bool,
+    seeking: bool,
+    /// When the last write that was granted was sent.
+    granted_at: Duration,
+    session: Option<Session>,
+    policy: OutputPolicy,
+    cut: Epoch,
+    refusals: Refusals,
+    #[cfg(test)]
+    pub(crate) fault: Option<crate::model::Fault>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Phase {
+    Starting { since: Duration },
+    Taking { since: Duration, current: Option<Versioned> },
+    Observing { seen: Versioned, since: Duration },
+    Unprotected,
+    Syncing,
+    Naming,
+    Protected,
+    Draining { since: Duration },
+    Resigned { since: Duration },
+    Reclaiming { fence_at: Duration, fenced: bool, resigned: bool },
+    Stopping { since: Duration, guest_gone: bool },
+    Ended,
+}
+
+impl ActiveMember {
+    /// A member that wants to start a virtual machine. The first [`handle`](Self::handle) asks the register.
+    #[must_use]
+    pub fn new(config: ActiveConfig, now: Duration) -> Self {
+        Self::at(config, now, Phase::Starting { since: now })
+    }
+
+    /// A member that goes on from a claim that was won; its guest is being loaded.
+    #[must_use]
+    pub fn promoted(config: ActiveConfig, promotion: Promotion, now: Duration) -> Self {
+        let mut member = Self::at(config, now, Phase::Unprotected);
+        member.cut = promotion.epoch;
+        member.granted_at = promotion.claimed_at;
+        member.held = Some(promotion.held);
+        member
+    }
+
+    fn at(config: ActiveConfig, now: Duration, phase: Phase) -> Self {
+        Self {
+            config,
+            phase,
+            now,
+            desk: Desk::new(),
+            held: None,
+            erased: false,
+            seeking: false,
+            granted_at: Duration::ZERO,
+            session: None,
+            policy: OutputPolicy::Closed,
+            cut: Epoch(0),
+            refusals: Refusals::default(),
+            #[cfg(test)]
+            fault: None,
+        }
+    }
+
+    /// Take in what happened by `now`, and say what to do.
+    pub fn handle(&mut self, now: Duration, input: ActiveInput) -> Vec<ActiveAction> {
+        let mut actions = Vec::new();
+        if self.phase == Phase::Ended {
+            return actions;
+        }
+        self.now = self.now.max(now);
+        // What was allowed until a moment that has passed is over before anything that came meanwhile is looked at:
+        // after a stop of ten seconds, acknowledgements wait in the queue, and a new term may exist (R15).
+        self.expire(&mut actions);
+        match input {
+            ActiveInput::Tick => {}
+            ActiveInput::Register(answer) => self.register_answered(answer, &mut actions),
+            ActiveInput::StandbyConnected { standby } => self.standby_connected(standby, &mut actions),
+            ActiveInput::LinkClosed => self.link_closed(&mut actions),
+            ActiveInput::Echo { term, sent } => self.echoed(term, sent),
+            ActiveInput::EpochCut { epoch, last } => self.epoch_cut(epoch, last),
+            ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
+            ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
+            ActiveInput::StopRequested => self.stop_requested(&mut actions),
+            ActiveInput::GuestGone => self.guest_gone(&mut actions),
+        }
+        self.enter_unprotected(&mut actions);
+        self.send_heartbeat(&mut actions);
+        self.drive_register(&mut actions);
+        actions
+    }
+
+    /// When [`handle`](Self::handle) must be called at the latest, with [`ActiveInput::Tick`] if nothing happened.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.phase == Phase::Ended {
+            return None;
+        }
+        let moments = [self.expiry(), self.next_heartbeat(), self.next_request()];
+        moments.into_iter().flatten().min()
+    }
+
+    /// What may leave, and until when. Changes only in [`handle`](Self::handle).
+    #[must_use]
+    pub fn permit(&self) -> Permit {
+        let session = self.session.as_ref();
+        Permit {
+            policy: self.policy,
+            acknowledged: session.and_then(Session::releasable),
+            passes: !matches!(self.phase, Phase::Resigned { .. }),
+            lease_until: if self.policy == OutputPolicy::Closed {
+                Duration::ZERO
+            } else {
+                self.lease_until()
+            },
+        }
+    }
+
+    /// How far held output may leave at `now`.
+    #[must_use]
+    pub fn may_release(&self, now: Duration) -> Releasable {
+        self.permit().releasable(now)
+    }
+
+    /// Whether the engine may cut another epoch: the bound on what is not acknowledged.
+    #[must_use]
+    pub fn may_cut(&self) -> bool {
+        let Some(session) = &self.session else { return false };
+        // The full copy is alone on its way: those after it cannot be told from it if it fails.
+        let bound = if session.acknowledged.is_none() { 1 } else { self.config.epochs_in_flight };
+        let runs = matches!(self.phase, Phase::Syncing | Phase::Naming | Phase::Protected);
+        runs && self.cut.0 - session.acknowledged_or_before().0 < bound
+    }
+
+    /// Where the member stands.
+    #[must_use]
+    pub fn state(&self) -> ActiveState {
+        match &self.phase {
+            Phase::Starting { .. } | Phase::Taking { .. } => ActiveState::Starting,
+            Phase::Observing { .. } => ActiveState::Observing,
+            Phase::Unprotected => ActiveState::Unprotected,
+            Phase::Syncing => ActiveState::Syncing,
+            Phase::Naming => ActiveState::Naming,
+            Phase::Protected => ActiveState::Protected,
+            Phase::Draining { .. } => ActiveState::Draining,
+            Phase::Resigned { .. } => ActiveState::Resigned,
+            Phase::Reclaiming { fenced: false, .. } => ActiveState::Reclaiming,
+            Phase::Reclaiming { fenced: true, .. } => ActiveState::Fenced,
+            Phase::Stopping { .. } => ActiveState::Stopping,
+            Phase::Ended => ActiveState::Ended,
+        }
+    }
+
+    /// The term that this member holds, or last held.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.held.as_ref().map_or(Term(0), |held| held.record.term)
+    }
+
+    /// The standby that is connected.
+    #[must_use]
+    pub fn standby(&self) -> Option<&MemberId> {
+        self.session.as_ref().map(|session| &session.standby)
+    }
+
+    /// The last epoch that was cut.
+    #[must_use]
+    pub fn cut(&self) -> Epoch {
+        self.cut
+    }
+
+    /// The last epoch that the connected standby acknowledged.
+    #[must_use]
+    pub fn acknowledged_epoch(&self) -> Option<Epoch> {
+        self.session.as_ref().and_then(|session| session.acknowledged)
+    }
+
+    /// Whether the register answered the last call.
+    #[must_use]
+    pub fn register_answers(&self) -> bool {
+        !self.desk.is_failing()
+    }
+
+    /// What was not believed so far.
+    #[must_use]
+    pub fn refusals(&self) -> Refusals {
+        self.refusals
+    }
+
+    /// Until when output may leave, as far as it depends on time.
+    fn lease_until(&self) -> Duration {
+        let granted = self.granted_at + self.config.timing.register_deadline;
+        let lease = match &self.session {
+            None => granted,
+            Some(session) => {
+                let echoed = session.echoed_sent + self.config.timing.active_deadline;
+                match session.exposure {
+                    Exposure::Unnamed => granted,
+                    Exposure::Asked => granted.min(echoed),
+                    Exposure::Named => echoed,
+                }
+            }
+        };
+        #[cfg(test)]
+        let lease = if self.breaks(crate::model::Fault::IgnoresLease) { Duration::MAX } else { lease };
+        lease
+    }
+
+    /// The moment at which the present phase ends by itself.
+    fn expiry(&self) -> Option<Duration> {
+        let timing = &self.config.timing;
+        match &self.phase {
+            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => None,
+            Phase::Unprotected | Phase::Naming | Phase::Protected => Some(self.lease_until()),
+            Phase::Syncing => {
+                let patience =
+                    self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
+                patience.into_iter().chain([self.lease_until()]).min()
+            }
+            Phase::Draining { since } => Some(self.lease_until().min(*since + timing.register_deadline)),
+            Phase::Resigned { since } | Phase::Stopping { since, .. } => {
+                Some(*since + timing.register_deadline)
+            }
+            Phase::Reclaiming { fence_at, fenced, .. } => (!fenced).then_some(*fence_at),
+        }
+    }
+
+    fn expire(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.expiry().is_none_or(|moment| self.now < moment) {
+            return;
+        }
+        let lapsed = self.now >= self.lease_until();
+        match &mut self.phase {
+            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => {}
+            Phase::Syncing if !lapsed => self.drop_standby(actions),
+            Phase::Draining { .. } if !lapsed => self.cancel_failover(actions),
+            Phase::Unprotected
+            | Phase::Syncing
+            | Phase::Naming
+            | Phase::Protected
+            | Phase::Draining { .. } => {
+                self.reclaim(actions);
+            }
+            Phase::Resigned { .. } => self.reclaim(actions),
+            Phase::Reclaiming { fenced, .. } => {
+                *fenced = true;
+                actions.push(ActiveAction::StopGuest);
+            }
+            Phase::Stopping { .. } => self.stop_without_register(actions),
+        }
+    }
+
+    fn set_policy(&mut self, policy: OutputPolicy, actions: &mut Vec<ActiveAction>) {
+        if self.policy != policy {
+            self.policy = policy;
+            actions.push(ActiveAction::Output(policy));
+        }
+    }
+
+    #[cfg(test)]
+    fn breaks(&self, fault: crate::model::Fault) -> bool {
+        self.fault == Some(fault)
+    }
+}

@@ -1,0 +1,201 @@
+//! What is asked of the register once the virtual machine is held, and what its answers change.
+
+use std::time::Duration;
+
+use super::session::Exposure;
+use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, FailoverRefused, Phase};
+use crate::desk::Pending;
+use crate::{
+    Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned,
+};
+
+/// What a request is for.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Purpose {
+    /// See who holds the virtual machine.
+    Look,
+    /// Become the holder, at the start.
+    Take,
+    /// Show that we live.
+    Renew,
+    /// Let the standby claim.
+    Name,
+    /// Let nobody claim.
+    Reclaim,
+    /// Give the virtual machine back.
+    Vacate,
+}
+
+impl ActiveMember {
+    pub(super) fn next_request(&self) -> Option<Duration> {
+        (!self.desk.is_busy()).then(|| self.desk.not_before())
+    }
+
+    pub(super) fn drive_register(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.phase == Phase::Ended || !self.desk.is_ready(self.now) {
+            return;
+        }
+        let now = self.now;
+        let request = match &self.phase {
+            Phase::Starting { .. } | Phase::Observing { .. } | Phase::Resigned { .. } => {
+                self.desk.read(now, Purpose::Look)
+            }
+            Phase::Taking { current, .. } => {
+                let term = current.as_ref().map_or(Term(0), |current| current.record.term).next();
+                let expected = current.as_ref().map(|current| current.version);
+                self.desk.swap(now, Purpose::Take, expected, Record::alone(term, self.config.me.clone()))
+            }
+            _ => {
+                let Some((purpose, wanted)) = self.wanted() else { return };
+                let expected = self.held.as_ref().filter(|_| !self.erased).map(|held| held.version);
+                self.desk.swap(now, purpose, expected, wanted)
+            }
+        };
+        actions.push(ActiveAction::Register(request));
+    }
+
+    /// What the record shall be in this phase.
+    fn wanted(&mut self) -> Option<(Purpose, Record)> {
+        let held = &self.held.as_ref()?.record;
+        let alone = Record::alone(held.term.next(), self.config.me.clone());
+        Some(match self.phase {
+            Phase::Naming => {
+                let session = self.session.as_mut()?;
+                // From here on the answer may be lost and the standby named all the same.
+                session.exposure = Exposure::Asked;
+                (Purpose::Name, Record { standby: Some(session.standby.clone()), ..alone })
+            }
+            Phase::Reclaiming { .. } => (Purpose::Reclaim, alone),
+            Phase::Stopping { .. } => (Purpose::Vacate, Record { holder: None, ..alone }),
+            _ => (Purpose::Renew, held.renewed()),
+        })
+    }
+
+    pub(super) fn register_answered(&mut self, answer: RegisterAnswer, actions: &mut Vec<ActiveAction>) {
+        let Some(pending) = self.desk.take(self.now, &answer, self.config.timing.retry_interval()) else {
+            self.refusals.unexpected += 1;
+            return;
+        };
+        match answer.outcome {
+            RegisterOutcome::Unreachable { reason } => self.start_unanswered(reason, actions),
+            RegisterOutcome::Read(current) => self.looked(current, actions),
+            RegisterOutcome::Swap(SwapOutcome::Won(version)) => self.won(pending, version, actions),
+            RegisterOutcome::Swap(SwapOutcome::Lost(current)) => self.lost(pending, current, actions),
+        }
+    }
+
+    fn looked(&mut self, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+        if matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. }) {
+            self.judge_start(current, actions);
+            return;
+        }
+        match current {
+            Some(current) if current.record.holder.as_ref() != Some(&self.config.me) => {
+                self.superseded(&current.record, actions);
+            }
+            _ if matches!(self.phase, Phase::Resigned { .. }) => {
+                self.desk.wait_until(self.now + self.config.timing.retry_interval());
+            }
+            _ => {}
+        }
+    }
+
+    fn won(&mut self, pending: Pending<Purpose>, version: Version, actions: &mut Vec<ActiveAction>) {
+        let Some(record) = pending.wanted else { return };
+        self.held = Some(Versioned { version, record });
+        self.erased = false;
+        self.granted_at = self.granted_at.max(pending.sent);
+        let fresh = self.now < pending.sent + self.config.timing.register_deadline;
+        match (pending.purpose, &self.phase) {
+            (Purpose::Take, Phase::Taking { .. }) => {
+                self.phase = Phase::Unprotected;
+                actions.push(ActiveAction::BootGuest);
+            }
+            (Purpose::Name, Phase::Naming) => self.named(actions),
+            (Purpose::Reclaim, Phase::Reclaiming { fenced, resigned, .. }) if fresh => {
+                let (fenced, resigned) = (*fenced, *resigned);
+                self.phase = Phase::Unprotected;
+                if fenced {
+                    actions.push(ActiveAction::ContinueGuest);
+                }
+                if resigned {
+                    actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotClaimed));
+                }
+            }
+            (Purpose::Vacate, Phase::Stopping { .. }) => {
+                self.stopped(actions);
+                return;
+            }
+            // The answer to a request of an earlier phase: what this phase needs is asked at once.
+            (_, Phase::Naming | Phase::Reclaiming { .. } | Phase::Stopping { .. }) => return,
+            _ => {}
+        }
+        self.desk.wait_until(pending.sent + self.config.timing.renewal_interval());
+    }
+
+    fn named(&mut self, actions: &mut Vec<ActiveAction>) {
+        if let Some(session) = &mut self.session {
+            session.exposure = Exposure::Named;
+        }
+        self.phase = Phase::Protected;
+        actions.push(ActiveAction::Send(ActiveMessage::Protected { term: self.term() }));
+    }
+
+    fn lost(
+        &mut self,
+        pending: Pending<Purpose>,
+        current: Option<Versioned>,
+        actions: &mut Vec<ActiveAction>,
+    ) {
+        if let Some(current) = &current
+            && pending.wanted.as_ref() == Some(&current.record)
+            && pending.purpose != Purpose::Vacate
+        {
+            // It was applied by an earlier attempt whose answer was lost.
+            self.won(pending, current.version, actions);
+            return;
+        }
+        if matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. }) {
+            self.judge_start(current, actions);
+            return;
+        }
+        match current {
+            None => self.erased = true,
+            Some(current) if current.record.holder.as_ref() == Some(&self.config.me) => {
+                // An earlier write of ours. It is not known when it was applied, so it extends no lease.
+                self.held = Some(current);
+            }
+            Some(current)
+                if current.record.holder.is_none() && matches!(self.phase, Phase::Stopping { .. }) =>
+            {
+                self.stopped(actions);
+            }
+            Some(current) => self.superseded(&current.record, actions),
+        }
+    }
+
+    /// Somebody else is the holder: what is held here was never sent, and what runs here never happened (R6).
+    fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
+        let resigned =
+            matches!(self.phase, Phase::Resigned { .. } | Phase::Reclaiming { resigned: true, .. });
+        let term = record.term;
+        let ending = match &record.holder {
+            Some(holder) if resigned => ActiveEnding::HandedOver { holder: holder.clone(), term },
+            Some(holder) => ActiveEnding::Superseded { holder: holder.to_string(), term },
+            None => ActiveEnding::Superseded { holder: "nobody".to_owned(), term },
+        };
+        self.end(ending, actions);
+    }
+
+    /// Do what belongs to being alone, once each time that the state is entered.
+    pub(super) fn enter_unprotected(&mut self, actions: &mut Vec<ActiveAction>) {
+        let entered = self.phase == Phase::Unprotected && !self.seeking;
+        self.seeking = self.phase == Phase::Unprotected;
+        if entered {
+            self.set_policy(OutputPolicy::Free, actions);
+            if self.config.mode != Mode::Off {
+                actions.push(ActiveAction::SeekStandby);
+            }
+        }
+    }
+}

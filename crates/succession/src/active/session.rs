@@ -1,0 +1,254 @@
+//! What concerns the connected standby: heartbeats, epochs, acknowledgements, and losing it.
+
+use std::time::Duration;
+
+use super::{ActiveAction, ActiveMember, ActiveMessage, FailoverRefused, Phase};
+use crate::{Epoch, MemberId, Mode, OutputPolicy, Term};
+
+/// A connection to a standby.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Session {
+    pub standby: MemberId,
+    /// The term at its beginning: messages of this term and of all up to ours are of this session.
+    pub first_term: Term,
+    pub first_epoch: Epoch,
+    pub acknowledged: Option<Epoch>,
+    pub heartbeat_sent: Option<Duration>,
+    /// When the last heartbeat that came back was sent; the beginning of the session before the first.
+    pub echoed_sent: Duration,
+    pub exposure: Exposure,
+    /// The last epoch of a planned failover.
+    pub last: Option<Epoch>,
+    #[cfg(test)]
+    pub cut_is_enough: Option<Epoch>,
+}
+
+/// Whether the standby may claim.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Exposure {
+    /// No: the register was not asked to name it.
+    Unnamed,
+    /// Perhaps: the register was asked.
+    Asked,
+    /// Yes.
+    Named,
+}
+
+impl Session {
+    pub fn acknowledged_or_before(&self) -> Epoch {
+        self.acknowledged.unwrap_or(Epoch(self.first_epoch.0 - 1))
+    }
+
+    /// Up to which epoch output may leave.
+    pub fn releasable(&self) -> Option<Epoch> {
+        #[cfg(test)]
+        if self.cut_is_enough.is_some() {
+            return self.cut_is_enough;
+        }
+        self.acknowledged
+    }
+}
+
+impl ActiveMember {
+    pub(super) fn standby_connected(&mut self, standby: MemberId, actions: &mut Vec<ActiveAction>) {
+        if self.phase != Phase::Unprotected || self.config.mode == Mode::Off {
+            self.refusals.unexpected += 1;
+            return;
+        }
+        let first_epoch = self.cut.next();
+        self.session = Some(Session {
+            standby,
+            first_term: self.term(),
+            first_epoch,
+            acknowledged: None,
+            heartbeat_sent: None,
+            echoed_sent: self.now,
+            exposure: Exposure::Unnamed,
+            last: None,
+            #[cfg(test)]
+            cut_is_enough: None,
+        });
+        self.phase = Phase::Syncing;
+        if self.config.mode.gates_on_ack() {
+            self.set_policy(OutputPolicy::Hold, actions);
+        }
+        actions.push(ActiveAction::BeginEpochs { term: self.term(), first: first_epoch });
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::NamesEarly) {
+            self.phase = Phase::Naming;
+            self.desk.wait_until(self.now);
+        }
+    }
+
+    /// The lease is extended to what it would be had the echo come at once: it counts from the sending.
+    pub(super) fn echoed(&mut self, term: Term, sent: Duration) {
+        let (now, current) = (self.now, self.term());
+        let Some(session) = &mut self.session else {
+            self.refusals.unexpected += 1;
+            return;
+        };
+        if !(session.first_term..=current).contains(&term) {
+            self.refusals.wrong_term += 1;
+        } else if session.heartbeat_sent.is_none_or(|newest| sent > newest) {
+            // Nothing that was sent: it would extend the lease beyond what the standby heard.
+            self.refusals.unexpected += 1;
+        } else {
+            #[cfg(test)]
+            let sent = if self.fault == Some(crate::model::Fault::CountsLeaseFromEcho) { now } else { sent };
+            session.echoed_sent = session.echoed_sent.max(sent.min(now));
+        }
+    }
+
+    pub(super) fn epoch_cut(&mut self, epoch: Epoch, last: bool) {
+        // A last epoch may come after the failover was given up: it is an ordinary one then.
+        let draining = matches!(self.phase, Phase::Draining { .. });
+        let expected = if last { draining || self.phase == Phase::Protected } else { self.may_cut() };
+        let Some(session) = self.session.as_mut().filter(|_| expected) else {
+            // One that was being cut while the link was lost: it is shipped to nobody.
+            self.refusals.unexpected += 1;
+            if self.session.is_none() {
+                // But the output is cut at it, and is never cut at a number twice: the next session begins after it.
+                self.cut = self.cut.max(epoch);
+            }
+            return;
+        };
+        if epoch != self.cut.next() {
+            self.refusals.wrong_epoch += 1;
+            return;
+        }
+        self.cut = epoch;
+        session.last = draining.then_some(epoch);
+        #[cfg(test)]
+        if self.fault == Some(crate::model::Fault::ReleasesOnSend) {
+            session.cut_is_enough = Some(epoch);
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, term: Term, epoch: Epoch, actions: &mut Vec<ActiveAction>) {
+        let (current, cut) = (self.term(), self.cut);
+        let Some(session) = &mut self.session else {
+            self.refusals.unexpected += 1;
+            return;
+        };
+        if !(session.first_term..=current).contains(&term) {
+            self.refusals.wrong_term += 1;
+            return;
+        }
+        if epoch <= session.acknowledged_or_before() || epoch > cut {
+            self.refusals.wrong_epoch += 1;
+            return;
+        }
+        session.acknowledged = Some(epoch);
+        let drained = session.last == Some(epoch);
+        if self.policy == OutputPolicy::Hold {
+            actions.push(ActiveAction::Release(epoch));
+        }
+        match self.phase {
+            Phase::Syncing => {
+                self.phase = Phase::Naming;
+                self.desk.wait_until(self.now);
+            }
+            Phase::Draining { .. } if drained => {
+                self.phase = Phase::Resigned { since: self.now };
+                if !self.config.mode.gates_on_ack() {
+                    self.set_policy(OutputPolicy::Closed, actions);
+                }
+                let resign = ActiveMessage::Resign { term: current, last: epoch };
+                actions.push(ActiveAction::Send(resign));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn failover_requested(&mut self, actions: &mut Vec<ActiveAction>) {
+        match self.phase {
+            Phase::Protected => {
+                self.phase = Phase::Draining { since: self.now };
+                actions.push(ActiveAction::ShipLastEpoch);
+            }
+            Phase::Draining { .. } | Phase::Resigned { .. } => {}
+            _ => actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotProtected)),
+        }
+    }
+
+    pub(super) fn cancel_failover(&mut self, actions: &mut Vec<ActiveAction>) {
+        if let Some(session) = &mut self.session {
+            session.last = None;
+        }
+        self.phase = Phase::Protected;
+        actions.push(ActiveAction::ContinueGuest);
+        actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotAcknowledged));
+    }
+
+    pub(super) fn link_closed(&mut self, actions: &mut Vec<ActiveAction>) {
+        match self.phase {
+            Phase::Syncing => self.drop_standby(actions),
+            Phase::Naming | Phase::Protected | Phase::Draining { .. } | Phase::Resigned { .. } => {
+                self.reclaim(actions);
+            }
+            _ => self.session = None,
+        }
+    }
+
+    /// Give up a standby that may not claim.
+    pub(super) fn drop_standby(&mut self, actions: &mut Vec<ActiveAction>) {
+        self.end_session(actions);
+        self.phase = Phase::Unprotected;
+    }
+
+    /// Let nothing out until the register grants a term in which no standby may claim (R14).
+    pub(super) fn reclaim(&mut self, actions: &mut Vec<ActiveAction>) {
+        let draining = matches!(self.phase, Phase::Draining { .. });
+        let resigned = matches!(self.phase, Phase::Resigned { .. });
+        let lost_standby = !matches!(self.phase, Phase::Unprotected | Phase::Syncing);
+        self.set_policy(OutputPolicy::Closed, actions);
+        self.end_session(actions);
+        if draining {
+            actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotAcknowledged));
+        }
+        // A member alone whose lease has run out has asked for a whole register_deadline: no need to wait another.
+        let patience = if !lost_standby && self.desk.is_failing() {
+            Duration::ZERO
+        } else {
+            self.config.timing.register_deadline
+        };
+        let stopped = draining || resigned;
+        let fenced = stopped || patience.is_zero();
+        if fenced && !stopped {
+            actions.push(ActiveAction::StopGuest);
+        }
+        self.phase = Phase::Reclaiming { fence_at: self.now + patience, fenced, resigned };
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::GoesOnUnasked) {
+            self.phase = Phase::Unprotected;
+            self.granted_at = self.now;
+        }
+        self.desk.wait_until(self.now);
+    }
+
+    fn end_session(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.session.take().is_some() {
+            actions.push(ActiveAction::EndEpochs);
+            actions.push(ActiveAction::CloseLink);
+        }
+    }
+
+    pub(super) fn next_heartbeat(&self) -> Option<Duration> {
+        let session = self.session.as_ref()?;
+        if matches!(self.phase, Phase::Resigned { .. }) {
+            return None;
+        }
+        Some(session.heartbeat_sent.map_or(self.now, |sent| sent + self.config.timing.heartbeat_interval))
+    }
+
+    pub(super) fn send_heartbeat(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.next_heartbeat().is_none_or(|moment| self.now < moment) {
+            return;
+        }
+        let (term, sent) = (self.term(), self.now);
+        if let Some(session) = &mut self.session {
+            session.heartbeat_sent = Some(sent);
+            actions.push(ActiveAction::Send(ActiveMessage::Heartbeat { term, sent }));
+        }
+    }
+}

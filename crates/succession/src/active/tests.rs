@@ -1,0 +1,152 @@
+//! Starts that are refused, and input that is not believed.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    Mode, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, SwapOutcome, Timing,
+    Version,
+};
+
+const NOW: Duration = Duration::from_secs(100);
+
+fn alpha(life: u64) -> MemberId {
+    MemberId::new("alpha", life)
+}
+
+fn member(force: bool) -> ActiveMember {
+    let config =
+        ActiveConfig { me: alpha(1), mode: Mode::Net, timing: Timing::default(), epochs_in_flight: 2, force };
+    ActiveMember::new(config, NOW)
+}
+
+fn request(actions: &[ActiveAction]) -> RegisterRequest {
+    let requests = actions.iter().filter_map(|action| match action {
+        ActiveAction::Register(request) => Some(request.clone()),
+        _ => None,
+    });
+    requests.into_iter().next_back().unwrap_or_else(|| panic!("no request in {actions:?}"))
+}
+
+fn answer(member: &mut ActiveMember, id: u64, outcome: RegisterOutcome) -> Vec<ActiveAction> {
+    member.handle(NOW, ActiveInput::Register(RegisterAnswer { id, outcome }))
+}
+
+/// Start a member where the register holds `record`.
+fn start(member: &mut ActiveMember, record: Option<Record>) -> Vec<ActiveAction> {
+    let id = request(&member.handle(NOW, ActiveInput::Tick)).id;
+    let found = record.map(|record| Versioned { version: Version(3), record });
+    answer(member, id, RegisterOutcome::Read(found))
+}
+
+fn protected() -> ActiveMember {
+    let mut member = member(false);
+    let take = request(&start(&mut member, None));
+    let actions = answer(&mut member, take.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(1))));
+    assert!(actions.starts_with(&[ActiveAction::BootGuest]), "{actions:?}");
+    member.handle(NOW, ActiveInput::StandbyConnected { standby: MemberId::new("beta", 2) });
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(1), last: false });
+    let actions = member.handle(NOW, ActiveInput::Acknowledged { term: Term(1), epoch: Epoch(1) });
+    let name = request(&actions);
+    let actions = answer(&mut member, name.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(2))));
+    let told = ActiveAction::Send(ActiveMessage::Protected { term: Term(2) });
+    assert!(actions.contains(&told) && member.state() == ActiveState::Protected, "{actions:?}");
+    member
+}
+
+#[test]
+fn what_another_host_holds_is_refused_with_a_hint() {
+    let actions = start(&mut member(false), Some(Record::alone(Term(7), MemberId::new("gamma", 9))));
+    let [ActiveAction::Exit(ending)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(ending.to_string(), "the virtual machine is held by gamma@0000000000000009 in term 7");
+    assert!(ending.hint().is_some_and(|hint| hint.contains("--force")));
+}
+
+#[test]
+fn an_earlier_life_whose_standby_may_hold_newer_state_is_left_to_it() {
+    let standby = Some(MemberId::new("beta", 2));
+    let record = Record { standby, ..Record::alone(Term(7), alpha(9)) };
+    let actions = start(&mut member(false), Some(record.clone()));
+    assert!(matches!(actions[..], [ActiveAction::Exit(ActiveEnding::StandbyMayClaim { .. })]), "{actions:?}");
+    let mut forced = member(true);
+    start(&mut forced, Some(record));
+    assert_eq!(forced.state(), ActiveState::Observing);
+}
+
+#[test]
+fn a_vacant_record_is_taken_in_the_next_term() {
+    let record = Record { holder: None, ..Record::alone(Term(7), alpha(9)) };
+    let take = request(&start(&mut member(false), Some(record)));
+    let wanted = Record::alone(Term(8), alpha(1));
+    assert_eq!(take.call, RegisterCall::Swap { expected: Some(Version(3)), wanted });
+}
+
+#[test]
+fn a_start_without_a_register_ends_with_its_reason() {
+    let mut member = member(false);
+    let id = request(&member.handle(NOW, ActiveInput::Tick)).id;
+    let outcome = RegisterOutcome::Unreachable { reason: "no route to 10.0.0.1".to_owned() };
+    let later = NOW + Timing::default().register_deadline;
+    let actions = member.handle(later, ActiveInput::Register(RegisterAnswer { id, outcome }));
+    let [ActiveAction::Exit(ending)] = &actions[..] else { panic!("{actions:?}") };
+    assert!(ending.to_string().ends_with("no route to 10.0.0.1"), "{ending}");
+}
+
+#[test]
+fn what_does_not_belong_to_the_session_is_counted_and_releases_nothing() {
+    let mut member = protected();
+    let before = member.permit();
+    for epoch in [2, 3] {
+        member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(epoch), last: false });
+    }
+    assert!(!member.may_cut(), "two epochs are on their way");
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(4), last: false });
+    for (term, epoch) in [(0, 2), (3, 2), (2, 1), (2, 4)] {
+        let acknowledged = ActiveInput::Acknowledged { term: Term(term), epoch: Epoch(epoch) };
+        assert_eq!(member.handle(NOW, acknowledged), [], "term {term}, epoch {epoch}");
+    }
+    member.handle(NOW, ActiveInput::Echo { term: Term(2), sent: NOW + Duration::from_secs(1) });
+    assert_eq!(member.permit(), before);
+    let expected = Refusals { wrong_term: 2, wrong_epoch: 2, unexpected: 2 };
+    assert_eq!(member.refusals(), expected);
+    let acknowledged = ActiveInput::Acknowledged { term: Term(2), epoch: Epoch(3) };
+    assert_eq!(member.handle(NOW, acknowledged), [ActiveAction::Release(Epoch(3))], "both at once");
+    assert!(member.may_cut());
+}
+
+#[test]
+fn a_crashed_guest_is_handed_to_the_standby() {
+    let mut member = protected();
+    let actions = member.handle(NOW, ActiveInput::GuestGone);
+    let resign = ActiveMessage::Resign { term: Term(2), last: Epoch(1) };
+    assert!(actions.contains(&ActiveAction::Send(resign)), "{actions:?}");
+    assert!(
+        actions.ends_with(&[ActiveAction::Exit(ActiveEnding::GuestGone { resigned: true })]),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn an_orderly_stop_tells_the_register_before_the_standby() {
+    let mut member = protected();
+    let actions = member.handle(NOW + Duration::from_millis(1), ActiveInput::StopRequested);
+    let vacate = request(&actions);
+    let RegisterCall::Swap { wanted, .. } = &vacate.call else { panic!("{vacate:?}") };
+    assert_eq!((wanted.holder.as_ref(), wanted.term), (None, Term(3)));
+    let bye = ActiveAction::Send(ActiveMessage::Bye { term: Term(3) });
+    assert!(!actions.contains(&bye), "{actions:?}");
+    let actions = answer(&mut member, vacate.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(9))));
+    assert!(actions.contains(&bye) && actions.contains(&ActiveAction::KillGuest), "{actions:?}");
+}
+
+#[test]
+fn an_epoch_that_was_cut_after_the_link_was_lost_is_not_cut_again() {
+    let mut member = protected();
+    let solo = request(&member.handle(NOW, ActiveInput::LinkClosed));
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(2), last: false });
+    answer(&mut member, solo.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(3))));
+    let standby = MemberId::new("beta", 3);
+    let actions = member.handle(NOW, ActiveInput::StandbyConnected { standby });
+    let begin = ActiveAction::BeginEpochs { term: Term(3), first: Epoch(3) };
+    assert!(actions.contains(&begin), "{actions:?}");
+}

@@ -1,0 +1,36 @@
+//! Both members, the register and the links between them as one value, to be driven through all that can happen.
+//!
+//! The members are the real ones. The guest is a counter: it writes a value and sends it in a frame, an epoch is the value
+//! at its cut, and a client remembers the highest value that it has seen. What must hold is in `watch.rs`.
+
+mod carry;
+mod exhaustive;
+mod mutations;
+mod random;
+mod recovery;
+mod scenarios;
+mod search;
+mod steps;
+mod watch;
+mod world;
+
+/// A rule that is broken on purpose, to see that the checks find it.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Fault {
+    /// An epoch's output is released when the epoch is sent, as some have done (R1).
+    ReleasesOnSend,
+    /// Permission does not end by itself (R15).
+    IgnoresLease,
+    /// The lease counts from when a heartbeat came back, not from when it was sent (R15).
+    CountsLeaseFromEcho,
+    /// The standby claims at once, whether the other's lease is over or not.
+    ClaimsEarly,
+    /// A standby claims that the register does not name.
+    ClaimsUnnamed,
+    /// The standby is named before it holds a complete epoch.
+    NamesEarly,
+    /// A member that lost its standby goes on without asking the register (R14).
+    GoesOnUnasked,
+    /// A new start takes the virtual machine from a holder without watching it.
+    TakesUnwatched,
+}

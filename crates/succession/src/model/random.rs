@@ -1,0 +1,61 @@
+//! Long runs of random steps, failures among them.
+
+use proptest::prelude::*;
+
+use super::Fault;
+use super::steps::{Failure, Step};
+use super::watch::Violation;
+use super::world::World;
+use crate::{ActiveState, Mode};
+
+/// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others take one of
+/// the ordinary steps, so that processes and messages are late at random.
+pub fn run(mode: Mode, fault: Option<Fault>, choices: &[u16]) -> Result<World, (Violation, Vec<Step>)> {
+    let mut world = World::new(mode, fault);
+    let mut taken = Vec::new();
+    for choice in choices {
+        let (kind, which) = (choice % 64, usize::from(choice / 64));
+        let step = choose(&world, kind, which);
+        taken.push(step);
+        world.take(step).map_err(|violation| (violation, taken.clone()))?;
+    }
+    Ok(world)
+}
+
+fn choose(world: &World, kind: u16, which: usize) -> Step {
+    let failures: Vec<_> =
+        world.failures().into_iter().filter(|failure| !ends_all(world, *failure)).collect();
+    let steps = world.ordinary_steps();
+    let active = world.processes.iter().rposition(|process| process.guest.is_some());
+    match (kind, active) {
+        (0, _) if !failures.is_empty() && world.time > 3 => Step::Fail(failures[which % failures.len()]),
+        (1, Some(active)) if which.is_multiple_of(8) => Step::SwitchOver(active),
+        (2..=6, _) => Step::Advance,
+        _ if steps.is_empty() => Step::Advance,
+        _ => steps[which % steps.len()],
+    }
+}
+
+/// A guest that nobody could go on with is spared: the rest of the run would be idle.
+fn ends_all(world: &World, failure: Failure) -> bool {
+    let (Failure::Kill(index) | Failure::PowerOff(index) | Failure::KillGuest(index)) = failure else {
+        return false;
+    };
+    world.active(index).is_some_and(|member| member.state() != ActiveState::Protected)
+}
+
+fn modes() -> impl Strategy<Value = Mode> {
+    prop_oneof![Just(Mode::NoNet), Just(Mode::Net), Just(Mode::NetBypass)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_run_breaks_a_rule(mode in modes(), choices in prop::collection::vec(any::<u16>(), 1..1500)) {
+        if let Err((violation, taken)) = run(mode, None, &choices) {
+            let shown: Vec<_> = taken.iter().rev().take(60).rev().collect();
+            prop_assert!(false, "{mode}: {violation:?} after {shown:?}");
+        }
+    }
+}

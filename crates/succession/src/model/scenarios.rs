@@ -1,0 +1,136 @@
+//! Courses of events that chance seldom finds.
+
+use super::Fault;
+use super::exhaustive::{bring_to, world_in};
+use super::steps::{Failure, Step};
+use super::watch::Violation;
+use super::world::{Role, TICK, World, timing};
+use crate::{ActiveState, Mode, Releasable, Timing};
+
+/// Heartbeats arrive, the echoes are late, and then nothing arrives any more at the standby.
+pub fn echoes_that_are_late(fault: Option<Fault>) -> Result<World, Violation> {
+    let timing = Timing { active_deadline: TICK * 4, standby_timeout: TICK * 5, ..timing() };
+    let mut world = bring_to(World::with_timing(Mode::NoNet, fault, timing), ActiveState::Protected);
+    world.run_punctually(1)?;
+    let echoes_wait = |step| matches!(step, Step::ToActive(_));
+    world.take(Step::Advance)?;
+    world.run_without(0, echoes_wait)?;
+    // Just sent, just heard; nothing that is sent later arrives, and the echo takes two ticks.
+    world.take(Step::Fail(Failure::CutToStandby(0)))?;
+    world.run_without(2, echoes_wait)?;
+    world.run_punctually(8)?;
+    Ok(world)
+}
+
+/// The virtual machine runs, and somebody starts it again on the same host.
+pub fn second_start_on_the_same_host(fault: Option<Fault>) -> Result<World, Violation> {
+    let mut world = World::new(Mode::Net, fault);
+    let alone = |step| matches!(step, Step::Connect(_));
+    world.run_without(1, alone)?;
+    world.start("alpha", false);
+    world.run_without(20, alone)?;
+    Ok(world)
+}
+
+fn state(world: &World, index: usize) -> Option<ActiveState> {
+    world.active(index).map(crate::ActiveMember::state)
+}
+
+#[test]
+fn a_member_stopped_for_long_releases_nothing_when_it_goes_on() {
+    for mode in [Mode::NoNet, Mode::Net, Mode::NetBypass] {
+        let mut world = world_in(mode, ActiveState::Protected, None);
+        world.run_punctually(2).unwrap();
+        world.take(Step::Fail(Failure::Stop(0))).unwrap();
+        // The register keeps what it was asked; acknowledgements wait in the socket.
+        world.run_punctually(400).unwrap();
+        assert_eq!(world.resumed.map(|(by, _)| by), Some(1), "{mode}: the standby went live");
+        let stopped = world.active(0).unwrap();
+        assert_eq!(
+            stopped.may_release(world.now(0)),
+            Releasable::Nothing,
+            "{mode}: before it handles anything"
+        );
+        world.take(Step::Fail(Failure::Continue(0))).unwrap();
+        world.run_punctually(4).unwrap();
+        assert!(matches!(world.processes[0].role, Role::Gone), "{mode}: it learned that it was superseded");
+        assert!(world.processes[0].guest.is_none(), "{mode}: its guest was killed");
+        assert_eq!(world.serving().len(), 1, "{mode}");
+    }
+}
+
+#[test]
+fn a_planned_failover_loses_nothing_in_any_mode() {
+    for mode in [Mode::NoNet, Mode::Net, Mode::NetBypass] {
+        let mut world = world_in(mode, ActiveState::Protected, None);
+        world.run_punctually(3).unwrap();
+        world.take(Step::SwitchOver(0)).unwrap();
+        let written = world.processes[0].guest.as_ref().unwrap().value;
+        world.run_punctually(4).unwrap();
+        assert_eq!(world.resumed, Some((1, written)), "{mode}: all that was written is resumed");
+        assert!(matches!(world.processes[0].role, Role::Gone), "{mode}");
+        world.run_punctually(4).unwrap();
+        assert_eq!(
+            state(&world, 1),
+            Some(ActiveState::Protected),
+            "{mode}: by a fresh standby on the first host"
+        );
+        world.take(Step::SwitchOver(1)).unwrap();
+        world.run_punctually(6).unwrap();
+        assert_eq!(world.resumed.map(|(by, _)| by), Some(2), "{mode}: and back");
+    }
+}
+
+#[test]
+fn without_standby_and_register_the_guest_stops_and_later_goes_on() {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+    world.take(Step::Fail(Failure::HideRegister(0))).unwrap();
+    world.take(Step::Fail(Failure::PowerOff(1))).unwrap();
+    let alone = |step| matches!(step, Step::Connect(_));
+    world.run_without(4, alone).unwrap();
+    assert_eq!(state(&world, 0), Some(ActiveState::Reclaiming));
+    assert!(world.serving().is_empty(), "what it sends is held");
+    world.run_without(8, alone).unwrap();
+    assert_eq!(state(&world, 0), Some(ActiveState::Fenced));
+    assert!(!world.processes[0].guest.as_ref().unwrap().running, "stopped, not killed");
+    world.take(Step::Fail(Failure::ShowRegister(0))).unwrap();
+    world.run_without(2, alone).unwrap();
+    assert_eq!((state(&world, 0), world.serving()), (Some(ActiveState::Unprotected), vec![0]));
+}
+
+#[test]
+fn a_register_that_is_away_does_not_disturb_a_protected_pair() {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+    for index in [0, 1] {
+        world.take(Step::Fail(Failure::HideRegister(index))).unwrap();
+    }
+    let seen = world.seen;
+    world.run_punctually(50).unwrap();
+    assert_eq!((state(&world, 0), world.serving()), (Some(ActiveState::Protected), vec![0]));
+    assert!(world.seen > seen, "and output goes on");
+}
+
+#[test]
+fn force_takes_over_from_a_dead_holder_only() {
+    for dead in [false, true] {
+        let mut world = World::new(Mode::Net, None);
+        let alone = |step| matches!(step, Step::Connect(_));
+        world.run_without(2, alone).unwrap();
+        if dead {
+            world.take(Step::Fail(Failure::PowerOff(0))).unwrap();
+        }
+        world.start("beta", true);
+        world.run_without(20, alone).unwrap();
+        assert_eq!(world.serving(), [usize::from(dead)], "dead: {dead}");
+    }
+}
+
+#[test]
+fn without_the_ack_gate_a_failover_loses_what_clients_saw() {
+    let mut world = world_in(Mode::NoNet, ActiveState::Protected, None);
+    world.run_without(2, |step| matches!(step, Step::Cut(_))).unwrap();
+    world.take(Step::Fail(Failure::PowerOff(0))).unwrap();
+    world.run_without(6, |step| matches!(step, Step::Connect(_) | Step::Write(_))).unwrap();
+    let (_, resumed) = world.resumed.unwrap();
+    assert!(resumed < world.seen, "clients saw {}, {resumed} was resumed: the modes differ", world.seen);
+}

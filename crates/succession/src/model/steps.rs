@@ -1,0 +1,378 @@
+//! What can happen next.
+
+use super::carry::open_epoch;
+use super::watch::{Violation, must};
+use super::world::{Downstream, Link, Role, Upstream, World};
+use crate::{
+    ActiveInput, ActiveMessage, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
+    StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
+};
+
+/// One thing that happens; numbers are of processes or links.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Step {
+    Advance,
+    Tick(usize),
+    Connect(usize),
+    ToStandby(usize),
+    ToActive(usize),
+    Apply(usize),
+    ApplyLate,
+    Answer(usize),
+    Write(usize),
+    Cut(usize),
+    Release(usize),
+    SwitchOver(usize),
+    Fail(Failure),
+}
+
+/// What breaks, or is mended.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Failure {
+    /// The process is killed; its connections are closed.
+    Kill(usize),
+    /// The host loses power; nobody is told.
+    PowerOff(usize),
+    /// SIGSTOP.
+    Stop(usize),
+    /// SIGCONT.
+    Continue(usize),
+    /// The link is cut in both directions, or in one.
+    CutBoth(usize),
+    CutToStandby(usize),
+    CutToActive(usize),
+    /// The connection is reset: both are told.
+    Reset(usize),
+    /// The register answers a process no more, or again.
+    HideRegister(usize),
+    ShowRegister(usize),
+    /// A request is applied, but its answer is lost.
+    LoseAnswer(usize),
+    /// A request is given up, and applied later.
+    DelayRequest(usize),
+    /// The guest's process ends.
+    KillGuest(usize),
+}
+
+impl World {
+    /// All that can happen without a failure.
+    pub fn ordinary_steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if !self.late.is_empty() {
+            steps.push(Step::ApplyLate);
+        }
+        for (index, process) in self.processes.iter().enumerate() {
+            if process.request.is_some() {
+                steps.push(Step::Apply(index));
+            }
+            let deadline = match &process.role {
+                _ if process.stopped => continue,
+                Role::Gone => continue,
+                Role::Active(member) => member.deadline(),
+                Role::Standby(member) => member.deadline(),
+            };
+            if process.answer.is_some() {
+                steps.push(Step::Answer(index));
+            }
+            if deadline.is_some_and(|deadline| deadline <= self.now(index)) {
+                steps.push(Step::Tick(index));
+            }
+            if let (Role::Active(member), Some(guest)) = (&process.role, &process.guest) {
+                if guest.running && guest.frames.len() < 3 {
+                    steps.push(Step::Write(index));
+                }
+                if guest.first.is_some() && (guest.last_wanted || guest.running && member.may_cut()) {
+                    steps.push(Step::Cut(index));
+                }
+                let releasable = member.may_release(self.now(index));
+                if guest.frames.front().is_some_and(|(epoch, _)| releasable.covers(*epoch)) {
+                    steps.push(Step::Release(index));
+                }
+                if process.seeking && self.processes.len() < 12 {
+                    steps.push(Step::Connect(index));
+                }
+            }
+        }
+        for (index, link) in self.links.iter().enumerate() {
+            let hears = |process: usize| {
+                !self.processes[process].stopped && !matches!(self.processes[process].role, Role::Gone)
+            };
+            if !link.to_standby.is_empty() && !link.cut_to_standby && hears(link.standby) {
+                steps.push(Step::ToStandby(index));
+            }
+            if !link.to_active.is_empty() && !link.cut_to_active && hears(link.active) {
+                steps.push(Step::ToActive(index));
+            }
+        }
+        steps
+    }
+
+    /// All that can break now.
+    pub fn failures(&self) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        for (index, process) in self.processes.iter().enumerate() {
+            if matches!(process.role, Role::Gone) {
+                continue;
+            }
+            failures.extend([Failure::Kill(index), Failure::PowerOff(index)]);
+            failures.push(if process.stopped { Failure::Continue(index) } else { Failure::Stop(index) });
+            let hidden = process.register_cut;
+            failures.push(if hidden { Failure::ShowRegister(index) } else { Failure::HideRegister(index) });
+            if process.request.is_some() && !hidden {
+                failures.extend([Failure::LoseAnswer(index), Failure::DelayRequest(index)]);
+            }
+            if process.guest.is_some() {
+                failures.push(Failure::KillGuest(index));
+            }
+        }
+        for (index, link) in self.links.iter().enumerate() {
+            if !link.cut_to_active && !link.cut_to_standby {
+                let cuts = [Failure::CutBoth, Failure::CutToStandby, Failure::CutToActive, Failure::Reset];
+                failures.extend(cuts.map(|cut| cut(index)));
+            }
+        }
+        failures
+    }
+
+    pub fn take(&mut self, step: Step) -> Result<(), Violation> {
+        match step {
+            Step::Advance => {
+                self.time += 1;
+                self.check_exclusion()
+            }
+            Step::Tick(index) => match self.processes[index].role {
+                Role::Active(_) => self.tell_active(index, ActiveInput::Tick),
+                _ => self.tell_standby(index, StandbyInput::Tick, 0),
+            },
+            Step::Connect(index) => self.connect(index),
+            Step::ToStandby(link) => self.deliver_to_standby(link),
+            Step::ToActive(link) => self.deliver_to_active(link),
+            Step::Apply(index) => self.apply(index),
+            Step::ApplyLate => {
+                let (by, request) = self.late.remove(0);
+                if let RegisterCall::Swap { expected, wanted } = request.call {
+                    self.swap(by, expected, wanted)?;
+                }
+                Ok(())
+            }
+            Step::Answer(index) => {
+                let Some(answer) = self.processes[index].answer.take() else { return Ok(()) };
+                match self.processes[index].role {
+                    Role::Active(_) => self.tell_active(index, ActiveInput::Register(answer)),
+                    _ => self.tell_standby(index, StandbyInput::Register(answer), 0),
+                }
+            }
+            Step::Write(index) => {
+                let process = &mut self.processes[index];
+                if let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) {
+                    guest.value += 1;
+                    guest.frames.push_back((open_epoch(member), guest.value));
+                }
+                Ok(())
+            }
+            Step::Cut(index) => self.cut(index),
+            Step::Release(index) => self.release(index),
+            Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested),
+            Step::Fail(failure) => self.fail(failure),
+        }
+    }
+
+    /// A fresh standby on the next host.
+    fn connect(&mut self, active: usize) -> Result<(), Violation> {
+        let Some(member) = self.active(active) else { return Ok(()) };
+        let (term, holder) = (member.term(), self.processes[active].me.clone());
+        let host = if holder.host() == "alpha" { "beta" } else { "alpha" };
+        let standby = self.add(host, Role::Gone);
+        let (me, mode, timing) = (self.processes[standby].me.clone(), self.mode, self.timing);
+        let config = StandbyConfig { me: me.clone(), active: holder, term, mode, timing };
+        let mut member = StandbyMember::new(config, self.now(standby));
+        member.fault = self.fault;
+        self.processes[standby].role = Role::Standby(member);
+        self.processes[active].seeking = false;
+        self.links.push(Link {
+            active,
+            standby,
+            to_standby: [].into(),
+            to_active: [].into(),
+            cut_to_standby: false,
+            cut_to_active: false,
+        });
+        self.tell_active(active, ActiveInput::StandbyConnected { standby: me })
+    }
+
+    fn deliver_to_standby(&mut self, link: usize) -> Result<(), Violation> {
+        let standby = self.links[link].standby;
+        let mut value = 0;
+        let input = match self.links[link].to_standby.pop_front() {
+            None => return Ok(()),
+            Some(Downstream::Closed) => StandbyInput::LinkClosed,
+            Some(Downstream::Epoch { term, epoch, full, value: content }) => {
+                value = content;
+                StandbyInput::EpochVerified { term, epoch, full }
+            }
+            Some(Downstream::Message(message)) => match message {
+                ActiveMessage::Heartbeat { term, sent } => StandbyInput::Heartbeat { term, sent },
+                ActiveMessage::Protected { term } => StandbyInput::Protected { term },
+                ActiveMessage::Resign { term, last } => StandbyInput::Resign { term, last },
+                ActiveMessage::Bye { term } => StandbyInput::Bye { term },
+            },
+        };
+        self.tell_standby(standby, input, value)
+    }
+
+    fn deliver_to_active(&mut self, link: usize) -> Result<(), Violation> {
+        let active = self.links[link].active;
+        let input = match self.links[link].to_active.pop_front() {
+            None => return Ok(()),
+            Some(Upstream::Closed) => ActiveInput::LinkClosed,
+            Some(Upstream::Message(StandbyMessage::Echo { term, sent })) => ActiveInput::Echo { term, sent },
+            Some(Upstream::Message(StandbyMessage::Acknowledge { term, epoch })) => {
+                ActiveInput::Acknowledged { term, epoch }
+            }
+        };
+        self.tell_active(active, input)
+    }
+
+    /// The register does what a process asks. This may be long after it was asked.
+    fn apply(&mut self, index: usize) -> Result<(), Violation> {
+        let Some(request) = self.processes[index].request.take() else { return Ok(()) };
+        let outcome = if self.processes[index].register_cut {
+            RegisterOutcome::Unreachable { reason: String::new() }
+        } else {
+            match request.call {
+                RegisterCall::Read => RegisterOutcome::Read(self.register.clone()),
+                RegisterCall::Swap { expected, wanted } => {
+                    RegisterOutcome::Swap(self.swap(index, expected, wanted)?)
+                }
+            }
+        };
+        self.processes[index].answer = Some(RegisterAnswer { id: request.id, outcome });
+        Ok(())
+    }
+
+    fn swap(
+        &mut self,
+        by: usize,
+        expected: Option<Version>,
+        wanted: Record,
+    ) -> Result<SwapOutcome, Violation> {
+        if self.register.as_ref().map(|current| current.version) != expected {
+            return Ok(SwapOutcome::Lost(self.register.clone()));
+        }
+        self.check_swap(by, &wanted)?;
+        self.versions += 1;
+        let version = Version(self.versions);
+        self.register = Some(Versioned { version, record: wanted });
+        Ok(SwapOutcome::Won(version))
+    }
+
+    fn cut(&mut self, index: usize) -> Result<(), Violation> {
+        let process = &mut self.processes[index];
+        let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) else { return Ok(()) };
+        let (term, epoch, value) = (member.term(), open_epoch(member), guest.value);
+        let (full, last) = (guest.first == Some(epoch), std::mem::take(&mut guest.last_wanted));
+        self.tell_active(index, ActiveInput::EpochCut { epoch, last })?;
+        if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
+            link.to_standby.push_back(Downstream::Epoch { term, epoch, full, value });
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, index: usize) -> Result<(), Violation> {
+        let front = self.processes[index].guest.as_mut().and_then(|guest| guest.frames.pop_front());
+        let Some((epoch, value)) = front else { return Ok(()) };
+        self.check_release(index, epoch, value)?;
+        self.seen = self.seen.max(value);
+        Ok(())
+    }
+
+    fn fail(&mut self, failure: Failure) -> Result<(), Violation> {
+        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_));
+        self.failures += u32::from(!mends);
+        match failure {
+            Failure::Kill(index) => {
+                self.close_upstream_of(index);
+                self.close_downstream_of(index);
+                self.bury(index);
+            }
+            Failure::PowerOff(index) => {
+                for link in self.links.iter_mut().filter(|link| link.active == index || link.standby == index)
+                {
+                    (link.cut_to_standby, link.cut_to_active) = (true, true);
+                }
+                self.bury(index);
+            }
+            Failure::Stop(index) => self.processes[index].stopped = true,
+            Failure::Continue(index) => self.processes[index].stopped = false,
+            Failure::CutBoth(link) => {
+                (self.links[link].cut_to_standby, self.links[link].cut_to_active) = (true, true);
+            }
+            Failure::CutToStandby(link) => self.links[link].cut_to_standby = true,
+            Failure::CutToActive(link) => self.links[link].cut_to_active = true,
+            Failure::Reset(link) => {
+                self.links[link].to_standby = [Downstream::Closed].into();
+                self.links[link].to_active = [Upstream::Closed].into();
+            }
+            Failure::HideRegister(index) => self.processes[index].register_cut = true,
+            Failure::ShowRegister(index) => self.processes[index].register_cut = false,
+            Failure::LoseAnswer(index) => {
+                self.apply(index)?;
+                if let Some(answer) = &mut self.processes[index].answer {
+                    answer.outcome = RegisterOutcome::Unreachable { reason: String::new() };
+                }
+            }
+            Failure::DelayRequest(index) => {
+                if let Some(request) = self.processes[index].request.take() {
+                    let outcome = RegisterOutcome::Unreachable { reason: String::new() };
+                    self.processes[index].answer = Some(RegisterAnswer { id: request.id, outcome });
+                    self.late.push((index, request));
+                }
+            }
+            Failure::KillGuest(index) => {
+                self.processes[index].guest = None;
+                return self.tell_active(index, ActiveInput::GuestGone);
+            }
+        }
+        Ok(())
+    }
+
+    /// A process is no more. A request that it made may still arrive at the register.
+    fn bury(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        process.role = Role::Gone;
+        process.guest = None;
+        process.answer = None;
+    }
+
+    /// Let everything happen in time, for so many ticks.
+    pub fn run_punctually(&mut self, ticks: u32) -> Result<(), Violation> {
+        self.run_without(ticks, |_| false)
+    }
+
+    /// Let everything happen in time, but for what is held back.
+    pub fn run_without(&mut self, ticks: u32, held_back: fn(Step) -> bool) -> Result<(), Violation> {
+        for _ in 0..ticks {
+            self.settle(held_back)?;
+            self.take(Step::Advance)?;
+        }
+        self.settle(held_back)
+    }
+
+    /// Let everything happen that can without time passing, one write and one cut of each guest among it.
+    fn settle(&mut self, held_back: fn(Step) -> bool) -> Result<(), Violation> {
+        let mut done: Vec<Step> = Vec::new();
+        let mut taken = 0;
+        loop {
+            let steps = self.ordinary_steps();
+            let Some(step) = steps.into_iter().find(|step| !done.contains(step) && !held_back(*step)) else {
+                return Ok(());
+            };
+            self.take(step)?;
+            if matches!(step, Step::Write(_) | Step::Cut(_)) {
+                done.push(step);
+            }
+            taken += 1;
+            must!(taken < 1000, "no end of steps at tick {}, the last one is {step:?}", self.time);
+        }
+    }
+}

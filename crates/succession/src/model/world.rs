@@ -1,0 +1,194 @@
+//! What there is: processes, guests, links, the register, and what a client has seen.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::Fault;
+use crate::{
+    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, RegisterAnswer, RegisterRequest,
+    StandbyMember, StandbyMessage, Term, Timing, Versioned,
+};
+
+/// One step of the model's clock. Deadlines are a few of them, so that few moments need to be told apart.
+pub const TICK: Duration = Duration::from_nanos(20);
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct World {
+    pub mode: Mode,
+    pub fault: Option<Fault>,
+    pub timing: Timing,
+    pub time: u32,
+    pub register: Option<Versioned>,
+    pub versions: u64,
+    /// Requests that were given up by who made them, and are still on their way.
+    pub late: Vec<(usize, RegisterRequest)>,
+    pub processes: Vec<Process>,
+    pub links: Vec<Link>,
+    /// The highest value that left any guest.
+    pub seen: u64,
+    /// The latest failover: by which process, and the value that it resumed.
+    pub resumed: Option<(usize, u64)>,
+    pub failures: u32,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Process {
+    pub me: MemberId,
+    /// Clocks of different hosts have nothing in common but their rate.
+    pub clock_offset: u32,
+    pub role: Role,
+    /// SIGSTOP.
+    pub stopped: bool,
+    pub register_cut: bool,
+    pub request: Option<RegisterRequest>,
+    pub answer: Option<RegisterAnswer>,
+    pub guest: Option<Guest>,
+    pub seeking: bool,
+    /// What this process would resume: the last epoch committed, and its value.
+    pub copy: Option<(Epoch, u64)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    Active(ActiveMember),
+    Standby(StandbyMember),
+    Gone,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Guest {
+    pub value: u64,
+    pub running: bool,
+    /// Frames not yet sent: the epoch that they belong to, and the value in them.
+    pub frames: VecDeque<(Epoch, u64)>,
+    /// The first epoch for the present standby, while epochs are cut.
+    pub first: Option<Epoch>,
+    pub last_wanted: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Link {
+    pub active: usize,
+    pub standby: usize,
+    pub to_standby: VecDeque<Downstream>,
+    pub to_active: VecDeque<Upstream>,
+    /// Nothing arrives any more in this direction, and nobody is told.
+    pub cut_to_standby: bool,
+    pub cut_to_active: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Downstream {
+    Message(ActiveMessage),
+    Epoch { term: Term, epoch: Epoch, full: bool, value: u64 },
+    Closed,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Upstream {
+    Message(StandbyMessage),
+    Closed,
+}
+
+impl Guest {
+    pub fn with_value(value: u64) -> Self {
+        Self { value, running: true, frames: VecDeque::new(), first: None, last_wanted: false }
+    }
+}
+
+/// Deadlines in ticks: 1, 2, 3 and 8.
+pub fn timing() -> Timing {
+    Timing {
+        heartbeat_interval: TICK,
+        active_deadline: TICK * 2,
+        standby_timeout: TICK * 3,
+        register_deadline: TICK * 8,
+    }
+}
+
+impl World {
+    /// One member that is about to start a virtual machine which nobody holds.
+    pub fn new(mode: Mode, fault: Option<Fault>) -> Self {
+        Self::with_timing(mode, fault, timing())
+    }
+
+    pub fn with_timing(mode: Mode, fault: Option<Fault>, timing: Timing) -> Self {
+        timing.validate().unwrap();
+        let mut world = Self {
+            mode,
+            fault,
+            timing,
+            time: 0,
+            register: None,
+            versions: 0,
+            late: Vec::new(),
+            processes: Vec::new(),
+            links: Vec::new(),
+            seen: 0,
+            resumed: None,
+            failures: 0,
+        };
+        world.start("alpha", false);
+        world
+    }
+
+    /// Start a member on a host.
+    pub fn start(&mut self, host: &str, force: bool) -> usize {
+        let index = self.add(host, Role::Gone);
+        let config = self.active_config(index, force);
+        let mut member = ActiveMember::new(config, self.now(index));
+        member.fault = self.fault;
+        self.processes[index].role = Role::Active(member);
+        index
+    }
+
+    pub fn active_config(&self, index: usize, force: bool) -> ActiveConfig {
+        ActiveConfig {
+            me: self.processes[index].me.clone(),
+            mode: self.mode,
+            timing: self.timing,
+            epochs_in_flight: 2,
+            force,
+        }
+    }
+
+    pub fn add(&mut self, host: &str, role: Role) -> usize {
+        let index = self.processes.len();
+        let life = index as u64;
+        self.processes.push(Process {
+            me: MemberId::new(host, life),
+            clock_offset: 1000 / (u32::try_from(index).unwrap() + 1),
+            role,
+            stopped: false,
+            register_cut: false,
+            request: None,
+            answer: None,
+            guest: None,
+            seeking: false,
+            copy: None,
+        });
+        index
+    }
+
+    /// The present moment by the clock of a process.
+    pub fn now(&self, index: usize) -> Duration {
+        TICK * (self.time + self.processes[index].clock_offset)
+    }
+
+    pub fn active(&self, index: usize) -> Option<&ActiveMember> {
+        match &self.processes[index].role {
+            Role::Active(member) => Some(member),
+            _ => None,
+        }
+    }
+
+    /// Processes whose guest runs and may send now.
+    pub fn serving(&self) -> Vec<usize> {
+        let serves = |index: &usize| {
+            let process = &self.processes[*index];
+            let runs = process.guest.as_ref().is_some_and(|guest| guest.running) && !process.stopped;
+            runs && self.active(*index).is_some_and(|member| member.permit().lease_until > self.now(*index))
+        };
+        (0..self.processes.len()).filter(serves).collect()
+    }
+}

@@ -1,0 +1,227 @@
+//! A register in etcd, through the JSON gateway that every server has (`/v3/kv/...`, etcd 3.4 and newer).
+//!
+//! A swap is one transaction that compares the key's revision of last change. Reads are linearizable, so a server that has
+//! lost its quorum does not answer them. Servers are tried in turn; if one does not answer in time, its transaction may
+//! be applied later all the same, and the next one then reports a lost swap with our own record in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+
+use super::{Register, RegisterError, SwapOutcome};
+use crate::{Record, Version, Versioned};
+
+const KEY_PREFIX: &str = "/stealtime/protect/";
+
+/// Where etcd is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdConfig {
+    /// `http://host:port` or `https://host:port`; tried in turn.
+    pub endpoints: Vec<String>,
+    /// For `https`.
+    #[serde(default)]
+    pub identity: Option<EtcdIdentity>,
+}
+
+/// Files in PEM form.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdIdentity {
+    /// Who signs the servers' certificates.
+    pub ca: PathBuf,
+    /// What is shown to the servers.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// A register in etcd.
+#[derive(Debug)]
+pub struct EtcdRegister {
+    agent: Agent,
+    endpoints: Vec<String>,
+    /// Index of the server that answered last.
+    preferred: usize,
+}
+
+impl EtcdRegister {
+    /// Prepare to call etcd; each call takes at most `patience`. Nothing is sent yet.
+    pub fn open(config: &EtcdConfig, patience: Duration) -> Result<Self, RegisterError> {
+        let Ok(count @ 1..) = u32::try_from(config.endpoints.len()) else {
+            return Err(RegisterError::Setup("etcd has no endpoints".to_owned()));
+        };
+        for endpoint in &config.endpoints {
+            let secure = endpoint.starts_with("https://");
+            if !secure && !endpoint.starts_with("http://") {
+                let reason =
+                    format!("the etcd endpoint \"{endpoint}\" begins neither with http:// nor https://");
+                return Err(RegisterError::Setup(reason));
+            }
+            if secure != config.identity.is_some() {
+                let reason = format!(
+                    "the etcd endpoint \"{endpoint}\" does not go with the identity: https:// needs one"
+                );
+                return Err(RegisterError::Setup(reason));
+            }
+        }
+        // Proxies of the environment are for the web; what decides who is active is reached directly or not at all.
+        let mut builder = Agent::config_builder().timeout_global(Some(patience / count)).proxy(None);
+        if let Some(identity) = &config.identity {
+            builder = builder.tls_config(tls_config(identity)?);
+        }
+        let endpoints =
+            config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
+        Ok(Self { agent: builder.build().into(), endpoints, preferred: 0 })
+    }
+
+    /// Post to the first server that answers, beginning with the one that answered last.
+    fn post<Answer: for<'de> Deserialize<'de>>(
+        &mut self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Answer, RegisterError> {
+        let mut reasons = Vec::new();
+        for step in 0..self.endpoints.len() {
+            let index = (self.preferred + step) % self.endpoints.len();
+            let endpoint = &self.endpoints[index];
+            match post_to(&self.agent, &format!("{endpoint}{path}"), body) {
+                Ok(text) => {
+                    self.preferred = index;
+                    return serde_json::from_str(&text)
+                        .map_err(|error| self.failed(format!("no answer of etcd: {error}: {text}")));
+                }
+                Err(error) => reasons.push(format!("{endpoint}: {error}")),
+            }
+        }
+        Err(self.failed(reasons.join("; ")))
+    }
+
+    fn failed(&self, reason: String) -> RegisterError {
+        RegisterError::Unreachable { register: self.describe(), reason }
+    }
+
+    fn newest(&self, vm: &str, range: Range) -> Result<Option<Versioned>, RegisterError> {
+        let Some(pair) = range.kvs.into_iter().next() else { return Ok(None) };
+        let corrupt =
+            |reason: String| RegisterError::Corrupt { register: self.describe(), vm: vm.to_owned(), reason };
+        let content = STANDARD.decode(&pair.value).map_err(|error| corrupt(error.to_string()))?;
+        let record = serde_json::from_slice(&content).map_err(|error| corrupt(error.to_string()))?;
+        let revision =
+            pair.mod_revision.parse().map_err(|_| corrupt(format!("revision {}", pair.mod_revision)))?;
+        Ok(Some(Versioned { version: Version(revision), record }))
+    }
+}
+
+fn tls_config(identity: &EtcdIdentity) -> Result<TlsConfig, RegisterError> {
+    let authority = certificates(&identity.ca)?;
+    let chain = certificates(&identity.certificate)?;
+    let key = PrivateKey::from_pem(&contents(&identity.key)?).map_err(|error| {
+        RegisterError::Setup(format!("{} holds no private key in PEM form: {error}", identity.key.display()))
+    })?;
+    Ok(TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&authority))
+        .client_cert(Some(ClientCert::new_with_certs(&chain, key)))
+        .build())
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, RegisterError> {
+    let found: Vec<_> = ureq::tls::parse_pem(&contents(path)?)
+        .filter_map(|item| match item {
+            Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(RegisterError::Setup(format!("{} holds no certificate in PEM form", path.display())));
+    }
+    Ok(found)
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>, RegisterError> {
+    fs::read(path)
+        .map_err(|error| RegisterError::Setup(format!("{} cannot be read: {error}", path.display())))
+}
+
+fn post_to(agent: &Agent, url: &str, body: &Value) -> Result<String, ureq::Error> {
+    agent.post(url).content_type("application/json").send(body.to_string())?.body_mut().read_to_string()
+}
+
+/// The answer to a range request. Numbers of 64 bits are strings, and what is zero or empty is left out.
+#[derive(Deserialize)]
+struct Range {
+    #[serde(default)]
+    kvs: Vec<Pair>,
+}
+
+#[derive(Deserialize)]
+struct Pair {
+    mod_revision: String,
+    #[serde(default)]
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct Transaction {
+    header: Header,
+    #[serde(default)]
+    succeeded: bool,
+    #[serde(default)]
+    responses: Vec<TransactionPart>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Deserialize)]
+struct TransactionPart {
+    response_range: Option<Range>,
+}
+
+fn key_of(vm: &str) -> String {
+    STANDARD.encode(format!("{KEY_PREFIX}{vm}"))
+}
+
+impl Register for EtcdRegister {
+    fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError> {
+        let range: Range = self.post("/v3/kv/range", &json!({ "key": key_of(vm) }))?;
+        self.newest(vm, range)
+    }
+
+    fn swap(
+        &mut self,
+        vm: &str,
+        expected: Option<Version>,
+        wanted: &Record,
+    ) -> Result<SwapOutcome, RegisterError> {
+        let key = key_of(vm);
+        // A key that does not exist has the revision 0.
+        let revision = expected.map_or(0, |version| version.0).to_string();
+        let value = STANDARD.encode(json!(wanted).to_string());
+        let body = json!({
+            "compare": [{ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision }],
+            "success": [{ "request_put": { "key": key, "value": value } }],
+            "failure": [{ "request_range": { "key": key } }],
+        });
+        let answer: Transaction = self.post("/v3/kv/txn", &body)?;
+        if answer.succeeded {
+            let revision = answer.header.revision.parse().map_err(|_| self.failed(answer.header.revision))?;
+            return Ok(SwapOutcome::Won(Version(revision)));
+        }
+        let range = answer.responses.into_iter().find_map(|part| part.response_range);
+        Ok(SwapOutcome::Lost(self.newest(vm, range.unwrap_or(Range { kvs: Vec::new() }))?))
+    }
+
+    fn describe(&self) -> String {
+        format!("etcd at {}", self.endpoints.join(", "))
+    }
+}

@@ -1,0 +1,63 @@
+//! The arbiter: one record for each virtual machine, changed by compare-and-swap only.
+
+mod etcd;
+mod file;
+
+use thiserror::Error;
+
+pub use etcd::{EtcdConfig, EtcdIdentity, EtcdRegister};
+pub use file::FileRegister;
+
+use crate::{Record, Version, Versioned};
+
+/// Why the register gave no answer. A swap may have been applied all the same.
+#[derive(Debug, Error)]
+pub enum RegisterError {
+    /// It did not answer in time, or not at all.
+    #[error("the register {register} did not answer: {reason}")]
+    Unreachable {
+        /// Which register.
+        register: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// It holds something that is no record.
+    #[error("the register {register} holds no valid record for \"{vm}\": {reason}")]
+    Corrupt {
+        /// Which register.
+        register: String,
+        /// The virtual machine.
+        vm: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The register was set up wrongly.
+    #[error("the register cannot be used: {0}")]
+    Setup(String),
+}
+
+/// What became of a compare-and-swap.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum SwapOutcome {
+    /// The record is now as wanted, in this version.
+    Won(Version),
+    /// Nothing was changed by this call; this is what the register holds.
+    Lost(Option<Versioned>),
+}
+
+/// A place that both members can reach and that lets one of them win. Calls block for a bounded time.
+pub trait Register: Send {
+    /// Read the record of a virtual machine.
+    fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError>;
+
+    /// Replace the record if it is still in version `expected` (none: if there is no record).
+    fn swap(
+        &mut self,
+        vm: &str,
+        expected: Option<Version>,
+        wanted: &Record,
+    ) -> Result<SwapOutcome, RegisterError>;
+
+    /// Name the register for messages.
+    fn describe(&self) -> String;
+}

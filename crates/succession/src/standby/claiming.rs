@@ -1,0 +1,95 @@
+//! How a standby becomes the holder.
+
+use std::time::Duration;
+
+use super::{Phase, Promotion, StandbyAction, StandbyEnding, StandbyMember};
+use crate::desk::Pending;
+use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
+
+/// What a request is for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Purpose {
+    /// See whether we are named.
+    Look,
+    /// Become the holder.
+    Claim,
+}
+
+impl StandbyMember {
+    /// Begin to claim. From here on nothing more is taken from the active member, and nothing
+    /// is acknowledged: in mode net that alone keeps it from sending.
+    pub(super) fn claim(&mut self, actions: &mut Vec<StandbyAction>) {
+        let told = self.phase == Phase::Eligible;
+        self.phase = Phase::Claiming { since: self.now, told, first_claim: None };
+        actions.push(StandbyAction::CloseLink);
+    }
+
+    pub(super) fn drive_register(&mut self, actions: &mut Vec<StandbyAction>) {
+        if matches!(self.phase, Phase::Claiming { .. }) && self.desk.is_ready(self.now) {
+            actions.push(StandbyAction::Register(self.desk.read(self.now, Purpose::Look)));
+        }
+    }
+
+    pub(super) fn register_answered(&mut self, answer: RegisterAnswer, actions: &mut Vec<StandbyAction>) {
+        let Some(pending) = self.desk.take(self.now, &answer, self.config.timing.retry_interval()) else {
+            self.refusals.unexpected += 1;
+            return;
+        };
+        match answer.outcome {
+            // A claim may have been applied all the same: that is seen when the register is read again.
+            RegisterOutcome::Unreachable { .. } => {}
+            RegisterOutcome::Swap(SwapOutcome::Won(version)) => {
+                if let Pending { wanted: Some(record), sent, .. } = pending {
+                    self.go_live(Versioned { version, record }, sent, actions);
+                }
+            }
+            RegisterOutcome::Read(current) | RegisterOutcome::Swap(SwapOutcome::Lost(current)) => {
+                self.judge(current, actions);
+            }
+        }
+    }
+
+    /// Go on by what the register holds.
+    fn judge(&mut self, current: Option<Versioned>, actions: &mut Vec<StandbyAction>) {
+        let Phase::Claiming { since, told, first_claim } = self.phase else { return };
+        let Some(found) = current else {
+            // The record has vanished: its holder writes it again if it lives.
+            self.desk.wait_until(self.now + self.config.timing.retry_interval());
+            return;
+        };
+        let me = Some(&self.config.me);
+        if found.record.holder.as_ref() == me {
+            return self.go_live(found, first_claim.unwrap_or(since), actions);
+        }
+        let by_active = found.record.holder.as_ref() == Some(&self.config.active);
+        let named = by_active && found.record.standby.as_ref() == me;
+        #[cfg(test)]
+        let named = named || self.breaks(crate::model::Fault::ClaimsUnnamed);
+        if named {
+            let record = Record::alone(found.record.term.next(), self.config.me.clone());
+            self.phase = Phase::Claiming { since, told, first_claim: first_claim.or(Some(self.now)) };
+            let request = self.desk.swap(self.now, Purpose::Claim, Some(found.version), record);
+            actions.push(StandbyAction::Register(request));
+            return;
+        }
+        let (term, holder) = (found.record.term, found.record.holder);
+        match holder {
+            // Being named may still be on its way to the register.
+            Some(_) if by_active && !told && self.now < since + self.config.timing.register_deadline => {
+                self.desk.wait_until(self.now + self.config.timing.retry_interval());
+            }
+            Some(holder) if by_active && !told => self.end(StandbyEnding::NotNamed { holder }, actions),
+            holder => {
+                let holder = holder.map_or_else(|| "nobody".to_owned(), |holder| holder.to_string());
+                self.end(StandbyEnding::ClaimLost { holder, term }, actions);
+            }
+        }
+    }
+
+    fn go_live(&mut self, held: Versioned, claimed_at: Duration, actions: &mut Vec<StandbyAction>) {
+        if let Some(epoch) = self.committed {
+            self.phase = Phase::Live;
+            actions.push(StandbyAction::GoLive(Promotion { held, epoch, claimed_at }));
+        }
+    }
+}

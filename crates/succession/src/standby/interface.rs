@@ -1,0 +1,160 @@
+//! What a standby is told, and what it asks for.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::{Epoch, MemberId, Mode, RegisterAnswer, RegisterRequest, Term, Timing, Versioned};
+
+/// What a standby learns from the active member's greeting.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct StandbyConfig {
+    /// This life of this member.
+    pub me: MemberId,
+    /// The member that sends the epochs.
+    pub active: MemberId,
+    /// The active member's term at the time of the greeting.
+    pub term: Term,
+    /// How the virtual machine is protected.
+    pub mode: Mode,
+    /// The deadlines; the active member's own.
+    pub timing: Timing,
+}
+
+/// What happened.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StandbyInput {
+    /// Nothing; time has passed.
+    Tick,
+    /// The register answered.
+    Register(RegisterAnswer),
+    /// A heartbeat came.
+    Heartbeat {
+        /// The term of the message.
+        term: Term,
+        /// When it was sent, by the active member's clock.
+        sent: Duration,
+    },
+    /// Part of an epoch came.
+    Traffic {
+        /// The term of the message.
+        term: Term,
+    },
+    /// An epoch has come whole, and its checksums are right.
+    EpochVerified {
+        /// The term of its messages.
+        term: Term,
+        /// Its number.
+        epoch: Epoch,
+        /// Whether it holds all pages.
+        full: bool,
+    },
+    /// The active member says that the register names us.
+    Protected {
+        /// The term from which on.
+        term: Term,
+    },
+    /// The active member asks us to claim.
+    Resign {
+        /// The term of the message.
+        term: Term,
+        /// The epoch that we must hold.
+        last: Epoch,
+    },
+    /// The active member has ended the virtual machine.
+    Bye {
+        /// The term of the message.
+        term: Term,
+    },
+    /// The connection to the active member has ended.
+    LinkClosed,
+}
+
+/// A message to the active member.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StandbyMessage {
+    /// A heartbeat comes back.
+    Echo {
+        /// Our term.
+        term: Term,
+        /// When it was sent, as it came.
+        sent: Duration,
+    },
+    /// We hold this epoch whole.
+    Acknowledge {
+        /// Our term.
+        term: Term,
+        /// Its number.
+        epoch: Epoch,
+    },
+}
+
+/// What to do, in this order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StandbyAction {
+    /// Call the register and bring the answer.
+    Register(RegisterRequest),
+    /// This epoch is what would be resumed from now on; must be done before it is acknowledged.
+    Commit(Epoch),
+    /// Send to the active member.
+    Send(StandbyMessage),
+    /// Take nothing more from the active member; close the connection.
+    CloseLink,
+    /// This member holds the virtual machine: load the committed epoch, announce, resume.
+    GoLive(Promotion),
+    /// This member is done; nothing follows.
+    Exit(StandbyEnding),
+}
+
+/// What a claim has won; makes an [`ActiveMember`](crate::ActiveMember).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Promotion {
+    /// The register, as we wrote it.
+    pub held: Versioned,
+    /// The epoch to resume.
+    pub epoch: Epoch,
+    /// When the claim was sent: the lease counts from here.
+    pub claimed_at: Duration,
+}
+
+/// How a standby came to its end.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
+pub enum StandbyEnding {
+    /// The connection was lost before the first full copy was complete.
+    #[error(
+        "the active member was lost before the first full copy was complete, so there is nothing to resume"
+    )]
+    NeverSynced,
+    /// The register does not name us.
+    #[error("the register names no standby, so the virtual machine is left to {holder}")]
+    NotNamed {
+        /// Who holds it.
+        holder: MemberId,
+    },
+    /// The register has moved on.
+    #[error("the virtual machine is left to {holder}, which holds it in {term}")]
+    ClaimLost {
+        /// Who; nobody if it was stopped.
+        holder: String,
+        /// Since when.
+        term: Term,
+    },
+    /// The virtual machine has ended.
+    #[error("the active member has ended the virtual machine")]
+    Bye,
+}
+
+/// Where a standby stands; see `docs/succession.md`.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum StandbyState {
+    /// The first full copy is not complete, or nobody said that we are named.
+    Syncing,
+    /// Named, with a complete copy.
+    Eligible,
+    /// Asking the register for the virtual machine; nothing is acknowledged any more.
+    Claiming,
+    /// Won; an active member goes on from here.
+    Live,
+    /// Done.
+    Ended,
+}

@@ -1,0 +1,81 @@
+//! What a standby believes, and what it does not.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{MemberId, Timing};
+
+const NOW: Duration = Duration::from_secs(100);
+
+fn standby() -> StandbyMember {
+    let config = StandbyConfig {
+        me: MemberId::new("beta", 2),
+        active: MemberId::new("alpha", 1),
+        term: Term(5),
+        mode: Mode::Net,
+        timing: Timing::default(),
+    };
+    StandbyMember::new(config, NOW)
+}
+
+fn verified(term: u64, epoch: u64, full: bool) -> StandbyInput {
+    StandbyInput::EpochVerified { term: Term(term), epoch: Epoch(epoch), full }
+}
+
+#[test]
+fn epochs_are_committed_in_order_from_a_full_one_on() {
+    let mut standby = standby();
+    assert_eq!(standby.handle(NOW, verified(5, 7, false)), [], "the first one must be full");
+    let acknowledge = StandbyMessage::Acknowledge { term: Term(5), epoch: Epoch(7) };
+    assert_eq!(
+        standby.handle(NOW, verified(5, 7, true)),
+        [StandbyAction::Commit(Epoch(7)), StandbyAction::Send(acknowledge)]
+    );
+    for (epoch, full) in [(7, false), (9, false), (8, true)] {
+        assert_eq!(standby.handle(NOW, verified(5, epoch, full)), [], "epoch {epoch}, full: {full}");
+    }
+    assert_eq!((standby.committed(), standby.refusals().wrong_epoch), (Some(Epoch(7)), 4));
+}
+
+#[test]
+fn messages_of_another_term_are_refused_and_are_no_sign_of_life() {
+    let mut standby = standby();
+    standby.handle(NOW, verified(5, 1, true));
+    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    let deadline = standby.deadline();
+    let later = NOW + Duration::from_millis(150);
+    for term in [Term(4), Term(7)] {
+        assert_eq!(standby.handle(later, StandbyInput::Heartbeat { term, sent: NOW }), []);
+        assert_eq!(standby.handle(later, StandbyInput::Traffic { term }), []);
+        assert_eq!(standby.handle(later, verified(term.0, 2, false)), []);
+        assert_eq!(standby.handle(later, StandbyInput::Resign { term, last: Epoch(1) }), []);
+        assert_eq!(standby.handle(later, StandbyInput::Bye { term }), []);
+    }
+    assert_eq!(standby.refusals().wrong_term, 10);
+    assert_eq!((standby.deadline(), standby.state()), (deadline, StandbyState::Eligible));
+    let echo = StandbyMessage::Echo { term: Term(6), sent: NOW };
+    assert_eq!(
+        standby.handle(later, StandbyInput::Heartbeat { term: Term(5), sent: NOW }),
+        [StandbyAction::Send(echo)],
+        "the term at the beginning of the session is of the session"
+    );
+}
+
+#[test]
+fn a_resignation_counts_only_if_its_last_epoch_is_here() {
+    let mut standby = standby();
+    standby.handle(NOW, verified(5, 1, true));
+    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(2) });
+    assert_eq!((standby.state(), standby.refusals().wrong_epoch), (StandbyState::Eligible, 1));
+    standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(1) });
+    assert_eq!(standby.state(), StandbyState::Claiming);
+}
+
+#[test]
+fn one_without_a_copy_leaves() {
+    let mut standby = standby();
+    let actions = standby.handle(NOW + Timing::default().register_deadline, StandbyInput::Tick);
+    assert_eq!(actions, [StandbyAction::CloseLink, StandbyAction::Exit(StandbyEnding::NeverSynced)]);
+    assert_eq!(standby.deadline(), None);
+}

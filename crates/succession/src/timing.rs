@@ -1,0 +1,143 @@
+//! The deadlines that succession rests on.
+//!
+//! With clocks of equal rate, the active member stops releasing before the standby may claim: a heartbeat sent at `s`
+//! arrives at `r >= s`; the active's lease ends at `s + active_deadline`, the standby claims from
+//! `r + standby_timeout` on, and `active_deadline < standby_timeout`. No clock is compared with that of another host.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Deadlines of both members; they must be the same on both sides.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// How often the active member sends a heartbeat.
+    #[serde(rename = "heartbeat_interval_ns", with = "nanoseconds")]
+    pub heartbeat_interval: Duration,
+    /// How long after sending the last heartbeat that was echoed the active member may release output.
+    #[serde(rename = "active_deadline_ns", with = "nanoseconds")]
+    pub active_deadline: Duration,
+    /// After how much silence the standby claims.
+    #[serde(rename = "standby_timeout_ns", with = "nanoseconds")]
+    pub standby_timeout: Duration,
+    /// How long a member without a standby may go on after the last write to the register that succeeded, and how
+    /// long one that lost its standby waits for the register before it stops the guest.
+    #[serde(rename = "register_deadline_ns", with = "nanoseconds")]
+    pub register_deadline: Duration,
+}
+
+/// Deadlines under which two members could be active, or none.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum TimingError {
+    /// One deadline must end before another.
+    #[error("{shorter} is {shorter_value:?}, which must be less than {longer}, {longer_value:?}")]
+    Order {
+        /// Name of the one that must be the shorter.
+        shorter: &'static str,
+        /// Its value.
+        shorter_value: Duration,
+        /// Name of the one that must be the longer.
+        longer: &'static str,
+        /// Its value.
+        longer_value: Duration,
+    },
+    /// Heartbeats without a pause between them.
+    #[error("heartbeat_interval is 0, which leaves no time between heartbeats")]
+    NoInterval,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            heartbeat_interval: Duration::from_millis(25),
+            active_deadline: Duration::from_millis(120),
+            standby_timeout: Duration::from_millis(200),
+            register_deadline: Duration::from_secs(2),
+        }
+    }
+}
+
+impl Timing {
+    /// Check that the deadlines are ordered as safety needs it.
+    pub fn validate(&self) -> Result<(), TimingError> {
+        if self.heartbeat_interval.is_zero() {
+            return Err(TimingError::NoInterval);
+        }
+        let ordered = [
+            ("heartbeat_interval", self.heartbeat_interval),
+            ("active_deadline", self.active_deadline),
+            ("standby_timeout", self.standby_timeout),
+            ("register_deadline", self.register_deadline),
+        ];
+        for pair in ordered.windows(2) {
+            let ((shorter, shorter_value), (longer, longer_value)) = (pair[0], pair[1]);
+            if shorter_value >= longer_value {
+                return Err(TimingError::Order { shorter, shorter_value, longer, longer_value });
+            }
+        }
+        Ok(())
+    }
+
+    /// How often the holder writes to the register that it is alive: several attempts fit into its lease.
+    pub(crate) fn renewal_interval(&self) -> Duration {
+        self.register_deadline / 4
+    }
+
+    /// When to ask a register again that did not answer.
+    pub(crate) fn retry_interval(&self) -> Duration {
+        self.register_deadline / 20
+    }
+
+    /// How long a record must stay unchanged before its holder is taken for dead: longer than its lease.
+    pub(crate) fn observation(&self) -> Duration {
+        self.register_deadline * 3 / 2
+    }
+
+    /// How long a standby leaves the register to an active member whose connection has closed: of two that live, the
+    /// one with the newer state shall win.
+    pub(crate) fn closed_grace(&self) -> Duration {
+        self.heartbeat_interval * 2
+    }
+}
+
+mod nanoseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(value.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_ordered() {
+        assert_eq!(Timing::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_standby_that_may_claim_too_early_is_refused() {
+        let timing = Timing { standby_timeout: Duration::from_millis(120), ..Timing::default() };
+        let refusal = timing.validate().unwrap_err().to_string();
+        assert_eq!(refusal, "active_deadline is 120ms, which must be less than standby_timeout, 120ms");
+        let timing = Timing { heartbeat_interval: Duration::ZERO, ..Timing::default() };
+        assert_eq!(timing.validate(), Err(TimingError::NoInterval));
+    }
+
+    #[test]
+    fn it_is_written_in_nanoseconds() {
+        let text = serde_json::to_string(&Timing::default()).unwrap();
+        assert!(text.contains("\"standby_timeout_ns\":200000000"), "{text}");
+        assert_eq!(serde_json::from_str::<Timing>(&text).unwrap(), Timing::default());
+    }
+}

@@ -1,0 +1,89 @@
+//! A real etcd on loopback with a folder and ports of its own.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use stealtime_succession::{EtcdConfig, EtcdIdentity, EtcdRegister, Register};
+use tempfile::TempDir;
+
+const PROGRAM: &str = "/usr/bin/etcd";
+
+/// Long, as other tests may keep the disk busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct EtcdServer {
+    child: Child,
+    pub config: EtcdConfig,
+    _folder: TempDir,
+}
+
+impl EtcdServer {
+    /// Start one; none, with a note, where etcd is not installed.
+    pub fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// Start one that talks TLS only, and only to those who show a certificate.
+    pub fn start_with(identity: Option<&EtcdIdentity>) -> Option<Self> {
+        if !std::path::Path::new(PROGRAM).exists() {
+            eprintln!("skipped: {PROGRAM} is not installed (package etcd-server)");
+            return None;
+        }
+        // Another process may take a port between our look and etcd's: then it ends at once and is started anew.
+        (0..5)
+            .find_map(|_| Self::try_start(identity.cloned()))
+            .or_else(|| panic!("etcd did not start five times"))
+    }
+
+    fn try_start(identity: Option<EtcdIdentity>) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let scheme = if identity.is_some() { "https" } else { "http" };
+        let [client, peer] = free_ports();
+        let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let mut command = Command::new(PROGRAM);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"]);
+        command.arg("--data-dir").arg(folder.path().join("data")).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(identity) = &identity {
+            command.arg("--cert-file").arg(&identity.certificate).arg("--key-file").arg(&identity.key);
+            command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&identity.ca);
+        }
+        let child = command.spawn().unwrap();
+        let mut server =
+            Self { child, config: EtcdConfig { endpoints: vec![client], identity }, _folder: folder };
+        let mut register = server.register(Duration::from_secs(5));
+        let started = Instant::now();
+        while register.read("nothing").is_err() {
+            if server.child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            assert!(started.elapsed() < PATIENCE, "etcd runs but does not answer");
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    pub fn register(&self, patience: Duration) -> EtcdRegister {
+        EtcdRegister::open(&self.config, patience).unwrap()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success(), "kill {name}");
+    }
+}
+
+impl Drop for EtcdServer {
+    fn drop(&mut self) {
+        // A stopped process is killed as well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_ports() -> [u16; 2] {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}

@@ -1,0 +1,181 @@
+//! What every register must do, on the real things.
+
+#![allow(clippy::unwrap_used)]
+
+mod certificates;
+mod etcd_server;
+
+use std::time::{Duration, Instant};
+
+use etcd_server::{EtcdServer, PATIENCE};
+use stealtime_succession::{
+    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, MemberId, Record, Register, RegisterError,
+    SwapOutcome, Term, Version,
+};
+
+fn record(term: u64) -> Record {
+    Record { standby: Some(MemberId::new("beta", 2)), ..Record::alone(Term(term), MemberId::new("alpha", 1)) }
+}
+
+fn won(outcome: &SwapOutcome) -> Version {
+    match outcome {
+        SwapOutcome::Won(version) => *version,
+        SwapOutcome::Lost(current) => panic!("lost to {current:?}"),
+    }
+}
+
+/// One member's calls, one after the other.
+fn check_sequence(register: &mut dyn Register) {
+    assert_eq!(register.read("vm").unwrap(), None);
+    assert_eq!(register.swap("vm", Some(Version(7)), &record(1)).unwrap(), SwapOutcome::Lost(None));
+    let first = won(&register.swap("vm", None, &record(1)).unwrap());
+    let seen = register.read("vm").unwrap().unwrap();
+    assert_eq!((seen.version, &seen.record), (first, &record(1)));
+    assert_eq!(register.swap("vm", None, &record(9)).unwrap(), SwapOutcome::Lost(Some(seen.clone())));
+    let second = won(&register.swap("vm", Some(first), &record(2)).unwrap());
+    assert!(second > first, "{second:?} after {first:?}");
+    let SwapOutcome::Lost(Some(current)) = register.swap("vm", Some(first), &record(9)).unwrap() else {
+        panic!("a swap of an old version was won");
+    };
+    assert_eq!((current.version, current.record), (second, record(2)));
+    assert_eq!(register.read("vm.0").unwrap(), None, "virtual machines are told apart");
+    assert_eq!(register.read("v").unwrap(), None, "virtual machines are told apart");
+}
+
+/// Several members count in one record: no step is lost, and none is counted twice.
+fn check_races(open: &(dyn Fn() -> Box<dyn Register> + Sync), steps_each: u64) {
+    won(&open().swap("race", None, &Record { renewals: 0, ..record(1) }).unwrap());
+    let results: Vec<u64> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(|| count_up(open().as_mut(), steps_each))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+    });
+    let last = open().read("race").unwrap().unwrap().record;
+    assert_eq!(last.renewals, 4 * steps_each, "steps won by the threads, with the swaps lost: {results:?}");
+}
+
+/// Take `steps` steps, and return how many swaps were lost to others.
+fn count_up(register: &mut dyn Register, steps: u64) -> u64 {
+    let mut lost = 0;
+    let mut current = register.read("race").unwrap().unwrap();
+    let mut taken = 0;
+    while taken < steps {
+        let wanted = current.record.renewed();
+        match register.swap("race", Some(current.version), &wanted).unwrap() {
+            SwapOutcome::Won(version) => {
+                taken += 1;
+                current = stealtime_succession::Versioned { version, record: wanted };
+            }
+            SwapOutcome::Lost(newer) => {
+                lost += 1;
+                current = newer.unwrap();
+            }
+        }
+    }
+    lost
+}
+
+#[test]
+fn a_folder_compares_and_swaps() {
+    let folder = tempfile::tempdir().unwrap();
+    check_sequence(&mut FileRegister::open(folder.path()).unwrap());
+}
+
+#[test]
+fn in_a_folder_four_threads_lose_no_step() {
+    let folder = tempfile::tempdir().unwrap();
+    check_races(&|| Box::new(FileRegister::open(folder.path()).unwrap()), 25);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(left <= 17 + 4, "old versions are removed, but {left} files are left");
+}
+
+#[test]
+fn a_record_that_is_none_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut register = FileRegister::open(folder.path()).unwrap();
+    won(&register.swap("vm", None, &record(1)).unwrap());
+    std::fs::write(folder.path().join("vm.00000000000000000001.json"), "{").unwrap();
+    let error = register.read("vm").unwrap_err();
+    assert!(matches!(error, RegisterError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("no valid record for \"vm\""), "{error}");
+}
+
+#[test]
+fn etcd_compares_and_swaps() {
+    let Some(server) = EtcdServer::start() else { return };
+    check_sequence(&mut server.register(PATIENCE));
+}
+
+#[test]
+fn in_etcd_four_threads_lose_no_step() {
+    let Some(server) = EtcdServer::start() else { return };
+    check_races(&|| Box::new(server.register(PATIENCE)), 5);
+}
+
+#[test]
+fn a_stopped_etcd_is_an_error_in_bounded_time_and_no_end() {
+    let Some(server) = EtcdServer::start() else { return };
+    let mut patient = server.register(PATIENCE);
+    let first = won(&patient.swap("vm", None, &record(1)).unwrap());
+    server.signal("-STOP");
+    let mut register = server.register(Duration::from_millis(300));
+    let began = Instant::now();
+    let error = register.swap("vm", Some(first), &record(2)).unwrap_err();
+    assert!(began.elapsed() < PATIENCE, "took {:?}", began.elapsed());
+    assert!(matches!(error, RegisterError::Unreachable { .. }), "{error}");
+    server.signal("-CONT");
+    // The swap without an answer may have been applied meanwhile, as a member must expect.
+    let current = patient.read("vm").unwrap().unwrap();
+    let third = patient.swap("vm", Some(current.version), &record(3)).unwrap();
+    let settled = match third {
+        SwapOutcome::Won(_) => patient.read("vm").unwrap().unwrap(),
+        SwapOutcome::Lost(current) => current.unwrap(),
+    };
+    assert!([record(2), record(3)].contains(&settled.record), "{settled:?}");
+}
+
+#[test]
+fn an_endpoint_that_is_dead_is_passed_over() {
+    let Some(server) = EtcdServer::start() else { return };
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let endpoints = [vec![format!("http://{refused}")], server.config.endpoints.clone()].concat();
+    let config = EtcdConfig { endpoints, identity: None };
+    check_sequence(&mut EtcdRegister::open(&config, PATIENCE).unwrap());
+    let dead = EtcdConfig { endpoints: vec![format!("http://{refused}")], identity: None };
+    let error = EtcdRegister::open(&dead, PATIENCE).unwrap().read("vm").unwrap_err().to_string();
+    assert!(error.contains(&refused.to_string()), "{error}");
+}
+
+#[test]
+fn etcd_is_spoken_to_with_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let identity = certificates::make(folder.path());
+    let Some(server) = EtcdServer::start_with(Some(&identity)) else { return };
+    check_sequence(&mut server.register(PATIENCE));
+    let stranger = tempfile::tempdir().unwrap();
+    let config = EtcdConfig { identity: Some(certificates::make(stranger.path())), ..server.config.clone() };
+    let error = EtcdRegister::open(&config, PATIENCE).unwrap().read("vm").unwrap_err();
+    assert!(matches!(error, RegisterError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("certificate"), "{error}");
+}
+
+#[test]
+fn a_name_that_is_no_file_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = FileRegister::open(folder.path()).unwrap().read("../vm").unwrap_err();
+    assert!(error.to_string().contains("\"../vm\""), "{error}");
+}
+
+#[test]
+fn an_etcd_that_cannot_work_is_refused_before_anything_is_sent() {
+    let open = |endpoint: &str, identity| {
+        let config = EtcdConfig { endpoints: vec![endpoint.to_owned()], identity };
+        EtcdRegister::open(&config, PATIENCE).unwrap_err().to_string()
+    };
+    assert!(
+        open("localhost:2379", None).contains("\"localhost:2379\" begins neither with http:// nor https://")
+    );
+    assert!(open("https://localhost:2379", None).contains("needs one"));
+    let missing = || "/no/such/file.pem".into();
+    let identity = EtcdIdentity { ca: missing(), certificate: missing(), key: missing() };
+    assert!(open("https://localhost:2379", Some(identity)).contains("/no/such/file.pem cannot be read"));
+}

@@ -1,0 +1,171 @@
+//! What an active member hears, from its threads, its link and its guest, and what the state machine is told of it.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use stealtime_outputhold::RelayEvent;
+use stealtime_shipping::{Heartbeat, Message};
+use stealtime_succession::{ActiveInput, Epoch};
+
+use super::seek::{Found, SeekError};
+use super::{Active, Input, OpenLink, read};
+use crate::clock::now;
+use crate::encoder::Sent;
+use crate::engine::{Order, Told};
+use crate::events::Event;
+use crate::faults;
+use crate::machine::Happening;
+
+impl Active {
+    pub(super) fn take(&mut self, input: Input) {
+        match input {
+            Input::Register(answer) => self.tell(ActiveInput::Register(answer)),
+            Input::Machine(Happening::Engine(told)) => self.engine_told(told),
+            Input::Machine(Happening::Encoder(sent)) => self.encoder_told(sent),
+            Input::Machine(Happening::Relay(event)) => self.relay_told(event),
+            Input::Found(found) => self.found(*found),
+            Input::NotFound(host, error) => {
+                let what = match &error {
+                    SeekError::Refused { .. } => error.to_string(),
+                    _ => format!("{} is no standby now: {error}", host.name),
+                };
+                if self.warn(what.clone()) {
+                    self.events.add(&Event::Refused { reason: what });
+                }
+            }
+            Input::Message { link, message } => {
+                if self.link.as_ref().is_some_and(|open| open.number == link) {
+                    self.message(message);
+                }
+            }
+            Input::LinkClosed { link, reason } => {
+                if self.link.as_ref().is_some_and(|open| open.number == link) {
+                    self.events.add(&Event::LinkLost { reason: reason.to_string() });
+                    self.tell(ActiveInput::LinkClosed);
+                }
+            }
+            Input::GuestExited(status) => self.guest_exited(status),
+            Input::Terminate => self.tell(ActiveInput::StopRequested),
+        }
+    }
+
+    /// QEMU ends by itself and well when the guest powers off; else it was killed, or fell.
+    pub(super) fn guest_exited(&mut self, status: ExitStatus) {
+        self.tell(if status.success() { ActiveInput::StopRequested } else { ActiveInput::GuestGone });
+    }
+
+    pub(super) fn message(&mut self, message: Message) {
+        match message {
+            Message::Acknowledge(acknowledge) => {
+                faults::point("on-acknowledge");
+                let (term, epoch) = (acknowledge.term, acknowledge.epoch);
+                self.figures.acknowledged(epoch, now());
+                self.tell(ActiveInput::Acknowledged { term, epoch });
+                self.order(Order::Acknowledged(epoch));
+                if !self.spec.mode.gates_on_ack() {
+                    // Its output left long ago.
+                    self.complete(epoch, Duration::ZERO);
+                }
+            }
+            Message::Heartbeat(Heartbeat { term, echo_ns: Some(echo_ns), .. }) => {
+                let sent = Duration::from_nanos(echo_ns);
+                self.last_echo = Some(sent);
+                self.tell(ActiveInput::Echo { term, sent });
+            }
+            other => {
+                self.warn(format!("the standby sent {:?}, which it never should", other.kind()));
+            }
+        }
+    }
+
+    pub(super) fn engine_told(&mut self, told: Told) {
+        match told {
+            Told::Ready(facts) => {
+                self.watch_guest(facts);
+                self.order(Order::ContinueGuest);
+                self.events.add(&Event::Active { term: self.term(), from: None });
+            }
+            Told::NoGuest(error) => self.fatal = Some(error.to_string()),
+            Told::GuestContinued => {
+                if let Some(decided) = self.decided.take() {
+                    self.resume = Some(now().saturating_sub(decided));
+                }
+                self.events.add(&Event::GuestContinued);
+            }
+            Told::GuestStopped => {
+                self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
+            }
+            Told::Captured { epoch, is_last } => {
+                self.awaits_first_cut = false;
+                self.tell(ActiveInput::EpochCut { epoch, last: is_last });
+                // The engine held the output at the first cut; meanwhile the session may have ended.
+                self.apply_policy();
+            }
+            Told::Failed(reason) => {
+                self.warn(format!("an epoch was not captured: {reason}"));
+                self.give_up_link(&reason);
+            }
+        }
+    }
+
+    pub(super) fn encoder_told(&mut self, sent: Sent) {
+        match sent {
+            Sent::Part { raw_bytes } => self.full_copy_sent += raw_bytes,
+            Sent::Epoch { row, at } => self.figures.shipped(row, at),
+            Sent::Failed(reason) => self.give_up_link(&reason),
+        }
+    }
+
+    pub(super) fn relay_told(&mut self, event: RelayEvent) {
+        match event {
+            RelayEvent::EpochReleased(released) => {
+                faults::point("after-release");
+                self.released = released.epoch;
+                self.complete(released.epoch, released.since_cut);
+            }
+            RelayEvent::HoldFull { frames, bytes } => {
+                self.warn(format!(
+                    "the hold is full ({frames} frames, {bytes} bytes): the guest's output waits in QEMU"
+                ));
+            }
+            // QEMU is gone, which its process tells.
+            RelayEvent::OutputClosed => {}
+            RelayEvent::OutputBroken(error) => {
+                self.warn(format!("the guest's output cannot be read: {error}"));
+                self.kill_guest();
+            }
+            RelayEvent::PortLost(error) => {
+                self.warn(format!("the TAP is gone, so nothing reaches the network: {error}"));
+            }
+            RelayEvent::Ended => {
+                // Nothing can leave any more: better that somebody else takes over.
+                self.warn("the relay of the network has ended".to_owned());
+                self.kill_guest();
+            }
+        }
+    }
+
+    /// The rows of these epochs are complete.
+    pub(super) fn complete(&mut self, epoch: Epoch, held: Duration) {
+        for row in self.figures.released(epoch, held) {
+            if let Err(error) = self.log.add(&row) {
+                self.warn(format!("epochs.csv cannot be written: {error}"));
+            }
+        }
+    }
+
+    pub(super) fn found(&mut self, found: Found) {
+        self.seeker = None;
+        let Found { host, standby, delta, sender, receiver } = found;
+        self.links += 1;
+        let number = self.links;
+        let reader = tokio::spawn(read(receiver, number, self.inputs.clone())).abort_handle();
+        self.events.add(&Event::Linked { peer: standby.to_string() });
+        self.warnings.clear();
+        self.order(Order::Link { sender: sender.clone(), delta });
+        self.link = Some(OpenLink { number, host, sender, reader });
+        self.wants_standby = false;
+        self.awaits_first_cut = true;
+        self.tell(ActiveInput::StandbyConnected { standby });
+    }
+}

@@ -1,0 +1,132 @@
+//! Looking for a standby: host after host, until one takes the machine.
+
+use std::time::Duration;
+
+use stealtime_shipping::{
+    Endpoint, Hello, Identity, Image, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
+};
+use stealtime_succession::{MemberId, Term};
+
+use crate::engine::GuestFacts;
+use crate::host_facts;
+use crate::spec::{Spec, StandbyHost};
+
+/// Between two rounds through all hosts.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a standby may take until its QEMU waits.
+const WELCOME_WITHIN: Duration = Duration::from_secs(60);
+
+/// A standby that agreed.
+#[derive(Debug)]
+pub struct Found {
+    /// Where.
+    pub host: StandbyHost,
+    /// Who.
+    pub standby: MemberId,
+    /// Whether it takes differences.
+    pub delta: bool,
+    /// To it.
+    pub sender: LinkSender,
+    /// From it.
+    pub receiver: LinkReceiver,
+}
+
+/// Why one host did not.
+#[derive(Debug, thiserror::Error)]
+pub enum SeekError {
+    /// Not reached.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// Reached, and it said no.
+    #[error("{host} refuses: {reason} (hint: {hint})")]
+    Refused {
+        /// Who.
+        host: String,
+        /// In its words.
+        reason: String,
+        /// In its words.
+        hint: String,
+    },
+    /// It answered something else, or nothing.
+    #[error("{host} {what}")]
+    Odd {
+        /// Who.
+        host: String,
+        /// What it did.
+        what: String,
+    },
+}
+
+/// What is said of the machine.
+pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> Hello {
+    let machine = &spec.machine;
+    let image = |file: &stealtime_capture::BootFile| Image {
+        path: file.path.display().to_string(),
+        sha256: file.sha256.clone(),
+    };
+    Hello {
+        term,
+        host: spec.host.clone(),
+        member: member.clone(),
+        vm: machine.name.clone(),
+        qemu_version: facts.qemu_version.clone(),
+        machine: machine.machine.clone(),
+        accelerator: machine.accelerator.name().to_owned(),
+        cpu: machine.cpu.clone(),
+        vcpus: machine.vcpus,
+        memory_bytes: machine.memory_bytes,
+        ram_blocks: facts.ram_blocks.clone(),
+        devices: machine.devices.clone(),
+        images: [image(&machine.kernel), image(&machine.initramfs)]
+            .into_iter()
+            .chain(host_facts::firmware(machine))
+            .collect(),
+        device_state: spec.device_state.name().to_owned(),
+        mode: spec.mode,
+        wants_delta: true,
+        // All of it is plain data.
+        specification: serde_json::to_value(spec).unwrap_or_default(),
+    }
+}
+
+/// Ask every host in turn, for ever; `tell` hears of each that did not.
+pub async fn seek(
+    hosts: Vec<StandbyHost>,
+    identity: Option<Identity>,
+    hello: Hello,
+    tell: impl Fn(StandbyHost, SeekError),
+) -> Found {
+    loop {
+        for host in &hosts {
+            match ask(host, identity.as_ref(), &hello).await {
+                Ok(found) => return found,
+                Err(error) => tell(host.clone(), error),
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> Result<Found, SeekError> {
+    let odd = |what: String| SeekError::Odd { host: host.name.clone(), what };
+    let endpoint: Endpoint = host.endpoint.parse().map_err(|error| odd(format!("is nowhere: {error}")))?;
+    let link: Link = connect(&endpoint, identity).await?;
+    if !link.vouches_for(&host.name) {
+        return Err(odd(format!("shows a certificate that is not for {}", host.name)));
+    }
+    let (sender, mut receiver) = link.split();
+    sender.send(&Message::Hello(Box::new(hello.clone()))).await?;
+    let answer = tokio::time::timeout(WELCOME_WITHIN, receiver.receive()).await;
+    match answer.map_err(|_| odd(format!("gave no answer within {} s", WELCOME_WITHIN.as_secs())))?? {
+        Message::Welcome(Welcome { member, delta, .. }) => {
+            Ok(Found { host: host.clone(), standby: member, delta, sender, receiver })
+        }
+        Message::Refuse { refusal, .. } => Err(SeekError::Refused {
+            host: host.name.clone(),
+            reason: refusal.to_string(),
+            hint: refusal.hint().to_owned(),
+        }),
+        other => Err(odd(format!("answered {:?}", other.kind()))),
+    }
+}

@@ -1,0 +1,88 @@
+//! How an active member stands, for those who ask.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use stealtime_succession::{ActiveState, Epoch};
+
+use super::Active;
+use crate::clock::{nanoseconds, now};
+use crate::metrics;
+use crate::status::{Role, Status};
+
+/// Warnings that are kept.
+pub const WARNINGS: usize = 8;
+
+/// Prometheus asks every few seconds.
+const PUBLISH_EVERY: Duration = Duration::from_millis(500);
+
+/// Wall-clock nanoseconds.
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
+}
+
+impl Active {
+    pub(super) fn status(&self) -> Status {
+        let state = self.member.state();
+        let epoch = self.member.cut();
+        let acknowledged = self.member.acknowledged_epoch().unwrap_or(Epoch(0));
+        let statistics = self.relay.as_ref().and_then(|relay| relay.statistics().ok());
+        let (bytes_per_s, dirty_pages_per_s) = self.figures.rates();
+        Status {
+            vm: self.spec.machine.name.clone(),
+            host: self.spec.host.clone(),
+            role: role(state),
+            protected: state == ActiveState::Protected,
+            mode: self.spec.mode,
+            term: self.term().0,
+            epoch: epoch.0,
+            acknowledged: acknowledged.0,
+            released: self.released.0,
+            lag_epochs: if self.link.is_some() { epoch.0.saturating_sub(acknowledged.0) } else { 0 },
+            interval_ns: self
+                .figures
+                .last()
+                .map_or_else(|| nanoseconds(self.spec.first_interval()), |row| row.interval_ns),
+            last_pause_ns: self.figures.last().map_or(0, |row| row.pause_ns),
+            pause_p50_ns: self.figures.pause_ns(0.5),
+            pause_p99_ns: self.figures.pause_ns(0.99),
+            hold_p50_ns: self.figures.hold_ns(0.5),
+            hold_p99_ns: self.figures.hold_ns(0.99),
+            bytes_per_s,
+            dirty_pages_per_s,
+            held_frames: statistics.as_ref().map_or(0, |it| it.hold.held_frames as u64),
+            held_bytes: statistics.as_ref().map_or(0, |it| it.hold.held_bytes as u64),
+            full_copy: self.full_copy(),
+            standby: self.peer(),
+            tracker: self.facts.as_ref().map_or_else(String::new, |facts| facts.tracker.to_owned()),
+            device_state: self.spec.device_state.name().to_owned(),
+            register: self.register_name.clone(),
+            refused_messages: self.member.refusals().wrong_term,
+            since_unix_ns: self.since_unix_ns,
+            pid: std::process::id(),
+            qemu_pid: self.facts.as_ref().map(|facts| facts.qemu_pid),
+            fenced_reason: self.ending.as_ref().map(ToString::to_string),
+            resume_ns: self.resume.map(nanoseconds),
+            warnings: self.warnings.iter().cloned().collect(),
+        }
+    }
+
+    /// Say to Prometheus how it stands now.
+    pub(super) fn publish(&mut self) {
+        if self.spec.metrics.is_some() && now() >= self.published_at + PUBLISH_EVERY {
+            self.published_at = now();
+            metrics::publish(&self.metrics, self.status());
+        }
+    }
+}
+
+fn role(state: ActiveState) -> Role {
+    match state {
+        ActiveState::Starting | ActiveState::Observing => Role::Starting,
+        ActiveState::Unprotected | ActiveState::Syncing | ActiveState::Naming | ActiveState::Reclaiming => {
+            Role::Solo
+        }
+        ActiveState::Protected | ActiveState::Draining | ActiveState::Resigned => Role::Active,
+        ActiveState::Fenced => Role::Stopped,
+        ActiveState::Stopping | ActiveState::Ended => Role::Fenced,
+    }
+}

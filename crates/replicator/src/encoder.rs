@@ -1,0 +1,223 @@
+//! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to the link.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use stealtime_capture::StagedPages;
+use stealtime_shipping::{
+    EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, PageEncoder,
+};
+use stealtime_succession::{Epoch, Term};
+
+use crate::clock::{nanoseconds, now};
+use crate::epoch_log::EpochRow;
+use crate::faults;
+use crate::urgency;
+
+/// What comes to the encoder, in order.
+pub enum Parcel {
+    /// A fresh standby is linked; what follows is for it.
+    Link {
+        /// Where frames go.
+        sender: LinkSender,
+        /// Whether it takes differences.
+        delta: bool,
+    },
+    /// A part of the copy of all memory, taken while the guest runs.
+    Part {
+        /// The term of the copy.
+        term: Term,
+        /// Its number: the one before the first whole epoch.
+        epoch: Epoch,
+        /// The pages of this part.
+        pages: StagedPages,
+        /// Whether it is the last one.
+        is_last: bool,
+    },
+    /// An epoch.
+    Epoch {
+        /// The pages.
+        pages: StagedPages,
+        /// The state of the devices.
+        devices: Vec<u8>,
+        /// The figures so far.
+        row: EpochRow,
+    },
+}
+
+/// What the encoder tells.
+#[derive(Debug)]
+pub enum Sent {
+    /// A part of the full copy is with the link: so many bytes of memory.
+    Part {
+        /// Of memory, not of the link.
+        raw_bytes: u64,
+    },
+    /// An epoch is with the link.
+    Epoch {
+        /// Its figures.
+        row: EpochRow,
+        /// When its last frame went to the link.
+        at: Duration,
+    },
+    /// Nothing more can be sent on this link.
+    Failed(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+/// What the thread works with.
+pub struct Encoder {
+    /// Pages of the guest's memory.
+    pub ram_pages: u64,
+    /// What to encode.
+    pub parcels: Receiver<Parcel>,
+    /// Where staging memory goes back to.
+    pub spare: Sender<StagedPages>,
+    /// Who is told.
+    pub told: Box<dyn Fn(Sent) + Send>,
+}
+
+impl Encoder {
+    /// Start the thread; it ends when nobody sends parcels any more.
+    pub fn start(self) -> io::Result<()> {
+        thread::Builder::new().name("encoder".to_owned()).spawn(move || self.run())?;
+        Ok(())
+    }
+
+    fn run(self) {
+        // It works through everything; the others only when something happens.
+        urgency::be_ordinary();
+        let mut link: Option<(LinkSender, PageEncoder)> = None;
+        let mut next = None;
+        while let Some(parcel) = next.take().or_else(|| self.parcels.recv().ok()) {
+            match parcel {
+                Parcel::Link { sender, delta } => {
+                    link = Some((sender, PageEncoder::new(self.ram_pages, delta)));
+                }
+                Parcel::Part { term, epoch, pages: first, is_last } => {
+                    let Some((sender, encoder)) = &mut link else { continue };
+                    match self.full_copy(encoder, sender, term, epoch, (first, is_last)) {
+                        Ok(following) => next = following,
+                        Err(error) => {
+                            link = None;
+                            (self.told)(Sent::Failed(error.to_string()));
+                        }
+                    }
+                }
+                Parcel::Epoch { pages: staged, devices, row } => {
+                    let Some((sender, encoder)) = &mut link else {
+                        self.give_back(staged);
+                        continue;
+                    };
+                    match Self::epoch(encoder, sender, &staged, &devices, row) {
+                        Ok(sent) => (self.told)(sent),
+                        Err(error) => {
+                            link = None;
+                            (self.told)(Sent::Failed(error.to_string()));
+                        }
+                    }
+                    self.give_back(staged);
+                }
+            }
+        }
+    }
+
+    fn give_back(&self, pages: StagedPages) {
+        // An engine that has ended needs none.
+        let _ = self.spare.send(pages);
+    }
+
+    fn epoch(
+        encoder: &mut PageEncoder,
+        sender: &LinkSender,
+        staged: &StagedPages,
+        devices: &[u8],
+        mut row: EpochRow,
+    ) -> Result<Sent, SendError> {
+        faults::point("before-encode");
+        let begin = now();
+        let mut outlet = Outlet::new(sender);
+        let to_ship = EpochToShip {
+            term: Term(row.term),
+            epoch: Epoch(row.epoch),
+            full: false,
+            indices: &staged.indices,
+            content: &staged.content,
+            devices,
+        };
+        let statistics = encoder.encode(&to_ship, &mut |frame| outlet.take(frame))?;
+        let Outlet { waited, failure, .. } = outlet;
+        failure.map_or(Ok(()), Err)?;
+        faults::point("after-ship");
+        let end = now();
+        row.encode_ns = nanoseconds(end.saturating_sub(begin + waited));
+        row.ship_ns = nanoseconds(waited);
+        row.shipped_bytes = statistics.shipped_bytes;
+        Ok(Sent::Epoch { row, at: end })
+    }
+
+    /// Encode parts until the last one; gives back what came instead of a part.
+    fn full_copy(
+        &self,
+        encoder: &mut PageEncoder,
+        sender: &LinkSender,
+        term: Term,
+        epoch: Epoch,
+        (first, is_last): (StagedPages, bool),
+    ) -> Result<Option<Parcel>, SendError> {
+        let head = EpochBegin { term, epoch, full: true, pages: self.ram_pages, device_bytes: 0 };
+        let mut outlet = Outlet::new(sender);
+        let mut emit = |frame| outlet.take(frame);
+        let mut copy = encoder.begin(head, &mut emit)?;
+        let (mut part, mut is_last) = (first, is_last);
+        let following = loop {
+            copy.pages(&part.indices, &part.content)?;
+            (self.told)(Sent::Part { raw_bytes: part.content.len() as u64 });
+            self.give_back(part);
+            if is_last {
+                copy.end()?;
+                break None;
+            }
+            match self.parcels.recv() {
+                Ok(Parcel::Part { pages: next, is_last: next_is_last, .. }) => {
+                    (part, is_last) = (next, next_is_last);
+                }
+                // The copy was broken off: it is not ended, and so never of use.
+                other => break other.ok(),
+            }
+        };
+        outlet.failure.map_or(Ok(following), |error| Err(error.into()))
+    }
+}
+
+/// Where frames go, until the link fails: from then on nowhere, and why is kept.
+struct Outlet<'link> {
+    sender: &'link LinkSender,
+    waited: Duration,
+    failure: Option<LinkError>,
+}
+
+impl<'link> Outlet<'link> {
+    fn new(sender: &'link LinkSender) -> Self {
+        Self { sender, waited: Duration::ZERO, failure: None }
+    }
+
+    fn take(&mut self, frame: EncodedFrame) {
+        if self.failure.is_some() {
+            return;
+        }
+        let begin = now();
+        self.failure = self.sender.send_frame_blocking(frame).err();
+        self.waited += now().saturating_sub(begin);
+        faults::point("during-ship");
+    }
+}

@@ -1,0 +1,494 @@
+//! The thread that stops the guest, takes what one epoch needs, and lets it go on.
+//!
+//! Nothing else happens while the guest stands: pages are copied aside, and encoding and shipping come afterwards.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use stealtime_capture::{
+    DeviceState, DeviceStateError, DeviceStateKind, ExitWatch, Guest, GuestError, PAGE_BYTES, PageRange,
+    QmpError, RamError, RamFile, StagedPages, TrackError, parse_blocks,
+};
+use stealtime_outputhold::{Policy, Relay, RelayError};
+use stealtime_shipping::LinkSender;
+use stealtime_succession::{Epoch, Term};
+
+use crate::clock::{nanoseconds, now};
+use crate::encoder::Parcel;
+use crate::epoch_log::EpochRow;
+use crate::faults;
+use crate::pacing::Pacing;
+use crate::urgency;
+
+/// Pages of one part of the first full copy: 8 MiB.
+const PART_PAGES: u64 = 2048;
+
+/// What staging memory has room for at first.
+const ROOM_PAGES: usize = 2048;
+
+/// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle host.
+const GONE_WITHIN: Duration = Duration::from_secs(1);
+
+/// What the engine is told to do.
+pub enum Order {
+    /// What is captured from now on goes over this link.
+    Link {
+        /// To the standby.
+        sender: LinkSender,
+        /// Whether it takes differences.
+        delta: bool,
+    },
+    /// Copy all memory while the guest runs, then capture a first whole epoch, and wait for [`Order::Go`].
+    FullCopy {
+        /// The term of what is captured.
+        term: Term,
+        /// The number of the first whole epoch.
+        first: Epoch,
+    },
+    /// Capture epoch after epoch.
+    Go {
+        /// The term of what is captured.
+        term: Term,
+    },
+    /// The standby holds everything up to this epoch.
+    Acknowledged(Epoch),
+    /// Capture nothing more: there is nobody to ship to.
+    Rest,
+    /// Capture once more, and leave the guest standing.
+    Last,
+    /// Stop the guest.
+    StopGuest,
+    /// Let it go on, or begin.
+    ContinueGuest,
+    /// Load this state into the standby's guest, and let it run.
+    Load {
+        /// The state of the devices.
+        state: Vec<u8>,
+        /// Its output from now on.
+        relay: Arc<Relay>,
+    },
+    /// End the guest and the thread.
+    End,
+}
+
+/// What the engine tells.
+pub enum Told {
+    /// The guest is there, and stands.
+    Ready(GuestFacts),
+    /// There is no guest.
+    NoGuest(CaptureError),
+    /// An epoch was captured and is with the encoder.
+    Captured {
+        /// Which.
+        epoch: Epoch,
+        /// Whether the guest was left standing.
+        is_last: bool,
+    },
+    /// The guest stands.
+    GuestStopped,
+    /// It goes on.
+    GuestContinued,
+    /// Capture does not work any more; what was captured so far is whole.
+    Failed(String),
+}
+
+/// What is known of a guest as soon as its QEMU answers.
+pub struct GuestFacts {
+    /// With its package.
+    pub qemu_version: String,
+    /// QEMU's process.
+    pub qemu_pid: u32,
+    /// To kill it.
+    pub pidfd: OwnedFd,
+    /// To wait for its end.
+    pub exit: ExitWatch,
+    /// Its memory.
+    pub ram: Arc<RamFile>,
+    /// All its memory blocks.
+    pub ram_blocks: Vec<stealtime_shipping::RamBlock>,
+    /// How written pages are found.
+    pub tracker: &'static str,
+    /// Better ways that were refused, in sentences.
+    pub refused_trackers: Vec<String>,
+}
+
+/// Why an epoch was not captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// QEMU did not do as told.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// The state of the devices could not be had.
+    #[error(transparent)]
+    Devices(#[from] DeviceStateError),
+    /// Written pages could not be told.
+    #[error(transparent)]
+    Track(#[from] TrackError),
+    /// The memory could not be read.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The output could not be cut.
+    #[error(transparent)]
+    Output(#[from] RelayError),
+    /// The state was not loaded.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// No descriptors are left.
+    #[error("a descriptor of QEMU's process cannot be had: {0}")]
+    Descriptor(#[source] io::Error),
+    /// There is no network yet.
+    #[error("the guest has no network to cut")]
+    NoNetwork,
+    /// The encoder is gone.
+    #[error("nobody takes what was captured")]
+    NobodyShips,
+}
+
+/// What the thread is started with.
+pub struct EngineSettings {
+    /// How the state of devices is taken.
+    pub device_state: DeviceStateKind,
+    /// How often.
+    pub pacing: Pacing,
+    /// How many epochs may be captured and not acknowledged.
+    pub in_flight_limit: u64,
+    /// Whether output is held from the first cut on.
+    pub holds_output: bool,
+    /// The output, of a guest that is to boot.
+    pub relay: Option<Arc<Relay>>,
+    /// Staging memory that comes back from the encoder.
+    pub spare: Receiver<StagedPages>,
+    /// The encoder.
+    pub parcels: SyncSender<Parcel>,
+    /// Who is told.
+    pub told: Box<dyn Fn(Told) + Send>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Resting,
+    /// The first whole epoch is under way.
+    AwaitingGo,
+    Epochs(Term),
+}
+
+struct Engine {
+    settings: EngineSettings,
+    orders: Receiver<Order>,
+    guest: Guest,
+    devices: Box<dyn DeviceState>,
+    /// To be told to the encoder before the next copy.
+    link: Option<Parcel>,
+    phase: Phase,
+    captured: Epoch,
+    acknowledged: Epoch,
+    is_stopped: bool,
+    next_at: Duration,
+    ranges: Vec<PageRange>,
+}
+
+/// The handle of the thread.
+pub struct EngineHandle {
+    orders: Sender<Order>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl EngineHandle {
+    /// Start the thread, which makes the guest by `make` and then takes orders.
+    pub fn start(
+        settings: EngineSettings,
+        make: impl FnOnce() -> Result<Guest, GuestError> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, orders) = mpsc::channel();
+        let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            // QEMU is nobody special, also if this process is.
+            urgency::be_ordinary();
+            let made = made(make, settings.device_state);
+            urgency::be_urgent();
+            match made {
+                Err(error) => (settings.told)(Told::NoGuest(error)),
+                Ok((guest, devices, facts)) => {
+                    (settings.told)(Told::Ready(facts));
+                    let phase = Phase::Resting;
+                    let (captured, acknowledged) = (Epoch(0), Epoch(0));
+                    let (is_stopped, next_at, ranges) = (true, now(), Vec::new());
+                    Engine {
+                        settings,
+                        orders,
+                        guest,
+                        devices,
+                        link: None,
+                        phase,
+                        captured,
+                        acknowledged,
+                        is_stopped,
+                        next_at,
+                        ranges,
+                    }
+                    .run();
+                }
+            }
+        })?;
+        Ok(Self { orders: sender, thread: Some(thread) })
+    }
+
+    /// Tell it what to do; an engine that failed has told so.
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// End the guest, and wait until it is gone.
+    pub fn end(&mut self) {
+        self.order(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed where it happened, and the guest died with it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn made(
+    make: impl FnOnce() -> Result<Guest, GuestError>,
+    kind: DeviceStateKind,
+) -> Result<(Guest, Box<dyn DeviceState>, GuestFacts), CaptureError> {
+    let mut guest = make()?;
+    let mut devices = guest.device_state(kind)?;
+    devices.prepare(&mut guest.qmp)?;
+    let blocks = parse_blocks(&guest.qmp.execute_human("info ramblock")?).map_err(GuestError::from)?;
+    let facts = GuestFacts {
+        qemu_version: guest.qmp.version(),
+        qemu_pid: guest.process().pid(),
+        pidfd: guest.pidfd().try_clone_to_owned().map_err(CaptureError::Descriptor)?,
+        exit: guest.process().exit_watch(),
+        ram: Arc::clone(&guest.ram),
+        ram_blocks: blocks
+            .into_iter()
+            .map(|block| stealtime_shipping::RamBlock { name: block.name, bytes: block.used_bytes })
+            .collect(),
+        tracker: guest.tracker.name(),
+        refused_trackers: guest.refused_trackers.iter().map(ToString::to_string).collect(),
+    };
+    Ok((guest, devices, facts))
+}
+
+impl Engine {
+    fn run(mut self) {
+        loop {
+            let order = match self.wait() {
+                Ok(order) => Some(order),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            match self.step(order) {
+                Ok(false) => {}
+                Ok(true) => break,
+                Err(error) => {
+                    self.phase = Phase::Resting;
+                    self.let_run();
+                    // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that
+                    // capture fails, this member would ask to go on alone, with no guest to go on with.
+                    if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
+                        (self.settings.told)(Told::Failed(error.to_string()));
+                    }
+                }
+            }
+        }
+        // Dropping the guest kills it, too.
+        let _ = self.guest.kill();
+    }
+
+    /// Wait for an order, or until the next epoch is due.
+    fn wait(&self) -> Result<Order, RecvTimeoutError> {
+        let has_room = self.captured.0 - self.acknowledged.0 < self.settings.in_flight_limit;
+        if matches!(self.phase, Phase::Epochs(_)) && has_room && !self.is_stopped {
+            return self.orders.recv_timeout(self.next_at.saturating_sub(now()));
+        }
+        self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+    }
+
+    /// Carry out an order, or the epoch that is due; tells whether that was the last.
+    fn step(&mut self, order: Option<Order>) -> Result<bool, CaptureError> {
+        match order {
+            None => {
+                if let Phase::Epochs(term) = self.phase {
+                    self.epoch(term, false)?;
+                }
+            }
+            Some(Order::Link { sender, delta }) => self.link = Some(Parcel::Link { sender, delta }),
+            Some(Order::FullCopy { term, first }) => return self.full_copy(term, first),
+            Some(Order::Go { term }) => {
+                self.phase = Phase::Epochs(term);
+                self.next_at = now() + self.settings.pacing.interval();
+            }
+            Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
+            Some(Order::Rest) => self.phase = Phase::Resting,
+            Some(Order::Last) => {
+                if let Phase::Epochs(term) = self.phase {
+                    self.phase = Phase::Resting;
+                    self.epoch(term, true)?;
+                }
+            }
+            Some(Order::StopGuest) => {
+                self.guest.qmp.execute("stop", json!({}))?;
+                self.is_stopped = true;
+                (self.settings.told)(Told::GuestStopped);
+            }
+            Some(Order::ContinueGuest) => {
+                self.guest.qmp.execute("cont", json!({}))?;
+                self.is_stopped = false;
+                (self.settings.told)(Told::GuestContinued);
+            }
+            Some(Order::Load { state, relay }) => {
+                faults::point("before-load");
+                self.settings.relay = Some(relay);
+                self.guest.load_and_resume(&state)?;
+                self.is_stopped = false;
+                faults::point("after-resume");
+                (self.settings.told)(Told::GuestContinued);
+            }
+            Some(Order::End) => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// Copy everything while the guest runs: what it writes meanwhile is in the first whole epoch.
+    fn full_copy(&mut self, term: Term, first: Epoch) -> Result<bool, CaptureError> {
+        self.phase = Phase::Resting;
+        if let Some(link) = self.link.take()
+            && let Some(is_end) = self.pass_on(link)?
+        {
+            return Ok(is_end);
+        }
+        self.guest.tracker.arm()?;
+        let total = self.guest.ram.len_pages();
+        let mut done = 0;
+        while done < total {
+            let part = PageRange { first: done, count: PART_PAGES.min(total - done) };
+            done += part.count;
+            let mut pages = self.spare();
+            self.guest.ram.stage(&[part], &mut pages)?;
+            let copy = Epoch(first.0 - 1);
+            let part = Parcel::Part { term, epoch: copy, pages, is_last: done == total };
+            if let Some(is_end) = self.pass_on(part)? {
+                return Ok(is_end);
+            }
+        }
+        self.captured = Epoch(first.0 - 1);
+        self.acknowledged = self.captured;
+        self.epoch(term, false)?;
+        self.phase = Phase::AwaitingGo;
+        Ok(false)
+    }
+
+    /// Give a parcel of a full copy to the encoder. The link decides how fast; meanwhile orders must be heard, and some
+    /// end the copy: then it is told whether they end the engine.
+    fn pass_on(&mut self, mut parcel: Parcel) -> Result<Option<bool>, CaptureError> {
+        loop {
+            match self.settings.parcels.try_send(parcel) {
+                Ok(()) => return Ok(None),
+                Err(TrySendError::Disconnected(_)) => return Err(CaptureError::NobodyShips),
+                Err(TrySendError::Full(back)) => parcel = back,
+            }
+            match self.orders.recv_timeout(Duration::from_millis(2)) {
+                Err(RecvTimeoutError::Timeout) | Ok(Order::Acknowledged(_)) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(Some(true)),
+                Ok(Order::Rest) => return Ok(Some(false)),
+                Ok(order @ Order::FullCopy { .. }) => return self.step(Some(order)).map(Some),
+                Ok(order) => {
+                    if self.step(Some(order))? {
+                        return Ok(Some(true));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stop the guest, take everything of one epoch, and let it go on.
+    fn epoch(&mut self, term: Term, is_last: bool) -> Result<(), CaptureError> {
+        let epoch = self.captured.next();
+        let mut pages = self.spare();
+        let relay = self.settings.relay.clone().ok_or(CaptureError::NoNetwork)?;
+        let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
+        let begin = now();
+        faults::point("before-stop");
+        // Both commands are under way before the first is answered.
+        let stop = guest.qmp.begin("stop", json!({}))?;
+        devices.begin_capture(&mut guest.qmp)?;
+        guest.qmp.finish(stop)?;
+        let stopped = now();
+        faults::point("after-stop");
+        if self.settings.holds_output && self.phase == Phase::Resting {
+            // What the guest sends from here on is not in the first whole epoch.
+            relay.set_policy(Policy::Hold)?;
+        }
+        let cut = relay.drain_and_cut(epoch)?;
+        let cut_at = now();
+        faults::point("after-cut");
+        let state = devices.finish_capture(&mut guest.qmp)?;
+        let saved = now();
+        faults::point("after-save");
+        self.ranges.clear();
+        guest.tracker.collect(&mut self.ranges)?;
+        let scanned = now();
+        guest.ram.stage(&self.ranges, &mut pages)?;
+        let copied = now();
+        faults::point("after-copy");
+        if is_last {
+            self.is_stopped = true;
+        } else {
+            guest.qmp.execute("cont", json!({}))?;
+        }
+        let continued = now();
+        faults::point("after-continue");
+        let count = pages.indices.len() as u64;
+        let row = EpochRow {
+            term: term.0,
+            epoch: epoch.0,
+            begin_ns: nanoseconds(begin),
+            stop_ns: nanoseconds(stopped.saturating_sub(begin)),
+            cut_ns: nanoseconds(cut_at.saturating_sub(stopped)),
+            save_ns: nanoseconds(saved.saturating_sub(cut_at)),
+            scan_ns: nanoseconds(scanned.saturating_sub(saved)),
+            copy_ns: nanoseconds(copied.saturating_sub(scanned)),
+            continue_ns: nanoseconds(continued.saturating_sub(copied)),
+            pause_ns: nanoseconds(continued.saturating_sub(begin)),
+            pages: count,
+            raw_bytes: count * PAGE_BYTES as u64,
+            device_bytes: state.len() as u64,
+            frames: cut.cut.frames as u64,
+            interval_ns: nanoseconds(pacing.interval()),
+            ..EpochRow::default()
+        };
+        pacing.paused(continued.saturating_sub(begin));
+        self.captured = epoch;
+        // From one begin to the next, and never two without the guest having run in between.
+        self.next_at = (begin + pacing.interval()).max(continued + pacing.interval() / 4);
+        self.settings
+            .parcels
+            .send(Parcel::Epoch { pages, devices: state, row })
+            .map_err(|_| CaptureError::NobodyShips)?;
+        (self.settings.told)(Told::Captured { epoch, is_last });
+        Ok(())
+    }
+
+    /// Memory to stage into, used before if there is any.
+    fn spare(&self) -> StagedPages {
+        let mut pages =
+            self.settings.spare.try_recv().unwrap_or_else(|_| StagedPages::with_room_for(ROOM_PAGES));
+        pages.clear();
+        pages
+    }
+
+    /// After a failure the guest must not be left standing by mistake.
+    fn let_run(&mut self) {
+        if !self.is_stopped {
+            // If QEMU does not answer, its exit is seen elsewhere.
+            let _ = self.guest.qmp.execute("cont", json!({}));
+        }
+    }
+}

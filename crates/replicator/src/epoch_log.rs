@@ -1,0 +1,88 @@
+//! What each epoch cost, a line each: `epochs.csv` in the folder of the member.
+
+use std::fs::File;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// One epoch; times in nanoseconds, of the monotonic clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct EpochRow {
+    /// The term in which it was captured.
+    pub term: u64,
+    /// Its number.
+    pub epoch: u64,
+    /// When the guest was told to stop.
+    pub begin_ns: u64,
+    /// Until the guest stood still.
+    pub stop_ns: u64,
+    /// Until all of its output was read and the queue was cut.
+    pub cut_ns: u64,
+    /// Until the state of its devices was there, beyond the cut.
+    pub save_ns: u64,
+    /// To find the written pages.
+    pub scan_ns: u64,
+    /// To copy them aside.
+    pub copy_ns: u64,
+    /// Until the guest ran again.
+    pub continue_ns: u64,
+    /// The sum of the six: how long the guest stood.
+    pub pause_ns: u64,
+    /// To encode the pages.
+    pub encode_ns: u64,
+    /// From the first byte into the link to the last.
+    pub ship_ns: u64,
+    /// From the last byte to the acknowledgement.
+    pub acknowledge_ns: u64,
+    /// From the cut to the release of the output.
+    pub hold_ns: u64,
+    /// Written pages.
+    pub pages: u64,
+    /// Their size.
+    pub raw_bytes: u64,
+    /// What travelled, with device state and headers.
+    pub shipped_bytes: u64,
+    /// Of it, the state of the devices.
+    pub device_bytes: u64,
+    /// Frames of the guest that were cut into this epoch.
+    pub frames: u64,
+    /// The interval that was aimed at when it began.
+    pub interval_ns: u64,
+}
+
+/// The open file.
+pub struct EpochLog {
+    writer: csv::Writer<File>,
+}
+
+impl EpochLog {
+    /// Begin a new file.
+    pub fn create(folder: &Path) -> Result<Self, csv::Error> {
+        Ok(Self { writer: csv::Writer::from_path(folder.join("epochs.csv"))? })
+    }
+
+    /// Add a line; it is in the file at once, as a member may be killed at any time.
+    pub fn add(&mut self, row: &EpochRow) -> Result<(), csv::Error> {
+        self.writer.serialize(row)?;
+        self.writer.flush()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_there_before_the_file_is_closed() {
+        let folder = std::env::temp_dir().join(format!("stealtime-epoch-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut log = EpochLog::create(&folder).unwrap();
+        log.add(&EpochRow { term: 2, epoch: 7, pages: 1850, ..EpochRow::default() }).unwrap();
+        let text = std::fs::read_to_string(folder.join("epochs.csv")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("term,epoch,begin_ns,stop_ns"), "{text}");
+        assert!(lines[1].starts_with("2,7,0,0") && lines[1].contains(",1850,"), "{text}");
+    }
+}

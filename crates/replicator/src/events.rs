@@ -1,0 +1,126 @@
+//! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those of two members
+//! on one machine can be laid side by side; and the same in words on standard error, for the journal.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::Serialize;
+use stealtime_succession::{Epoch, Term};
+
+use crate::clock;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// This member began.
+    Began,
+    /// The machine runs here, in this term.
+    Active {
+        /// Since this term.
+        term: Term,
+        /// From the state of this epoch; None: it was booted.
+        from: Option<Epoch>,
+    },
+    /// The state machine of an active member went on.
+    State {
+        /// Where to.
+        state: String,
+        /// How old the last heartbeat that came back is; None without a standby.
+        echo_age_ns: Option<u64>,
+    },
+    /// A link to the other member is up.
+    Linked {
+        /// Who it is.
+        peer: String,
+    },
+    /// The other member was lost.
+    LinkLost {
+        /// Why.
+        reason: String,
+    },
+    /// The other member refused.
+    Refused {
+        /// In its words.
+        reason: String,
+    },
+    /// From now on the host may die.
+    Protected {
+        /// In this term.
+        term: Term,
+        /// Since this epoch.
+        epoch: Epoch,
+    },
+    /// The guest stands still until the register answers.
+    GuestStopped {
+        /// Why.
+        reason: String,
+    },
+    /// It goes on.
+    GuestContinued,
+    /// The other member may be gone.
+    Claiming {
+        /// The term that is asked for.
+        term: Term,
+        /// Why.
+        reason: String,
+    },
+    /// This member lost its role: its guest is dead and what it held is gone.
+    Fenced {
+        /// Why.
+        reason: String,
+    },
+    /// The machine ended, or this member left it.
+    Left {
+        /// Why.
+        reason: String,
+    },
+    /// Something is not as wanted.
+    Warning {
+        /// A sentence.
+        text: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    monotonic_ns: u64,
+    pid: u32,
+    host: &'a str,
+    vm: &'a str,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// The open log of one member.
+pub struct EventLog {
+    file: File,
+    host: String,
+    vm: String,
+}
+
+impl EventLog {
+    /// Go on with the log of this folder: it holds all lives of a machine on this host.
+    pub fn open(folder: &Path, host: &str, vm: &str) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(folder.join("events.jsonl"))?;
+        Ok(Self { file, host: host.to_owned(), vm: vm.to_owned() })
+    }
+
+    /// Add what happened now. A full disk must not end the protection, so that it is only told.
+    pub fn add(&mut self, event: &Event) {
+        let line = Line {
+            monotonic_ns: clock::nanoseconds(clock::now()),
+            pid: std::process::id(),
+            host: &self.host,
+            vm: &self.vm,
+            event,
+        };
+        let text = serde_json::to_string(&line).unwrap_or_else(|error| error.to_string());
+        eprintln!("{text}");
+        // One write, so that two processes cannot mix their lines.
+        if let Err(error) = self.file.write_all(format!("{text}\n").as_bytes()) {
+            eprintln!("events.jsonl cannot be written: {error}");
+        }
+    }
+}

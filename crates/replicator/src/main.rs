@@ -1,0 +1,112 @@
+//! `stealtime-replicator`: protects virtual machines by continuous checkpointing.
+//!
+//! One process per machine and host. `active` boots a machine and protects it; `host` accepts machines of other hosts, a
+//! `standby` process for each. Whoever wins a machine goes on as its active member, in the same process.
+
+mod active;
+mod arguments;
+mod clock;
+mod control;
+mod encoder;
+mod engine;
+mod epoch_log;
+mod events;
+mod faults;
+mod figures;
+mod gate;
+mod host;
+mod host_facts;
+mod machine;
+mod member_folder;
+mod metrics;
+mod pacing;
+mod registers;
+mod signals;
+mod spec;
+mod staging;
+mod standby;
+mod status;
+mod urgency;
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use stealtime_succession::ActiveEnding;
+use tokio::sync::mpsc;
+
+use active::Origin;
+use arguments::{Arguments, Command};
+use host::HostConfig;
+use spec::Spec;
+
+/// The machine is elsewhere: nothing to complain of, and nothing to restart.
+const SUPERSEDED: u8 = 5;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Active { spec, force } => conduct(active(&spec, force)),
+        Command::Host { config } => {
+            host::run(&config)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Standby { config } => conduct(standby(&config)),
+    }
+}
+
+/// Each member is one thread that conducts; what takes long has threads of its own.
+fn conduct(member: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    urgency::be_urgent();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(member)
+}
+
+async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
+    let spec = Spec::read(spec)?;
+    stealtime_capture::verify_images(&spec.machine)?;
+    let _lock = member_folder::enter(&spec)?;
+    let me = member_folder::new_life(&spec.host)?;
+    let listener = member_folder::listen(&spec)?;
+    let (asking, requests) = mpsc::channel(16);
+    tokio::spawn(control::serve(listener, asking, spec.allow_faults));
+    Ok(told(&active::run(spec, me, Origin::Boot { force }, requests).await?))
+}
+
+async fn standby(config: &Path) -> Result<ExitCode> {
+    let config = HostConfig::read(config)?;
+    let connection =
+        std::io::stdin().as_fd().try_clone_to_owned().context("no connection on standard input")?;
+    match standby::run(&config, connection).await? {
+        standby::Outcome::Won { spec, me, origin, requests, lock: _lock } => {
+            Ok(told(&active::run(*spec, me, origin, requests).await?))
+        }
+        standby::Outcome::Ended | standby::Outcome::Left => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn told(ending: &ActiveEnding) -> ExitCode {
+    match ending {
+        ActiveEnding::Stopped | ActiveEnding::HandedOver { .. } => ExitCode::SUCCESS,
+        ActiveEnding::Superseded { .. } => ExitCode::from(SUPERSEDED),
+        other => {
+            match other.hint() {
+                Some(hint) => eprintln!("error: {other}\nhint: {hint}"),
+                None => eprintln!("error: {other}"),
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

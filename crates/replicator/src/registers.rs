@@ -1,0 +1,59 @@
+//! The register of a spec, and the thread that asks it: its calls may take as long as they like.
+
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::Duration;
+
+use stealtime_succession::{
+    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterAnswer, RegisterError,
+    RegisterRequest,
+};
+
+use crate::spec::RegisterSpec;
+
+/// How long a call to etcd may take: well under a `register_deadline`, so that it may be asked again.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Make what the spec names.
+pub fn open(spec: &RegisterSpec) -> Result<Box<dyn Register>, RegisterError> {
+    Ok(match spec {
+        RegisterSpec::File(folder) => Box::new(FileRegister::open(folder)?),
+        RegisterSpec::Etcd { endpoints, identity } => {
+            let identity = identity.as_ref().map(|identity| EtcdIdentity {
+                ca: identity.ca.clone(),
+                certificate: identity.certificate.clone(),
+                key: identity.key.clone(),
+            });
+            Box::new(EtcdRegister::open(&EtcdConfig { endpoints: endpoints.clone(), identity }, PATIENCE)?)
+        }
+    })
+}
+
+/// Asks for one member; dropped, it ends after the call that is under way.
+pub struct Registrar {
+    requests: Sender<RegisterRequest>,
+}
+
+impl Registrar {
+    /// Start the thread; `answer` is called on it.
+    pub fn start(
+        mut register: Box<dyn Register>,
+        vm: String,
+        answer: impl Fn(RegisterAnswer) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (requests, taken) = mpsc::channel::<RegisterRequest>();
+        thread::Builder::new().name("registrar".to_owned()).spawn(move || {
+            for request in taken {
+                answer(request.perform(register.as_mut(), &vm));
+            }
+        })?;
+        Ok(Self { requests })
+    }
+
+    /// Have a call made.
+    pub fn ask(&self, request: RegisterRequest) {
+        // The thread ends with this handle only.
+        let _ = self.requests.send(request);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a member is told to do: the file that the control plane writes, and that travels to the standby.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
+use stealtime_outputhold::BypassRule;
+use stealtime_shipping::Identity;
+use stealtime_succession::{Mode, Timing, TimingError};
+
+/// The layout of the file; a change that older programs would misread makes it rise.
+pub const VERSION: u32 = 1;
+
+/// A spec that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// The file is not there or may not be read.
+    #[error("the spec {path} cannot be read: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not what this program reads.
+    #[error("the spec {path} is not one: {source}")]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Where, and what was expected.
+        source: serde_json::Error,
+    },
+    /// It was written for another program.
+    #[error("the spec has version {found}, this program reads version {VERSION}")]
+    Version {
+        /// What it says.
+        found: u32,
+    },
+    /// The deadlines contradict each other.
+    #[error(transparent)]
+    Timing(#[from] TimingError),
+    /// A value is out of its range.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// How often an epoch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interval {
+    /// Always after this time.
+    FixedNs(u64),
+    /// As often as keeps the guest stopped for this share of the time.
+    AutoOverhead(f64),
+}
+
+/// A host that may receive the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandbyHost {
+    /// Its name, as it stands in the register.
+    pub name: String,
+    /// `unix:/path` or `tcp:host:port`.
+    pub endpoint: String,
+}
+
+/// Where the guest's frames go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// The name of the TAP to make.
+    pub tap: String,
+    /// The bridge to put it into.
+    pub bridge: Option<String>,
+}
+
+/// Which register decides who may be active.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RegisterSpec {
+    /// A folder on one machine, locked.
+    File(PathBuf),
+    /// An etcd cluster.
+    Etcd {
+        /// URLs.
+        endpoints: Vec<String>,
+        /// Client certificate, if the cluster wants one.
+        identity: Option<Identity>,
+    },
+}
+
+/// All that a member needs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// [`VERSION`]
+    pub version: u32,
+    /// The machine, the same on every host.
+    pub machine: MachineSpec,
+    /// The name of this host.
+    pub host: String,
+    /// Where the machine may go, in the order of preference.
+    pub standby_hosts: Vec<StandbyHost>,
+    /// What happens to output.
+    pub mode: Mode,
+    /// How often.
+    pub interval: Interval,
+    /// What passes in the mode `net+bypass`.
+    pub bypass: Vec<BypassRule>,
+    /// `userfault`, `soft-dirty`, `shadow`, or None: the best that there is.
+    pub tracker: Option<TrackerKind>,
+    /// `xen-save` or `ignore-shared`.
+    pub device_state: DeviceStateKind,
+    /// Where frames go.
+    pub network: Network,
+    /// Who decides.
+    pub register: RegisterSpec,
+    /// How long to wait.
+    pub timing: Timing,
+    /// For `tcp:` endpoints.
+    pub identity: Option<Identity>,
+    /// Ours alone: sockets, logs, per-epoch figures.
+    pub folder: PathBuf,
+    /// Epochs that may be captured and not yet acknowledged.
+    pub epochs_in_flight: usize,
+    /// Held output that makes us stop reading from the guest.
+    pub hold_bytes: usize,
+    /// Where Prometheus may ask.
+    pub metrics: Option<String>,
+    /// Whether a test may break this member on purpose.
+    #[serde(default)]
+    pub allow_faults: bool,
+}
+
+impl Spec {
+    /// Read and check a file.
+    pub fn read(path: &Path) -> Result<Self, SpecError> {
+        let text =
+            fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
+        let spec: Self = serde_json::from_str(&text)
+            .map_err(|source| SpecError::Parse { path: path.to_owned(), source })?;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    /// Refuse what no member could work with.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if self.version != VERSION {
+            return Err(SpecError::Version { found: self.version });
+        }
+        if self.epochs_in_flight == 0 {
+            return Err(SpecError::Value(
+                "epochs_in_flight is 0: no epoch could ever be captured".to_owned(),
+            ));
+        }
+        self.timing.validate()?;
+        match self.interval {
+            Interval::FixedNs(ns) if ns < MINIMUM_INTERVAL_NS => Err(SpecError::Value(format!(
+                "the interval is {} ms, at least {} ms are needed",
+                ns / 1_000_000,
+                MINIMUM_INTERVAL_NS / 1_000_000
+            ))),
+            Interval::AutoOverhead(share) if !(0.001..=0.9).contains(&share) => {
+                Err(SpecError::Value(format!("the share of overhead is {share}, it must be in 0.001 to 0.9")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first interval, before anything is known of the guest.
+    pub fn first_interval(&self) -> Duration {
+        match self.interval {
+            Interval::FixedNs(ns) => Duration::from_nanos(ns),
+            Interval::AutoOverhead(_) => Duration::from_millis(100),
+        }
+    }
+}
+
+/// Below this the guest would be stopped more than it runs.
+const MINIMUM_INTERVAL_NS: u64 = 5_000_000;

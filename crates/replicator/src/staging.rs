@@ -1,0 +1,165 @@
+//! The thread that stages epochs at the standby and writes them into the memory of the waiting QEMU.
+//!
+//! It works through megabytes; the conductor meanwhile answers heartbeats. An epoch is written only after the conductor has
+//! committed it, and the next one is decoded against what was written.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use stealtime_capture::{RamError, RamFile};
+use stealtime_shipping::{
+    EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
+};
+use stealtime_succession::{Epoch, Term};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{faults, urgency};
+
+/// Messages that wait for the thread: the link is to wait, not the memory to fill.
+const WAITING_MESSAGES: usize = 16;
+
+/// What the thread is given, in the order in which it came.
+#[derive(Debug)]
+pub enum Piece {
+    /// Of an epoch.
+    Message(Message),
+    /// Epochs begin in this term from here on.
+    Term(Term),
+}
+
+/// What the thread tells.
+#[derive(Debug)]
+pub enum StagingEvent {
+    /// An epoch is whole and verified. It is written once `commit` is answered with true.
+    Verified {
+        /// Its term.
+        term: Term,
+        /// Its number.
+        epoch: Epoch,
+        /// Answer, or drop it: then nothing more is taken.
+        commit: oneshot::Sender<bool>,
+    },
+    /// So many pages of the first full copy have come.
+    Progress {
+        /// Come.
+        pages: u64,
+        /// Announced.
+        total_pages: u64,
+    },
+    /// What came is no epoch, or cannot be written; what was committed before is whole.
+    Failed(StagingError),
+}
+
+/// Why nothing more is staged.
+#[derive(Debug, thiserror::Error)]
+pub enum StagingError {
+    /// The stream is damaged, or of somebody else.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// The memory cannot be written.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+}
+
+/// The handle of the thread.
+pub struct Staging {
+    thread: thread::JoinHandle<Vec<u8>>,
+}
+
+impl Staging {
+    /// Start the thread; `tell` is called on it. Pieces go to the sender that comes back.
+    pub fn start(
+        ram: Arc<RamFile>,
+        term: Term,
+        tell: impl Fn(StagingEvent) + Send + 'static,
+    ) -> io::Result<(Self, mpsc::Sender<Piece>)> {
+        let (sender, pieces) = mpsc::channel(WAITING_MESSAGES);
+        let stager = EpochStager::new(StagerLimits::new(ram.len_pages()), term);
+        let thread = thread::Builder::new().name("staging".to_owned()).spawn(move || {
+            urgency::be_ordinary();
+            let mut work = Work { base: Base(ram), stager, devices: Vec::new(), tell };
+            if let Err(error) = work.run(pieces) {
+                (work.tell)(StagingEvent::Failed(error));
+            }
+            work.devices
+        })?;
+        Ok((Self { thread }, sender))
+    }
+
+    /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of pieces must be
+    /// gone.
+    pub fn finish(self) -> Vec<u8> {
+        // After a panic, which was printed, the memory may be half written: then there is no state that fits it.
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+struct Work<T> {
+    base: Base,
+    stager: EpochStager,
+    devices: Vec<u8>,
+    tell: T,
+}
+
+impl<T: Fn(StagingEvent)> Work<T> {
+    fn run(&mut self, mut pieces: mpsc::Receiver<Piece>) -> Result<(), StagingError> {
+        while let Some(piece) = pieces.blocking_recv() {
+            match piece {
+                Piece::Term(term) => self.stager.set_term(term),
+                Piece::Message(message) => {
+                    faults::point("during-stage");
+                    if let Some(epoch) = self.stager.accept(&message, &self.base)? {
+                        if !self.take(epoch)? {
+                            return Ok(());
+                        }
+                    } else if let Some((pages, total_pages)) = self.stager.progress()
+                        && self.devices.is_empty()
+                    {
+                        (self.tell)(StagingEvent::Progress { pages, total_pages });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole epoch is here; tells whether to go on. One without device state is a copy in advance: only memory.
+    fn take(&mut self, mut epoch: StagedEpoch) -> Result<bool, StagingError> {
+        if epoch.is_resumable() {
+            faults::point("after-stage");
+            let (commit, answer) = oneshot::channel();
+            (self.tell)(StagingEvent::Verified { term: epoch.term, epoch: epoch.epoch, commit });
+            if answer.blocking_recv() != Ok(true) {
+                return Ok(false);
+            }
+            self.devices = std::mem::take(&mut epoch.devices);
+        }
+        for (index, page) in epoch.contents() {
+            self.base.0.write_page(index, page)?;
+        }
+        if !epoch.full {
+            // The memory of a fresh QEMU is all zeros; only later epochs have anything to clear.
+            for &index in &epoch.zero_pages {
+                self.base.0.write_page(index, &[0; PAGE_BYTES])?;
+            }
+        }
+        faults::point("after-apply");
+        self.stager.recycle(epoch);
+        Ok(true)
+    }
+}
+
+/// The memory of the waiting QEMU, as what differences refer to.
+struct Base(Arc<RamFile>);
+
+impl PageSource for Base {
+    fn page(&self, index: u64, into: &mut [u8; PAGE_BYTES]) {
+        let mut page = Vec::with_capacity(PAGE_BYTES);
+        match self.0.copy_page_into(index, &mut page) {
+            Ok(()) => into.copy_from_slice(&page),
+            // The stager has checked the index; what does not decode is refused by its hash.
+            Err(_) => into.fill(0),
+        }
+    }
+}

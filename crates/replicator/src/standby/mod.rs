@@ -1,0 +1,381 @@
+//! The member that stands by: it stages whole epochs, verifies and acknowledges them, writes them into the memory of a QEMU
+//! that waits, and becomes the active member when it wins.
+
+mod preparing;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stealtime_outputhold::Relay;
+use stealtime_shipping::{
+    Acknowledge, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
+    Refusal as ShippingRefusal, Resign,
+};
+use stealtime_succession::{
+    Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
+    StandbyMember, StandbyMessage, StandbyState, Term,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::active::{Origin, Takeover};
+use crate::clock::{nanoseconds, now};
+use crate::control::{Command, Refusal, Request};
+use crate::engine::{GuestFacts, Told};
+use crate::events::{Event, EventLog};
+use crate::gate::LeaseGate;
+use crate::machine::{Happening, Machine, MachineError, Switchboard};
+use crate::member_folder::FolderError;
+use crate::registers::Registrar;
+use crate::spec::Spec;
+use crate::staging::{Piece, Staging, StagingError, StagingEvent};
+use crate::status::{FullCopy, Peer, Role, Status};
+use crate::{faults, signals};
+
+pub use preparing::run;
+
+/// Why a standby ends without having stood by to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum StandbyError {
+    /// The connection is of no use.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// It said something else than what it wants.
+    #[error("{peer} did not say which machine it wants protected: {what}")]
+    NoHello {
+        /// Who.
+        peer: String,
+        /// What it did.
+        what: String,
+    },
+    /// This host does not take the machine.
+    #[error("{0} (hint: {hint})", hint = .0.hint())]
+    Refused(Box<ShippingRefusal>),
+    /// There is nobody to decide.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// The machine cannot be had.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The folder cannot be had.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// What came is no epoch; what was committed before is whole.
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    /// QEMU is gone.
+    #[error("the waiting QEMU is gone: {0}")]
+    Guest(String),
+}
+
+/// How a standby ended.
+pub enum Outcome {
+    /// It has won: go on as the active member.
+    Won {
+        /// What to run.
+        spec: Box<Spec>,
+        /// Who.
+        me: MemberId,
+        /// With what.
+        origin: Origin,
+        /// Who asks.
+        requests: mpsc::Receiver<Request>,
+        /// Of the folder; to be kept.
+        lock: OwnedFd,
+    },
+    /// It is not needed any more.
+    Ended,
+    /// It was asked to leave.
+    Left,
+}
+
+enum Input {
+    Message(Message),
+    /// Part of an epoch came; it is with the staging thread.
+    Traffic {
+        term: Term,
+    },
+    Staging(StagingEvent),
+    LinkClosed(LinkError),
+    Register(RegisterAnswer),
+    Machine(Happening),
+    Terminate,
+}
+
+struct Standby {
+    spec: Spec,
+    me: MemberId,
+    active: Peer,
+    member: StandbyMember,
+    sender: Option<LinkSender>,
+    registrar: Registrar,
+    register_name: String,
+    machine: Machine,
+    network: Network,
+    facts: GuestFacts,
+    staging: Staging,
+    reader: JoinHandle<()>,
+    staged: Epoch,
+    full_copy: Option<FullCopy>,
+    events: EventLog,
+    since_unix_ns: u64,
+    announced_claim: bool,
+    ending: Option<End>,
+    /// Of the folder.
+    lock: OwnedFd,
+}
+
+/// The network of a machine that waits.
+struct Network {
+    relay: Arc<Relay>,
+    gate: Arc<LeaseGate>,
+    switchboard: Arc<Switchboard>,
+}
+
+enum End {
+    Won(Promotion),
+    Ended(StandbyEnding),
+    Left,
+}
+
+async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
+    loop {
+        let message = match receiver.receive().await {
+            Ok(message) => message,
+            Err(error) => {
+                let _ = inputs.send(Input::LinkClosed(error));
+                return;
+            }
+        };
+        let term = message.term();
+        let (piece, input) = match message {
+            Message::EpochBegin(_) | Message::Pages(_) | Message::Devices(_) | Message::EpochEnd(_) => {
+                (Some(Piece::Message(message)), Input::Traffic { term })
+            }
+            Message::Protected(_) => (Some(Piece::Term(term)), Input::Message(message)),
+            message => (None, Input::Message(message)),
+        };
+        if inputs.send(input).is_err() {
+            return;
+        }
+        // A thread that takes nothing more has told why, or is not wanted any more.
+        if let Some(piece) = piece {
+            let _ = pieces.send(piece).await;
+        }
+    }
+}
+
+impl Standby {
+    async fn run(
+        mut self,
+        mut inputs: mpsc::UnboundedReceiver<Input>,
+        mut requests: mpsc::Receiver<Request>,
+    ) -> Result<Outcome, StandbyError> {
+        while self.ending.is_none() {
+            let deadline = self.member.deadline().unwrap_or(Duration::MAX);
+            tokio::select! {
+                biased;
+                Some(input) = inputs.recv() => self.take(input)?,
+                Some(request) = requests.recv() => self.answer(request),
+                () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
+            }
+        }
+        let Self { spec, me, mut machine, network, facts, mut events, ending, staging, reader, lock, .. } =
+            self;
+        // With the reader ends the way to the staging thread.
+        reader.abort();
+        let _ = reader.await;
+        match ending {
+            Some(End::Won(promotion)) => {
+                let decided = promotion.claimed_at;
+                let devices = staging.finish();
+                if devices.is_empty() {
+                    return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
+                }
+                let Network { relay, gate, switchboard } = network;
+                let takeover =
+                    Takeover { promotion, machine, facts, relay, gate, switchboard, devices, decided };
+                let origin = Origin::Takeover(Box::new(takeover));
+                Ok(Outcome::Won { spec: Box::new(spec), me, origin, requests, lock })
+            }
+            Some(End::Ended(ending)) => {
+                events.add(&Event::Left { reason: ending.to_string() });
+                machine.engine.end();
+                Ok(Outcome::Ended)
+            }
+            Some(End::Left) | None => {
+                events.add(&Event::Left { reason: "it was asked to leave".to_owned() });
+                machine.engine.end();
+                Ok(Outcome::Left)
+            }
+        }
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), StandbyError> {
+        match input {
+            Input::Message(message) => self.message(&message),
+            Input::Traffic { term } => self.tell(StandbyInput::Traffic { term }),
+            Input::Staging(event) => self.staging_told(event)?,
+            Input::LinkClosed(error) => {
+                self.events.add(&Event::LinkLost { reason: error.to_string() });
+                self.tell(StandbyInput::LinkClosed);
+            }
+            Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
+            Input::Machine(Happening::Engine(Told::Failed(reason))) => {
+                return Err(StandbyError::Guest(reason));
+            }
+            Input::Machine(_) => {}
+            Input::Terminate => self.ending = Some(End::Left),
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, message: &Message) {
+        let term = message.term();
+        match *message {
+            Message::Heartbeat(heartbeat) => {
+                let sent = Duration::from_nanos(heartbeat.sent_ns);
+                self.tell(StandbyInput::Heartbeat { term, sent });
+            }
+            Message::Protected(Protected { term }) => {
+                self.tell(StandbyInput::Protected { term });
+                self.events
+                    .add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
+            }
+            Message::Resign(Resign { term, last }) => self.tell(StandbyInput::Resign { term, last }),
+            Message::Bye { term } => self.tell(StandbyInput::Bye { term }),
+            ref other => self.events.add(&Event::Warning {
+                text: format!("the active member sent {:?}, which it never should", other.kind()),
+            }),
+        }
+    }
+
+    fn staging_told(&mut self, event: StagingEvent) -> Result<(), StandbyError> {
+        match event {
+            StagingEvent::Verified { term, epoch, commit } => {
+                self.staged = epoch;
+                // With the copy in advance, the first one completes all pages.
+                let full = self.member.committed().is_none();
+                let actions = self.handle(StandbyInput::EpochVerified { term, epoch, full });
+                // It is whole and ours whatever happens to the other side: what is still to be written needs nobody.
+                let _ = commit.send(self.member.committed() == Some(epoch));
+                self.act(actions);
+            }
+            StagingEvent::Progress { pages, total_pages } => {
+                let bytes = |pages: u64| pages * PAGE_BYTES as u64;
+                self.full_copy = Some(FullCopy { done_bytes: bytes(pages), total_bytes: bytes(total_pages) });
+            }
+            // The memory holds the last committed epoch: it may still be needed.
+            StagingEvent::Failed(error @ StagingError::Stage(_)) => {
+                self.events.add(&Event::Warning { text: error.to_string() });
+                self.act(vec![StandbyAction::CloseLink]);
+                self.reader.abort();
+                self.tell(StandbyInput::LinkClosed);
+            }
+            StagingEvent::Failed(error @ StagingError::Ram(_)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, input: StandbyInput) {
+        let actions = self.handle(input);
+        self.act(actions);
+    }
+
+    fn handle(&mut self, input: StandbyInput) -> Vec<StandbyAction> {
+        self.member.handle(now(), input)
+    }
+
+    fn act(&mut self, actions: Vec<StandbyAction>) {
+        for action in actions {
+            match action {
+                StandbyAction::Register(request) => {
+                    if !self.announced_claim {
+                        self.announced_claim = true;
+                        self.events.add(&Event::Claiming {
+                            term: self.member.term().next(),
+                            reason: "the active member is silent, or asked for it".to_owned(),
+                        });
+                    }
+                    faults::point("before-claim");
+                    self.registrar.ask(request);
+                }
+                // See `staging_told`.
+                StandbyAction::Commit(_) => {}
+                StandbyAction::Send(message) => self.send(&message),
+                StandbyAction::CloseLink => {
+                    if let Some(sender) = self.sender.take() {
+                        sender.abort();
+                    }
+                }
+                StandbyAction::GoLive(promotion) => {
+                    faults::point("after-claim");
+                    self.ending = Some(End::Won(promotion));
+                }
+                StandbyAction::Exit(ending) => self.ending = Some(End::Ended(ending)),
+            }
+        }
+    }
+
+    fn send(&mut self, message: &StandbyMessage) {
+        let message = match *message {
+            StandbyMessage::Echo { term, sent } => {
+                let echo_ns = Some(nanoseconds(sent));
+                Message::Heartbeat(Heartbeat { term, sent_ns: nanoseconds(now()), echo_ns })
+            }
+            StandbyMessage::Acknowledge { term, epoch } => {
+                faults::point("before-acknowledge");
+                Message::Acknowledge(Acknowledge { term, epoch })
+            }
+        };
+        // A link that fails is told by its reader.
+        if let Some(sender) = &self.sender {
+            let _ = sender.try_send(&message);
+        }
+        if matches!(message, Message::Acknowledge(_)) {
+            faults::point("after-acknowledge");
+        }
+    }
+
+    fn answer(&mut self, request: Request) {
+        let Request { command, answer } = request;
+        let outcome = match command {
+            Command::Status => Ok(serde_json::json!(self.status())),
+            Command::Stop => {
+                self.ending = Some(End::Left);
+                Ok(serde_json::json!({"left": self.spec.machine.name}))
+            }
+            Command::Failover | Command::Detach | Command::Fault { .. } => Err(Refusal::new(
+                format!("{} does not run here, it stands by", self.spec.machine.name),
+                format!("ask on {}, where it runs", self.active.name),
+            )),
+        };
+        let _ = answer.send(outcome);
+    }
+
+    fn status(&self) -> Status {
+        let committed = self.member.committed().unwrap_or(Epoch(0)).0;
+        let full_copy = self.full_copy.filter(|_| committed == 0);
+        Status {
+            vm: self.spec.machine.name.clone(),
+            host: self.spec.host.clone(),
+            role: Role::Standby,
+            protected: self.member.state() == StandbyState::Eligible,
+            mode: self.spec.mode,
+            term: self.member.term().0,
+            epoch: self.staged.0,
+            acknowledged: committed,
+            full_copy,
+            standby: Some(self.active.clone()),
+            tracker: self.facts.tracker.to_owned(),
+            device_state: self.spec.device_state.name().to_owned(),
+            register: self.register_name.clone(),
+            refused_messages: self.member.refusals().wrong_term,
+            since_unix_ns: self.since_unix_ns,
+            pid: std::process::id(),
+            qemu_pid: Some(self.facts.qemu_pid),
+            ..Status::nothing(self.spec.mode)
+        }
+    }
+}

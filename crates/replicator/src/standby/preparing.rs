@@ -1,0 +1,216 @@
+//! From a connection to a standby that waits for its first epoch: who asks, whether this host can, and a QEMU.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stealtime_outputhold::Policy;
+use stealtime_shipping::{
+    AcceptedStream, Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, accept,
+    judge,
+};
+use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
+use tokio::sync::mpsc;
+
+use super::{Input, Network, Outcome, Standby, StandbyError, read};
+use crate::clock::now;
+use crate::engine::{GuestFacts, Told};
+use crate::events::{Event, EventLog};
+use crate::gate::LeaseGate;
+use crate::host::HostConfig;
+use crate::machine::{Happening, Machine, MachineError, Switchboard, start_relay};
+use crate::member_folder::FolderError;
+use crate::registers::Registrar;
+use crate::spec::Spec;
+use crate::staging::Staging;
+use crate::status::Peer;
+use crate::{faults, host_facts, member_folder, registers, signals};
+
+/// How long an active member may take to say what it wants.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+
+/// Serve one connection to its end.
+pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, StandbyError> {
+    let stream = AcceptedStream::from_inherited(connection)?;
+    let link = accept(stream, config.identity.as_ref()).await?;
+    let peer = link.peer().to_owned();
+    let no_hello = |what: String| StandbyError::NoHello { peer: peer.clone(), what };
+    let (sender, mut receiver) = link.split();
+    let first = tokio::time::timeout(HELLO_WITHIN, receiver.receive()).await;
+    let hello = match first.map_err(|_| no_hello("nothing came".to_owned()))?? {
+        Message::Hello(hello) => *hello,
+        other => return Err(no_hello(format!("{:?} came", other.kind()))),
+    };
+    if !receiver.vouches_for(&hello.host) {
+        return Err(no_hello(format!("it says it is {}, and its certificate does not", hello.host)));
+    }
+    match prepare(config, &hello).await {
+        Ok(prepared) => prepared.stand_by(sender, receiver, &hello).await,
+        Err(StandbyError::Refused(refusal)) => {
+            let _ = sender.send(&Message::Refuse { term: hello.term, refusal: *refusal.clone() }).await;
+            let _ = sender.close().await;
+            Err(StandbyError::Refused(refusal))
+        }
+        Err(error) => {
+            let refusal = ShippingRefusal::Other {
+                reason: format!("{} cannot stand by: {error}", config.name),
+                hint: "see the log of the host daemon there".to_owned(),
+            };
+            let _ = sender.send(&Message::Refuse { term: hello.term, refusal }).await;
+            let _ = sender.close().await;
+            Err(error)
+        }
+    }
+}
+
+/// What is there before the first epoch comes.
+struct Prepared {
+    spec: Spec,
+    active: MemberId,
+    me: MemberId,
+    welcome: Welcome,
+    machine: Machine,
+    network: Network,
+    facts: GuestFacts,
+    inputs: mpsc::UnboundedReceiver<Input>,
+    to_inputs: mpsc::UnboundedSender<Input>,
+    lock: OwnedFd,
+}
+
+fn refused(refusal: ShippingRefusal) -> StandbyError {
+    StandbyError::Refused(Box::new(refusal))
+}
+
+async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
+    let other = |reason: String| {
+        refused(ShippingRefusal::Other {
+            reason,
+            hint: "use the same version of stealtime on both hosts".to_owned(),
+        })
+    };
+    let spec: Spec = serde_json::from_value(hello.specification.clone()).map_err(|error| {
+        other(format!("{} does not understand what is to be protected: {error}", config.name))
+    })?;
+    spec.check().map_err(|error| other(error.to_string()))?;
+    let spec = config.localize(spec);
+    let me = member_folder::new_life(&config.name)?;
+    let mut facts = host_facts::gather(config, &spec.machine, me.clone());
+    // QEMU's own word on its version comes later.
+    facts.qemu_version.clone_from(&hello.qemu_version);
+    judge(hello, &facts).map_err(refused)?;
+    let lock = match member_folder::enter(&spec) {
+        Ok(lock) => lock,
+        Err(FolderError::Occupied { .. }) => {
+            facts.vms.push(hello.vm.clone());
+            return Err(match judge(hello, &facts) {
+                Err(refusal) => refused(refusal),
+                Ok(_) => other(format!("{} is on {} already", hello.vm, config.name)),
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let (to_inputs, mut inputs) = mpsc::unbounded_channel();
+    let to_listener = to_inputs.clone();
+    let switchboard = Switchboard::new(Box::new(move |happening| {
+        let _ = to_listener.send(Input::Machine(happening));
+    }));
+    let (machine, netdev) = Machine::stand_by(&spec, &switchboard)?;
+    let gate = Arc::new(LeaseGate::default());
+    let relay = Arc::new(start_relay(&spec, Policy::Closed, netdev, Arc::clone(&gate), &switchboard)?);
+    let guest = loop {
+        match inputs.recv().await {
+            Some(Input::Machine(Happening::Engine(Told::Ready(facts)))) => break facts,
+            Some(Input::Machine(Happening::Engine(Told::NoGuest(error)))) => {
+                return Err(StandbyError::Guest(error.to_string()));
+            }
+            Some(_) => {}
+            None => return Err(StandbyError::Guest("its thread ended".to_owned())),
+        }
+    };
+    facts.ram_blocks = Some(guest.ram_blocks.clone());
+    facts.qemu_version.clone_from(&guest.qemu_version);
+    let welcome = judge(hello, &facts).map_err(refused)?;
+    Ok(Prepared {
+        spec,
+        active: hello.member.clone(),
+        me,
+        welcome,
+        machine,
+        network: Network { relay, gate, switchboard },
+        facts: guest,
+        inputs,
+        to_inputs,
+        lock,
+    })
+}
+
+impl Prepared {
+    async fn stand_by(
+        self,
+        sender: LinkSender,
+        receiver: LinkReceiver,
+        hello: &Hello,
+    ) -> Result<Outcome, StandbyError> {
+        let Self { spec, active, me, welcome, machine, network, facts, inputs, to_inputs, lock } = self;
+        let register = registers::open(&spec.register)?;
+        let register_name = register.describe();
+        let answers = to_inputs.clone();
+        let registrar = Registrar::start(register, spec.machine.name.clone(), move |answer| {
+            let _ = answers.send(Input::Register(answer));
+        })
+        .map_err(MachineError::from)?;
+        let config = StandbyConfig {
+            me: me.clone(),
+            active: active.clone(),
+            term: hello.term,
+            mode: spec.mode,
+            timing: spec.timing,
+        };
+        let listener = member_folder::listen(&spec)?;
+        let (asking, requests) = mpsc::channel(16);
+        tokio::spawn(crate::control::serve(listener, asking, spec.allow_faults));
+        let endpoint = spec.standby_hosts.iter().find(|host| host.name == hello.host);
+        let peer = Peer {
+            name: hello.host.clone(),
+            endpoint: endpoint.map_or_else(String::new, |host| host.endpoint.clone()),
+        };
+        let mut events =
+            EventLog::open(&spec.folder, &spec.host, &spec.machine.name).map_err(FolderError::from)?;
+        events.add(&Event::Began);
+        events.add(&Event::Linked { peer: active.to_string() });
+        sender.send(&Message::Welcome(welcome)).await?;
+        let to_conductor = to_inputs.clone();
+        let (staging, pieces) = Staging::start(Arc::clone(&facts.ram), hello.term, move |event| {
+            let _ = to_conductor.send(Input::Staging(event));
+        })
+        .map_err(MachineError::from)?;
+        let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
+        tokio::spawn(async move {
+            signals::terminated().await;
+            let _ = to_inputs.send(Input::Terminate);
+        });
+        faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
+        let standby = Standby {
+            member: StandbyMember::new(config, now()),
+            staging,
+            reader,
+            spec,
+            me,
+            active: peer,
+            sender: Some(sender),
+            registrar,
+            register_name,
+            machine,
+            network,
+            facts,
+            staged: Epoch(0),
+            full_copy: None,
+            events,
+            since_unix_ns: crate::active::unix_ns(),
+            announced_claim: false,
+            ending: None,
+            lock,
+        };
+        standby.run(inputs, requests).await
+    }
+}

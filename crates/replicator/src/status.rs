@@ -1,0 +1,149 @@
+//! What a member says of itself, on its control socket and to Prometheus.
+
+use serde::Serialize;
+use stealtime_succession::Mode;
+
+/// What a member is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It asks the register whether it may run the machine.
+    Starting,
+    /// The machine runs here, and nobody could take it over.
+    Solo,
+    /// The machine runs here, and a standby is named.
+    Active,
+    /// The machine stands still: neither standby nor register can be reached.
+    Stopped,
+    /// It holds the committed state of a machine that runs elsewhere.
+    Standby,
+    /// It has lost its role; the machine does not run here any more.
+    Fenced,
+}
+
+/// How far the first full copy is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FullCopy {
+    /// What was acknowledged.
+    pub done_bytes: u64,
+    /// What there is.
+    pub total_bytes: u64,
+}
+
+/// Whom the machine would go to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// The host's name in the register.
+    pub name: String,
+    /// Where it is.
+    pub endpoint: String,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// The machine's name.
+    pub vm: String,
+    /// The host's name.
+    pub host: String,
+    /// What this member is.
+    pub role: Role,
+    /// Whether the host may die now without loss of what was acknowledged.
+    pub protected: bool,
+    /// What happens to output.
+    pub mode: Mode,
+    /// The term that this member knows.
+    pub term: u64,
+    /// The last epoch that was captured (on a standby: staged).
+    pub epoch: u64,
+    /// The last that was acknowledged.
+    pub acknowledged: u64,
+    /// The last whose output was released.
+    pub released: u64,
+    /// Captured but not acknowledged.
+    pub lag_epochs: u64,
+    /// The interval that is aimed at.
+    pub interval_ns: u64,
+    /// How long the guest stood in the last epoch, and at the quantiles of all.
+    pub last_pause_ns: u64,
+    /// Median.
+    pub pause_p50_ns: u64,
+    /// 99th percentile.
+    pub pause_p99_ns: u64,
+    /// The median time from a cut to the release.
+    pub hold_p50_ns: u64,
+    /// Its 99th percentile.
+    pub hold_p99_ns: u64,
+    /// Over the last ten epochs.
+    pub bytes_per_s: f64,
+    /// Over the last ten epochs.
+    pub dirty_pages_per_s: f64,
+    /// What waits.
+    pub held_frames: u64,
+    /// What waits.
+    pub held_bytes: u64,
+    /// While the first full copy goes on.
+    pub full_copy: Option<FullCopy>,
+    /// Who is linked.
+    pub standby: Option<Peer>,
+    /// How written pages are found.
+    pub tracker: String,
+    /// How the state of devices is saved.
+    pub device_state: String,
+    /// Who decides.
+    pub register: String,
+    /// Messages of other terms that were refused.
+    pub refused_messages: u64,
+    /// When this member began, wall-clock.
+    pub since_unix_ns: u64,
+    /// This member.
+    pub pid: u32,
+    /// Its QEMU.
+    pub qemu_pid: Option<u32>,
+    /// Why it is fenced.
+    pub fenced_reason: Option<String>,
+    /// How long the last failover took here: from the decision until the guest ran.
+    pub resume_ns: Option<u64>,
+    /// What is not as wanted, in sentences: a tracker that fell back, a standby that refused.
+    pub warnings: Vec<String>,
+}
+
+impl Status {
+    /// Of a member that has done nothing yet.
+    pub fn nothing(mode: Mode) -> Self {
+        Self {
+            vm: String::new(),
+            host: String::new(),
+            role: Role::Starting,
+            protected: false,
+            mode,
+            term: 0,
+            epoch: 0,
+            acknowledged: 0,
+            released: 0,
+            lag_epochs: 0,
+            interval_ns: 0,
+            last_pause_ns: 0,
+            pause_p50_ns: 0,
+            pause_p99_ns: 0,
+            hold_p50_ns: 0,
+            hold_p99_ns: 0,
+            bytes_per_s: 0.0,
+            dirty_pages_per_s: 0.0,
+            held_frames: 0,
+            held_bytes: 0,
+            full_copy: None,
+            standby: None,
+            tracker: String::new(),
+            device_state: String::new(),
+            register: String::new(),
+            refused_messages: 0,
+            since_unix_ns: 0,
+            pid: 0,
+            qemu_pid: None,
+            fenced_reason: None,
+            resume_ns: None,
+            warnings: Vec::new(),
+        }
+    }
+}

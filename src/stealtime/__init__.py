@@ -1,0 +1,5 @@
+"""A laboratory for virtual machines."""
+
+from importlib.metadata import version
+
+__version__ = version("stealtime")

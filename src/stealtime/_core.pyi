@@ -1,0 +1,281 @@
+"""Statistics over complete series of samples, and the causes of their spikes, in Rust (``crates/core``)."""
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+class SummaryDict(TypedDict):
+    """Figures of one series or of several pooled."""
+
+    count: int
+    floor_ns: float
+    min_ns: float
+    mean_ns: float
+    sd_ns: float
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    p9999_ns: float
+    p99999_ns: float
+    max_ns: float
+    max_index: int
+    max_at_s: float
+    max_part: int
+    max_overhead_ns: float
+    span_s: float
+    unresolved: list[str]
+
+class PercentileCurveDict(TypedDict):
+    """Exact values at log-spaced tail shares, from nearly 1 down to 0, where the value is the maximum."""
+
+    tail_share: NDArray[np.float64]
+    value_ns: NDArray[np.float64]
+
+class HistogramDict(TypedDict):
+    """Counts in log-spaced bins over everything, and in equal bins from the minimum to the 99th percentile.
+
+    There is one edge more than counts; a bin holds ``edge[i] <= value < edge[i + 1]``.
+    """
+
+    log_edge_ns: NDArray[np.float64]
+    log_count: NDArray[np.uint64]
+    linear_edge_ns: NDArray[np.float64]
+    linear_count: NDArray[np.uint64]
+    above_linear: int
+
+class EnvelopeDict(TypedDict):
+    """Extremes over equal stretches of time; only those that hold a sample; all arrays are equally long."""
+
+    bucket_s: float
+    bucket: NDArray[np.uint32]
+    """The stretch starts at ``bucket * bucket_s``."""
+    count: NDArray[np.uint32]
+    min_ns: NDArray[np.float64]
+    max_ns: NDArray[np.float64]
+    max_at_s: NDArray[np.float64]
+
+class WorstSampleDict(TypedDict):
+    """One of the longest samples."""
+
+    index: int
+    start_s: float
+    duration_ns: float
+
+class PeriodDict(TypedDict):
+    """A periodic cause of lost time."""
+
+    period_s: float
+    rate_hz: float
+    cost_p50_ns: float
+    cost_p90_ns: float
+    events: int
+    coverage: float
+    lost_share: float
+    level_ns: float
+
+class InjectedMatchDict(TypedDict):
+    """Known thefts of the CPU against the samples; errors are absent if none was found."""
+
+    total: int
+    found: int
+    within_tolerance: int
+    not_observable: int
+    error_p50_ns: float | None
+    error_p99_ns: float | None
+    error_max_ns: float | None
+    error_p50_percent: float | None
+    error_p99_percent: float | None
+    error_max_percent: float | None
+    start_s: NDArray[np.float64]
+    expected_ns: NDArray[np.float64]
+    excess_ns: NDArray[np.float64]
+
+class FoundSpikesDict(TypedDict):
+    """Samples beyond a threshold in order of time; all arrays are equally long."""
+
+    total: int
+    """The ones left out included."""
+    index: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    """In clock units from the start of sample 0."""
+    duration: NDArray[np.uint64]
+    """In clock units."""
+
+class TraceDict(TypedDict):
+    """The table ``trace`` (``docs/run-format.md``): columns of shape (events,), and who is who in it."""
+
+    time: NDArray[np.uint64]
+    cpu: NDArray[np.uint16]
+    kind: NDArray[np.uint8]
+    thread: NDArray[np.int32]
+    value: NDArray[np.int64]
+    other: NDArray[np.int32]
+    priority: NDArray[np.int16]
+    name: NDArray[np.uint32]
+    names: list[str]
+    """What ``name`` counts from 0."""
+    covered: tuple[int, int]
+    """When the recording began and ended, on the same counter."""
+    tsc_hz: float
+    labelled: list[tuple[int, int]]
+    """Thread ids with their places in ``labels``."""
+    labels: list[str]
+    cpus: list[int] | None
+    """Whose lost events matter; None: all."""
+
+class FollowedDict(TypedDict):
+    """Threads that are followed as one: it runs while any of them does."""
+
+    threads: list[int]
+    real_time: bool
+    """How to judge a displaced thread whose priority no event tells."""
+    limit_lifted: bool
+    """Whether the limit of real-time runtime was lifted, so that only the fair server is left."""
+
+class UserModeDict(TypedDict):
+    """A User-Mode Linux guest, as its host sees it."""
+
+    kernel_threads: list[int]
+    pointers: list[tuple[int, str | None]]
+    """Thread pointers of its threads with their names; None is the probe."""
+    probe_never_sleeps: bool
+    real_time: bool
+
+class SpikesDict(TypedDict):
+    """Samples to split; arrays have shape (spikes,), in cycles of the machine's counter."""
+
+    start: NDArray[np.uint64]
+    duration: NDArray[np.uint64]
+    floor: int
+    time_lines_of: list[int]
+    """Rows whose segments are wanted."""
+
+class AttributionDict(TypedDict):
+    """What took each spike. The parts of spike ``i`` are the rows ``first[i]`` to ``first[i + 1]``."""
+
+    causes: list[tuple[str, str, str | None]]
+    """Layer, kind, name."""
+    first: NDArray[np.uint64]
+    cause: NDArray[np.uint16]
+    """Rows of ``causes``, each at most once a spike."""
+    cycles: NDArray[np.uint64]
+    """Those of a judged spike add up to its excess over the floor; one that is not judged has none."""
+    judged: NDArray[np.bool_]
+    scaled: int
+    """Spikes whose causes took more than the excess and were scaled down together."""
+    segments: list[tuple[int, Literal["machine", "host"], int, int, int | None]]
+    """Spike, track, start from the spike's start, duration, cause."""
+    offsets: tuple[int, int]
+    """Machine minus host: the smallest and the largest that are possible."""
+    narrowed_by: int
+    """How many stretches off the CPU narrowed them."""
+    unseen_switches: int
+    """Switches between threads that must have happened and were not recorded; spikes there are not judged."""
+    wait_start: NDArray[np.uint64]
+    """When the probe (natively) or the machine could run and did not, in cycles of the host's counter."""
+    wait_end: NDArray[np.uint64]
+
+class Series:
+    """A complete series of samples. The columns are borrowed, made read-only, and never copied.
+
+    Args:
+        durations: One value a sample, in clock units; contiguous.
+        gaps: What lies before each sample (layout ``gapped`` only).
+        saturated_index: Rows of ``durations`` whose true value is in ``saturated_value``.
+        saturated_value: As long as ``saturated_index``.
+        saturated_gap_index: The same for ``gaps``.
+        saturated_gap_value: As long as ``saturated_gap_index``.
+        layout: As in ``docs/run-format.md``.
+        interval: Of layout ``periodic``, in clock units.
+        units_per_s: The rate of the clock.
+        floor: The cheapest sample of a calibration, in clock units.
+
+    Raises:
+        ValueError: The columns do not fit each other, or there are no samples.
+    """
+
+    def __new__(
+        cls,
+        durations: NDArray[np.uint32],
+        gaps: NDArray[np.uint32] | None,
+        saturated_index: NDArray[np.uint64] | None,
+        saturated_value: NDArray[np.uint64] | None,
+        saturated_gap_index: NDArray[np.uint64] | None,
+        saturated_gap_value: NDArray[np.uint64] | None,
+        layout: Literal["tiled", "gapped", "periodic"],
+        interval: int | None,
+        units_per_s: float,
+        floor: int | None,
+    ) -> Series: ...
+    def __len__(self) -> int: ...
+    def summary(self) -> SummaryDict:
+        """Compute count, floor, moments, exact percentiles and the exact maximum with its time."""
+
+    def percentile_curve(self) -> PercentileCurveDict:
+        """Compute the upper tail, 24 exact points a decade."""
+
+    def histogram(self) -> HistogramDict:
+        """Count all samples into bins."""
+
+    def envelope(self, buckets: int = 65_536) -> EnvelopeDict:
+        """Find the extremes of that many equal stretches of time."""
+
+    def worst(self, count: int = 20) -> list[WorstSampleDict]:
+        """Find the longest samples, longest first."""
+
+    def spikes(self, threshold: int, most: int) -> FoundSpikesDict:
+        """Find the samples of more than ``threshold`` units; of more than ``most`` only the longest."""
+
+    def periods(self) -> list[PeriodDict]:
+        """Find the periodic causes, the one that costs most time first."""
+
+    def match_injected(self, starts: NDArray[np.uint64], durations: NDArray[np.uint64]) -> InjectedMatchDict:
+        """Look up known thefts of the CPU, in clock units from the start of sample 0."""
+
+def pooled_summary(parts: Sequence[Series]) -> SummaryDict:
+    """Compute the figures of all samples together; ``max_at_s`` is in the series ``max_part``."""
+
+def pooled_percentile_curve(parts: Sequence[Series]) -> PercentileCurveDict:
+    """Compute the percentile curve of all samples together."""
+
+def pooled_histogram(parts: Sequence[Series]) -> HistogramDict:
+    """Count all samples of all parts into the same bins."""
+
+def attribute_native(trace: TraceDict, probe: FollowedDict, spikes: SpikesDict) -> AttributionDict:
+    """Split the spikes of a machine by its own trace.
+
+    Raises:
+        ValueError: The columns do not fit each other or are not sorted by time.
+    """
+
+def attribute_virtual(
+    host: TraceDict,
+    vcpus: list[FollowedDict],
+    offsets: tuple[int, int],
+    machine: TraceDict | None,
+    probe: FollowedDict,
+    spikes: SpikesDict,
+) -> AttributionDict:
+    """Split the spikes of a virtual machine by its host's trace, and by its own where there is one.
+
+    Args:
+        host: Of the host.
+        vcpus: The threads that are virtual CPU 0, 1 ...
+        offsets: Machine minus host in cycles, as the exchanges of clocks allow it.
+        machine: Of the machine itself.
+        probe: Its measuring threads.
+        spikes: On the machine's counter.
+
+    Raises:
+        ValueError: As :func:`attribute_native`, or the traces contradict the exchanges.
+    """
+
+def attribute_user_mode(host: TraceDict, guest: UserModeDict, spikes: SpikesDict) -> AttributionDict:
+    """Split the spikes of a User-Mode Linux guest by its host's trace.
+
+    Raises:
+        ValueError: As :func:`attribute_native`.
+    """

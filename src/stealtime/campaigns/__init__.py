@@ -1,0 +1,1 @@
+"""Campaigns: what is to be measured, in which order, and the measuring of it."""

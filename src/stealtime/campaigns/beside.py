@@ -1,0 +1,160 @@
+"""What is around a machine while it is measured: its neighbours, and the agent that records the host.
+
+That agent's clocks are the host's: by its readings the neighbours' times are brought to the host's counter.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.campaigns.planner import PlannedCell
+from stealtime.errors import StealtimeError
+from stealtime.platforms import kinds
+from stealtime.platforms.model import Platform
+from stealtime.platforms.share import Share
+from stealtime.scenarios.neighbour_load import load_request
+from stealtime.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
+from stealtime.scenarios.placement import Placement
+from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, ShareRecord, ThreadRecord
+from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
+from stealtime.tracing.host import HostTracer, host_tracer
+from stealtime.wire.alignment import Alignment as ClockAlignment
+
+_OWN_COUNTER = ("qemu-",)
+"""Platforms, by the beginning of their names, whose guests do not read the host's own counter."""
+_SAME_RATE = 500e-6
+"""Guests of QEMU read the host's counter less a constant, unless its rate is scaled: then by more than a guest may be
+wrong about its rate."""
+
+
+class NeighbourError(StealtimeError):
+    """A neighbour did not boot; the platform of the machine under test is not to blame."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is up around one machine."""
+
+    placement: Placement
+    neighbours: Neighbours
+    tracer: HostTracer | None
+    """Records the host and reads its clocks; None where nothing needs that."""
+
+
+@asynccontextmanager
+async def set_up_beside(
+    placement: Placement,
+    platform: Platform,
+    folder: Path,
+    *,
+    native: Platform,
+    cells: Sequence[PlannedCell],
+    kernel: str,
+    memory_bytes: int,
+    boot_timeout_s: float,
+) -> AsyncIterator[Beside]:
+    """Boot what the trials on one machine need around it; leaving the context ends it.
+
+    Raises:
+        NeighbourError: A neighbour did not boot.
+    """
+    async with AsyncExitStack() as stack:
+        booting = neighbours(
+            placement, platform, folder, kernel=kernel, memory_bytes=memory_bytes, boot_timeout_s=boot_timeout_s
+        )
+        try:
+            around = await stack.enter_async_context(booting)
+        except StealtimeError as error:
+            raise NeighbourError(error.message, hint=error.hint) from error
+        tracer = None
+        if _needs_tracer(platform, placement, cells):
+            own = folder / "tracer"
+            await asyncio.to_thread(own.mkdir)
+            tracer = await stack.enter_async_context(host_tracer(own, placement.housekeeping_cpus, native))
+        yield Beside(placement, around, tracer)
+
+
+def reads_host_counter(platform: str) -> bool:
+    """Tell whether the machines of a platform read the time-stamp counter of the host that they run on."""
+    return not platform.startswith(_OWN_COUNTER)
+
+
+def placement_record(placement: Placement) -> PlacementRecord:
+    """Write down who may run where."""
+    return PlacementRecord(
+        vcpu_cpus=[list(cpus) for cpus in placement.vcpu_cpus],
+        emulator_cpus=list(placement.emulator_cpus),
+        housekeeping_cpus=list(placement.housekeeping_cpus),
+        share=_share_record(placement.share),
+        scaled=placement.scaled,
+    )
+
+
+def neighbour_record(result: NeighbourResult) -> NeighbourRecord:
+    """Write down what a neighbour did."""
+    return NeighbourRecord(
+        name=result.name,
+        kind=result.kind,
+        platform=result.platform,
+        cpus=list(result.cpus),
+        share=_share_record(result.share),
+        load=result.load,
+        outcome=result.outcome,
+        alignment=Alignment(before=result.before, after=result.after),
+        threads=[
+            ThreadRecord(role="neighbour", name=one.name, tid=one.tid, cpus=list(one.cpus)) for one in result.threads
+        ],
+    )
+
+
+def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
+    """Write down a neighbour that gave no result."""
+    placed = neighbour.placed
+    return NeighbourRecord(
+        name=placed.name,
+        kind=neighbour.kind,
+        platform=neighbour.machine.platform,
+        cpus=list(placed.cpus),
+        share=_share_record(placed.share),
+        load=load_request(placed, neighbour.machine.measured_cpus),
+    )
+
+
+def neighbour_table(
+    result: NeighbourResult, before: ClockAlignment | None, after: ClockAlignment | None
+) -> NeighbourTable:
+    """Say how the rows of a neighbour come to the host's counter.
+
+    Args:
+        result: Of one trial.
+        before: The host's clocks before the trial, as the recording agent read them.
+        after: The same after it.
+    """
+    if reads_host_counter(result.platform) or before is None or after is None:
+        return NeighbourTable(result.number, result.table, SAME_COUNTER)
+    # Two readings of the host's clocks, each back to back, give its counter at any moment between them. The moment
+    # that was the best exchange's with the neighbour is known as the host's CLOCK_MONOTONIC_RAW.
+    host_hz = (after.machine_tsc - before.machine_tsc) * 1e9
+    host_hz /= after.machine_monotonic_raw_ns - before.machine_monotonic_raw_ns
+    best = min((result.before, result.after), key=lambda one: one.error_ns)
+    since_s = (best.host_monotonic_raw_ns - before.machine_monotonic_raw_ns) / 1e9
+    ratio = host_hz / result.outcome.tsc_hz
+    if abs(ratio - 1) < _SAME_RATE:
+        ratio = 1.0
+    counter = CounterMap(best.machine_tsc, before.machine_tsc + round(since_s * host_hz), ratio)
+    return NeighbourTable(result.number, result.table, counter)
+
+
+def _needs_tracer(platform: Platform, placement: Placement, cells: Sequence[PlannedCell]) -> bool:
+    if kinds.is_remote(platform.name):
+        return False  # the host that could be watched is not the one that matters
+    if any(cell.cell.traced for cell in cells):
+        return True
+    guests = any(each.kind == "machine" for each in placement.neighbours)
+    return guests and not reads_host_counter(platform.name)
+
+
+def _share_record(share: Share | None) -> ShareRecord | None:
+    return None if share is None else ShareRecord(quota_percent=share.quota_percent, weight=share.weight)

@@ -1,0 +1,108 @@
+"""How long a plan will take: what earlier runs on this host took, stated defaults where there were none."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from stealtime.campaigns.planner import Plan, PlannedBoot
+from stealtime.errors import StealtimeError
+from stealtime.store.model import Cell
+from stealtime.store.run import Run, runs_in
+
+_RUNS_LOOKED_AT = 5
+_DEFAULT_BOOT_S = {"native": 0.1, "uml": 2.0, "ssh": 3.0, "qemu-kvm": 3.0, "qemu-tcg": 6.0}
+_DEFAULT_OVERHEAD_S = {"qemu-tcg": (2.5, 3.5)}
+_OTHER_OVERHEAD_S = (0.5, 1.0)
+"""By the beginning of the platform's name; of trials, of untraced and of traced ones. Seen on a 2-core machine, under
+TCG beside neighbours: 1.7 to 5.7 s and 2.8 to 7.7 s."""
+
+
+@dataclass(frozen=True)
+class History:
+    """What earlier runs took, in seconds."""
+
+    boot_s: dict[str, float] = field(default_factory=dict)
+    """By platform: from the start of the machine to the agent's hello."""
+    overhead_s: dict[tuple[str, str, bool], float] = field(default_factory=dict)
+    """By platform, probe and whether it was traced: what a trial took beyond its duration."""
+
+    def boot(self, platform: str) -> float:
+        """Give the seconds that a boot of ``platform`` is expected to take."""
+        if platform in self.boot_s:
+            return self.boot_s[platform]
+        return next((seconds for start, seconds in _DEFAULT_BOOT_S.items() if platform.startswith(start)), 10.0)
+
+    def overhead(self, cell: Cell) -> float:
+        """Give the seconds that a trial of ``cell`` is expected to take beyond its duration."""
+        seen = self.overhead_s.get((cell.platform, cell.probe, cell.traced))
+        if seen is not None:
+            return seen
+        defaults = (pair for start, pair in _DEFAULT_OVERHEAD_S.items() if cell.platform.startswith(start))
+        return next(defaults, _OTHER_OVERHEAD_S)[cell.traced]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The parts of the time that a plan will take."""
+
+    measuring_s: float
+    booting_s: float
+    overhead_s: float
+    guessed: tuple[str, ...]
+    """Platforms that were never booted before, so that a default was used."""
+
+    @property
+    def total_s(self) -> float:
+        """All of it."""
+        return self.measuring_s + self.booting_s + self.overhead_s
+
+
+def estimate(plan: Plan, history: History) -> Estimate:
+    """Estimate how long ``plan`` will take."""
+    cells = [planned.cell for planned in plan.cells]
+    return Estimate(
+        measuring_s=sum(cell.duration_ns for cell in plan.cells) / 1e9,
+        booting_s=sum(_boot_s(boot, plan, history) for boot in plan.boots),
+        overhead_s=sum(history.overhead(cell) for cell in cells),
+        guessed=tuple(dict.fromkeys(boot.platform for boot in plan.boots if boot.platform not in history.boot_s)),
+    )
+
+
+def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:
+    """Neighbours boot at once, before the machine: so many boots longer as there are neighbours on each CPU."""
+    neighbours = plan.placements[boot.scenario].neighbours
+    machines = [each for each in neighbours if each.kind == "machine"]
+    cpus = {cpu for each in machines for cpu in each.cpus}
+    rounds = -(-len(machines) // len(cpus)) if machines else 0
+    return history.boot(boot.platform) * (1 + rounds)
+
+
+def read_history(runs_folder: Path) -> History:
+    """Read what the last few runs took; a damaged run only has nothing to tell."""
+    boots: dict[str, list[float]] = defaultdict(list)
+    overheads: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
+    for run in _last_runs(runs_folder):
+        for trial in run.measured:
+            record = trial.record
+            if record.machine is None or record.outcome is None:
+                continue
+            boots[record.cell.platform].append(record.machine.boot.elapsed_to_hello_s)
+            over_s = record.elapsed_s - record.outcome.request.duration_ns / 1e9
+            cell = record.cell
+            overheads[cell.platform, cell.probe, cell.traced].append(max(0.0, over_s))
+    return History(
+        {platform: median(values) for platform, values in boots.items()},
+        {key: median(values) for key, values in overheads.items()},
+    )
+
+
+def _last_runs(runs_folder: Path) -> Iterable[Run]:
+    for folder in runs_in(runs_folder)[-_RUNS_LOOKED_AT:]:
+        try:
+            run = Run.open(folder)
+            run.trials  # noqa: B018 - read here, so that a damaged trial is met here
+        except StealtimeError:
+            continue
+        yield run

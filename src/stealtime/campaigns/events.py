@@ -1,0 +1,98 @@
+"""What a runner tells while it works; whoever shows it implements :class:`Observer`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.store.model import Failure, TrialRecord
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The run's folder is there and measuring begins."""
+
+    plan: Plan
+    expected_s: float
+
+
+@dataclass(frozen=True)
+class Calibrating:
+    """The busy loop is being calibrated natively."""
+
+
+@dataclass(frozen=True)
+class Booting:
+    """A machine is being booted."""
+
+    boot: PlannedBoot
+    again: bool
+    """It died and gets its second chance."""
+
+
+@dataclass(frozen=True)
+class CellStarted:
+    """A trial is about to be requested."""
+
+    cell: PlannedCell
+
+
+@dataclass(frozen=True)
+class CellProgressed:
+    """A trial is running; only told by machines with a CPU besides the measured one."""
+
+    cell: PlannedCell
+    elapsed_ns: int
+    samples: int
+    max_ns: float
+
+
+@dataclass(frozen=True)
+class CellStoring:
+    """The samples are here and become Parquet."""
+
+    cell: PlannedCell
+
+
+@dataclass(frozen=True)
+class CellMeasured:
+    """A trial is whole on disk."""
+
+    cell: PlannedCell
+    record: TrialRecord
+
+
+@dataclass(frozen=True)
+class CellFailed:
+    """A trial failed, finally; the run goes on."""
+
+    cell: PlannedCell
+    failure: Failure
+
+
+@dataclass(frozen=True)
+class MachineLost:
+    """A machine died or went silent; the cells that it still owed are tried again on a new one."""
+
+    boot: PlannedBoot
+    reason: str
+
+
+Event = (
+    RunStarted
+    | Calibrating
+    | Booting
+    | CellStarted
+    | CellProgressed
+    | CellStoring
+    | CellMeasured
+    | CellFailed
+    | MachineLost
+)
+
+
+class Observer(Protocol):
+    """Sees what happens; it must be quick, because the runner waits for it."""
+
+    def on_event(self, event: Event) -> None:
+        """Take note of ``event``."""
+        ...

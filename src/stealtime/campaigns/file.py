@@ -1,0 +1,61 @@
+"""Reading a campaign from TOML, with errors that name the file, the line, the key and what was expected."""
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stealtime.campaigns.explanation import explain, nearest
+from stealtime.campaigns.model import Campaign
+from stealtime.errors import UsageError
+
+
+def builtin_names() -> list[str]:
+    """List the campaigns that come with stealtime."""
+    folder = resources.files("stealtime.campaigns") / "builtin"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def find_campaign(name: str) -> Campaign:
+    """Read a builtin campaign by its name, or a campaign file by its path.
+
+    Raises:
+        UsageError: There is none, or it is wrong; the message says where.
+    """
+    path = Path(name)
+    if name in builtin_names() and not path.is_file():
+        text = (resources.files("stealtime.campaigns") / "builtin" / f"{name}.toml").read_text("utf-8")
+        return read_campaign(text, f"builtin campaign {name}")
+    try:
+        return read_campaign(path.read_text("utf-8"), str(path))
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        close = nearest(name, builtin_names())
+        raise UsageError(
+            f"there is no campaign {name!r}: neither a builtin one nor a file",
+            hint=f"did you mean {close!r}?" if close else f"builtin: {', '.join(builtin_names())}; or give a TOML file",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not a campaign: it is no UTF-8 text", hint="campaigns are TOML files") from error
+    except OSError as error:
+        raise UsageError(f"the campaign {path} cannot be read: {error.strerror}") from error
+
+
+def read_campaign(text: str, source: str) -> Campaign:
+    """Read a campaign from the text of a TOML file.
+
+    Args:
+        text: TOML.
+        source: The name of the file, for messages.
+
+    Raises:
+        UsageError: It is no TOML, or no campaign.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not TOML: {error}", hint="see https://toml.io for the notation") from error
+    try:
+        return Campaign.model_validate(document)
+    except ValidationError as error:
+        raise explain(error, document, text, source, Campaign) from error

@@ -1,0 +1,99 @@
+"""A campaign as it is written in TOML.
+
+The keys of the file are the aliases of the fields, so that a field can carry its unit while the file says ``"5s"``.
+:meth:`Campaign.document` writes exactly what :meth:`Campaign.model_validate` reads.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from stealtime.campaigns.probes import KnownDisturbance, ProbeCells, Table, Tracing
+from stealtime.campaigns.short import Short
+from stealtime.platforms import kinds
+from stealtime.quantities import DurationNs, SizeBytes
+from stealtime.scenarios.model import SCENARIOS, Scenario
+
+USABLE = "usable"
+"""Stands for every platform that can be used on this host."""
+
+
+class Campaign(Table):
+    """A set of cells and how often each is measured."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """Goes into the names of runs."""
+    description: str = ""
+    define: list[Scenario] = Field(default=[])
+    """Scenarios of this campaign's own, besides the builtin ones."""
+    platforms: list[str] = Field(default=[USABLE], min_length=1)
+    """Names of platforms, ``usable``, or an alias of ``campaigns.aliases``."""
+    scenarios: list[str] = Field(default=["alone"], min_length=1)
+    probes: list[ProbeCells] = Field(min_length=1)
+    repetitions: int = Field(default=1, ge=1, le=1000)
+    tracing: Tracing = "off"
+    trace_buffer_bytes: SizeBytes = Field(default=16 << 20, alias="trace_buffer", ge=64 << 10, le=1 << 30)
+    """For each CPU, on the host and in the machine; what does not fit is lost and counted."""
+    kernel: str = Field(default="rt", min_length=1)
+    """Of the guests: ``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
+    priority: int = Field(default=80, ge=0, le=99)
+    """SCHED_FIFO priority of the measuring threads: over PREEMPT_RT's interrupt threads (50), under its stoppers.
+    0 measures under ordinary scheduling, where shares and neighbours count natively too."""
+    lift_rt_throttling: bool | Literal["guests"] = False
+    """``"guests"`` lifts it in guests only, which are ours; everywhere needs the consent of the host's owner."""
+    memory_bytes: SizeBytes = Field(default=256 << 20, alias="memory", ge=64 << 20)
+    boot_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="boot_timeout")
+    cell_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="cell_timeout")
+    """How long a cell may take beyond its duration: starting its threads, sending its samples."""
+    injection: KnownDisturbance | None = None
+    """Disturb every cell in a known way: what the samples and the attribution then show can be held against it."""
+    seed: int = Field(default=1, ge=0, lt=1 << 63)
+    """Of the order of platforms in the repetitions after the first."""
+    short: Short | None = None
+    """What ``--short`` changes."""
+
+    @field_validator("define")
+    @classmethod
+    def _own_names(cls, defined: list[Scenario]) -> list[Scenario]:
+        seen: set[str] = set()
+        for scenario in defined:
+            if scenario.name in SCENARIOS:
+                raise ValueError(f"the scenario {scenario.name!r} is builtin; give yours another name")
+            if scenario.name in seen:
+                raise ValueError(f"the scenario {scenario.name!r} is defined twice")
+            seen.add(scenario.name)
+        return defined
+
+    @field_validator("scenarios")
+    @classmethod
+    def _known_scenarios(cls, names: list[str], info: ValidationInfo) -> list[str]:
+        known = [*SCENARIOS, *(scenario.name for scenario in info.data.get("define", []))]
+        for name in names:
+            if name not in known:
+                raise ValueError(f"there is no scenario {name!r}; known: {', '.join(known)}")
+        return list(dict.fromkeys(names))
+
+    @field_validator("short")
+    @classmethod
+    def _known_short_scenarios(cls, short: Short | None, info: ValidationInfo) -> Short | None:
+        if short is not None and short.scenarios is not None:
+            cls._known_scenarios(short.scenarios, info)
+        return short
+
+    def scenario(self, name: str) -> Scenario:
+        """Give one of this campaign's own scenarios, or a builtin one; ``name`` was checked when it was read."""
+        return next((scenario for scenario in self.define if scenario.name == name), None) or SCENARIOS[name]
+
+    def lifts_rt_throttling(self, platform: str) -> bool:
+        """Tell whether RT throttling is lifted on a platform while its cells are measured."""
+        if self.lift_rt_throttling == "guests":
+            return kinds.is_guest(platform)
+        return self.lift_rt_throttling
+
+    def tracing_of(self, cells: ProbeCells) -> Tracing:
+        """Tell whether the cells of a probe are traced: its own key goes before the campaign's."""
+        return cells.tracing or self.tracing
+
+    def document(self) -> dict[str, Any]:
+        """Give the campaign as the file says it, defaults spelled out; for the manifest and to compare."""
+        return self.model_dump(mode="json", by_alias=True)

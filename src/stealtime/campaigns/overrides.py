@@ -1,0 +1,129 @@
+"""What the command line changes in a campaign."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from stealtime.campaigns.explanation import nearest
+from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.short import shorten
+from stealtime.errors import UsageError
+from stealtime.scenarios.model import SCENARIOS
+
+_VALUES_SHOWN = 60
+"""Characters of two values that still make a readable sentence."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Options of ``run``; None or empty leaves what the campaign says."""
+
+    short: bool = False
+    """Take the campaign's short form, before anything else is changed."""
+    platforms: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
+    """Builtin ones, or those that the campaign defines."""
+    probes: tuple[str, ...] = ()
+    """Keep only these."""
+    tracing: str | None = None
+    """``off``, ``on`` or ``both``, for all probes."""
+    duration_ns: int | None = None
+    max_samples: int | None = None
+    loop_ns: int | None = None
+    threads: tuple[int, ...] = ()
+    interval_ns: int | None = None
+    priority: int | None = None
+    repetitions: int | None = None
+    kernel: str | None = None
+    cell_timeout_ns: int | None = None
+    lift_rt_throttling: bool = False
+
+
+def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
+    """Give the campaign with the options put in.
+
+    Raises:
+        UsageError: An option is about a probe, a scenario or a short form that the campaign has not, or its value is
+            out of range.
+    """
+    if overrides.short:
+        campaign = shorten(campaign)
+    _refuse_unknown_scenarios(campaign, overrides.scenarios)
+    probes = list(campaign.probes)
+    present = sorted({cells.probe for cells in probes})
+    if overrides.probes:
+        for name in overrides.probes:
+            if name not in present:
+                raise UsageError(
+                    f"the campaign {campaign.name} has no probe {name!r}", hint=f"it has {', '.join(present)}"
+                )
+        probes = [cells for cells in probes if cells.probe in overrides.probes]
+    left = {cells.probe for cells in probes}
+    for option, probe, value in (
+        ("--loop", "tick", overrides.loop_ns),
+        ("--threads", "switch", overrides.threads or None),
+        ("--interval", "wakeup", overrides.interval_ns),
+    ):
+        if value is not None and probe not in left:
+            raise UsageError(f"{option} is about the probe {probe!r}, which is not measured here")
+    everywhere = _given(
+        {"duration_ns": overrides.duration_ns, "max_samples": overrides.max_samples, "tracing": overrides.tracing}
+    )
+    own: dict[str, dict[str, Any]] = {
+        "tick": _given({"loop_ns": overrides.loop_ns}),
+        "switch": _given({"threads": list(overrides.threads) or None}),
+        "wakeup": _given({"interval_ns": overrides.interval_ns}),
+    }
+    changes = _given(
+        {
+            "platforms": list(overrides.platforms) or None,
+            "scenarios": list(overrides.scenarios) or None,
+            "tracing": overrides.tracing,
+            "priority": overrides.priority,
+            "repetitions": overrides.repetitions,
+            "kernel": overrides.kernel,
+            "cell_timeout_ns": overrides.cell_timeout_ns,
+            "lift_rt_throttling": overrides.lift_rt_throttling or None,
+        }
+    )
+    changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in probes]
+    changed = campaign.model_copy(update=changes)
+    try:
+        return Campaign.model_validate(changed.document())
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][-1]) if isinstance(first["loc"][-1], str) else str(first["loc"][-2])
+        raise UsageError(
+            f"{key} cannot be {first['input']!r}: {first['msg'].removeprefix('Value error, ').lower()}"
+        ) from error
+
+
+def _refuse_unknown_scenarios(campaign: Campaign, names: tuple[str, ...]) -> None:
+    known = [*SCENARIOS, *(scenario.name for scenario in campaign.define)]
+    for name in names:
+        if name not in known:
+            close = nearest(name, known)
+            raise UsageError(
+                f"there is no scenario {name!r}",
+                hint=f"did you mean {close!r}?" if close else f"known: {', '.join(known)}",
+            )
+
+
+def refuse_difference(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """See that a run is resumed with the campaign it was begun with.
+
+    Raises:
+        UsageError: The campaigns differ; the message names the first key that does.
+    """
+    for key in sorted(before.keys() | now.keys()):
+        if before.get(key) != now.get(key):
+            values = f": {now.get(key)!r} instead of {before.get(key)!r}"
+            raise UsageError(
+                f"the campaign differs from the run's in {key!r}{values if len(values) <= _VALUES_SHOWN else ''}",
+                hint="resume without naming a campaign or options, or begin a new run",
+            )
+
+
+def _given(changes: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in changes.items() if value is not None}

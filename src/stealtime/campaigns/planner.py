@@ -1,0 +1,215 @@
+"""From a campaign to an ordered list of boots and their cells. Pure."""
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stealtime.campaigns.aliases import alias_words, resolve
+from stealtime.campaigns.model import Campaign
+from stealtime.errors import StealtimeError, UsageError
+from stealtime.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.store.model import Cell, PlatformRecord
+
+
+@dataclass(frozen=True)
+class HostCpus:
+    """The CPUs of this host that a run may use."""
+
+    allowed: tuple[int, ...]
+    measured: int | None = None
+    """As the user asked; None lets each scenario choose."""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One trial to come."""
+
+    cell: Cell
+    repetition: int
+    duration_ns: int
+    max_samples: int | None
+
+    @property
+    def trial_id(self) -> str:
+        """The name of its folder."""
+        return self.cell.trial_id(self.repetition)
+
+
+@dataclass(frozen=True)
+class PlannedBoot:
+    """A machine to boot beside its neighbours, and what is measured on it one after the other."""
+
+    platform: str
+    scenario: str
+    repetition: int
+    cells: tuple[PlannedCell, ...]
+
+
+@dataclass(frozen=True)
+class SkippedScenario:
+    """A scenario that cannot be honest on this host."""
+
+    name: str
+    reason: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a run does, in order."""
+
+    campaign: Campaign
+    boots: tuple[PlannedBoot, ...]
+    placements: Mapping[str, Placement]
+    """By scenario: who runs where."""
+    skipped: tuple[PlatformRecord, ...] = ()
+    """Platforms that cannot be used here."""
+    skipped_scenarios: tuple[SkippedScenario, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """What an alias of the campaign stands for here."""
+    alias_words: tuple[str, ...] = ()
+    """The same in sentences, with the reason where a better platform cannot be used."""
+
+    @property
+    def cells(self) -> list[PlannedCell]:
+        """All cells, in order."""
+        return [cell for boot in self.boots for cell in boot.cells]
+
+    @property
+    def first_placement(self) -> Placement:
+        """Of the first scenario that is measured; the loop is calibrated and the host's facts are read there."""
+        return next(iter(self.placements.values()))
+
+    @property
+    def housekeeping_cpus(self) -> tuple[int, ...]:
+        """The CPUs on which the control plane is out of the way of every scenario, as far as there are any."""
+        shared = set.intersection(*(set(placement.housekeeping_cpus) for placement in self.placements.values()))
+        return tuple(sorted(shared)) or self.first_placement.housekeeping_cpus
+
+    @property
+    def skipped_by_name(self) -> list[PlatformRecord]:
+        """The skipped platforms that the campaign asked for by name or by alias."""
+        meant = {self.aliases.get(name, name) for name in self.campaign.platforms}
+        return [record for record in self.skipped if record.name in meant]
+
+    @property
+    def skipped_words(self) -> list[str]:
+        """Give a sentence for each reason, with all platforms that it is about, then one for each scenario."""
+        names: dict[str, list[str]] = {}
+        for record in self.skipped:
+            names.setdefault(record.reason, []).append(record.name)
+        platforms = [f"skipping {', '.join(about)}: {reason}" for reason, about in names.items()]
+        return platforms + [f"skipping the scenario {one.name}: {one.reason}" for one in self.skipped_scenarios]
+
+    def without(self, trial_ids: Collection[str]) -> "Plan":
+        """Leave out what is already there; boots without a cell are left out too."""
+        boots = (
+            replace(boot, cells=tuple(cell for cell in boot.cells if cell.trial_id not in trial_ids))
+            for boot in self.boots
+        )
+        return replace(self, boots=tuple(boot for boot in boots if boot.cells))
+
+
+def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus) -> Plan:
+    """Lay out a campaign: one boot for each platform, scenario and repetition measures all its cells.
+
+    Repetitions are interleaved by platform, so that what changes slowly on the host (heat, load) meets all platforms.
+    The first repetition keeps the order of ``platforms``; the later ones are shuffled with the campaign's seed.
+
+    Args:
+        campaign: What is wanted.
+        platforms: Those that the campaign may use, checked, in order.
+        host: Its CPUs.
+
+    Raises:
+        UsageError: Two probes of the campaign make the same cell, a scenario names a CPU that there is not, or
+            ``switch`` is to be measured at priority 0.
+        StealtimeError: No platform can be used, or no scenario can be had here.
+    """
+    meant, aliases = resolve(campaign.platforms, platforms)
+    usable = [record.name for record in meant if record.usable]
+    skipped = tuple(record for record in meant if not record.usable)
+    if not usable:
+        reasons = "; ".join(f"{record.name}: {record.reason}" for record in skipped) or "none is known"
+        raise StealtimeError(f"no platform can be used ({reasons})", hint="see `stealtime doctor`")
+    placements, skipped_scenarios = _place(campaign, host)
+    _refuse_ordinary_switch(campaign, placements)
+    shuffled = random.Random(campaign.seed)  # noqa: S311 - an order, not a secret
+    boots = []
+    for repetition in range(1, campaign.repetitions + 1):
+        order = list(usable)
+        if repetition > 1:
+            shuffled.shuffle(order)
+        boots += [
+            PlannedBoot(platform, scenario, repetition, tuple(_cells(campaign, platform, scenario, repetition)))
+            for platform in order
+            for scenario in placements
+        ]
+    _refuse_twins(boots)
+    return Plan(
+        campaign=campaign,
+        boots=tuple(boots),
+        placements=placements,
+        skipped=skipped,
+        skipped_scenarios=skipped_scenarios,
+        aliases=aliases,
+        alias_words=tuple(alias_words(aliases, platforms)),
+    )
+
+
+def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tuple[SkippedScenario, ...]]:
+    placements: dict[str, Placement] = {}
+    skipped: list[SkippedScenario] = []
+    for name in campaign.scenarios:
+        try:
+            placements[name] = campaign.scenario(name).place(host.allowed, host.measured)
+        except ScenarioSkipped as reason:
+            skipped.append(SkippedScenario(name, reason.reason, reason.hint))
+    if not placements:
+        reasons = "; ".join(one.reason for one in skipped)
+        raise StealtimeError(f"no scenario of {campaign.name} can be had here: {reasons}", hint=skipped[0].hint)
+    return placements, tuple(skipped)
+
+
+def _refuse_ordinary_switch(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
+    """``switch`` needs SCHED_FIFO: only there does a thread that yields give the CPU to the next of the ring."""
+    if all(cells.probe != "switch" for cells in campaign.probes):
+        return
+    for name, placement in placements.items():
+        if (campaign.priority if placement.priority is None else placement.priority) == 0:
+            of = "the campaign" if placement.priority is None else f"the scenario {name}"
+            raise UsageError(
+                f"the probe switch needs SCHED_FIFO, and {of} has priority 0",
+                hint="leave it out with --probe tick,wakeup, or give a priority from 1 to 99",
+            )
+
+
+def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) -> list[PlannedCell]:
+    planned: list[PlannedCell] = []
+    pairs = 0
+    for cells in campaign.probes:
+        tracing = campaign.tracing_of(cells)
+        for parameters in cells.parameter_sets():
+            variants = [tracing == "on"]
+            if tracing == "both":
+                # Whichever of a pair comes second finds warmer caches: the order alternates, also between repetitions.
+                variants = [False, True] if (pairs + repetition) % 2 else [True, False]
+                pairs += 1
+            for traced in variants:
+                cell = Cell(
+                    platform=platform, scenario=scenario, probe=cells.probe, parameters=parameters, traced=traced
+                )
+                planned.append(PlannedCell(cell, repetition, cells.duration_ns, cells.max_samples))
+    return planned
+
+
+def _refuse_twins(boots: Sequence[PlannedBoot]) -> None:
+    seen: set[str] = set()
+    for boot in boots:
+        for cell in boot.cells:
+            if cell.trial_id in seen:
+                raise UsageError(
+                    f"the campaign asks for the cell {cell.cell.name} twice",
+                    hint="use `repetitions`, or give the two different parameters",
+                )
+            seen.add(cell.trial_id)

@@ -1,0 +1,91 @@
+"""The probes of a campaign: each table ``[[probes]]`` of the file is a few cells."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from stealtime.quantities import DurationNs, format_duration
+
+Tracing = Literal["off", "on", "both"]
+"""Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what looking costs."""
+
+ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
+
+
+class Table(BaseModel):
+    """A table of the file: its keys are the aliases of the fields, and an unknown one is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class KnownDisturbance(Table):
+    """A thread of the agent's own that takes the measured CPU away at known times, to test the instrument itself."""
+
+    every_ns: DurationNs = Field(alias="every", gt=0)
+    """From the start of one theft to the start of the next."""
+    steal_ns: DurationNs = Field(alias="steal", gt=0)
+    """How long each theft lasts."""
+
+    @model_validator(mode="after")
+    def _leaves_something(self) -> "KnownDisturbance":
+        if self.steal_ns >= self.every_ns:
+            raise ValueError(
+                f"{format_duration(self.steal_ns)} cannot be stolen every {format_duration(self.every_ns)}"
+            )
+        return self
+
+
+class _Probe(Table):
+    duration_ns: DurationNs = Field(alias="duration")
+    """How long one trial measures."""
+    max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
+    """Stop earlier, after this many samples."""
+    tracing: Tracing | None = None
+    """None: as the campaign says."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Give the parameters of each cell of this probe, as ``store.model.Cell`` names them."""
+        raise NotImplementedError
+
+
+class TickCells(_Probe):
+    """``tick``: a busy loop back to back."""
+
+    probe: Literal["tick"]
+    loop_ns: DurationNs = Field(default=68_000, alias="loop")
+    """The length of the loop on this host, natively. 68 us is the paper's: short enough to see every tick apart."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """One cell."""
+        return [{"loop_ns": self.loop_ns}]
+
+
+class SwitchCells(_Probe):
+    """``switch``: threads of one priority yield to each other."""
+
+    probe: Literal["switch"]
+    threads: ThreadCounts = [2, 10, 100, 1000]
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """One cell for each number of threads."""
+        return [{"threads": threads} for threads in self.threads]
+
+
+class WakeupCells(_Probe):
+    """``wakeup``: absolute sleeps."""
+
+    probe: Literal["wakeup"]
+    interval_ns: DurationNs = Field(default=1_000_000, alias="interval")
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """One cell."""
+        return [{"interval_ns": self.interval_ns}]
+
+
+ProbeCells = Annotated[TickCells | SwitchCells | WakeupCells, Field(discriminator="probe")]
+
+PROBES: dict[str, type[TickCells | SwitchCells | WakeupCells]] = {
+    "tick": TickCells,
+    "switch": SwitchCells,
+    "wakeup": WakeupCells,
+}

@@ -1,0 +1,215 @@
+"""From a campaign to a finished run: what is found out before, who writes, and what is left behind.
+
+Nothing here measures; :mod:`stealtime.campaigns.runner` does.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import stealtime
+from stealtime.campaigns.aliases import wanted_platforms
+from stealtime.campaigns.beside import placement_record
+from stealtime.campaigns.estimate import Estimate, estimate, read_history
+from stealtime.campaigns.events import Observer, RunStarted
+from stealtime.campaigns.host import pin_control_plane, read_git_describe, read_host_facts, read_load
+from stealtime.campaigns.leftovers import put_host_right
+from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.overrides import refuse_difference
+from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.runner import Lab, Runner, Tally
+from stealtime.errors import UsageError
+from stealtime.platforms import registry
+from stealtime.platforms.model import Platform
+from stealtime.scenarios.cpus import allowed_cpus
+from stealtime.store.model import Manifest, PlatformRecord, ScenarioRecord
+from stealtime.store.run import Run
+from stealtime.store.writer import RunWriter, new_run_id
+from stealtime.wire.message import Facts, Value
+
+_MUST_STAY = ("kernel_release", "cpu_model", "measured_cpu")
+"""Host facts that a resumed run must share with the one that was begun."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the user asked for."""
+
+    campaign: Campaign
+    runs_folder: Path
+    command_line: tuple[str, ...]
+    measured_cpu: int | None = None
+    resume: Run | None = None
+    named_scenarios: tuple[str, ...] = ()
+    """Scenarios that stand on the command line, and not only in the campaign."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan, and what was found out to make it."""
+
+    plan: Plan
+    estimate: Estimate
+    records: tuple[PlatformRecord, ...]
+    platforms: Mapping[str, Platform]
+    already_there: int
+    """Cells that a resumed run has already."""
+    named_scenarios: tuple[str, ...] = ()
+    """As in the order."""
+
+    @property
+    def skipped_by_name(self) -> list[str]:
+        """Give a sentence for each platform and scenario that was asked for by name and cannot be had."""
+        platforms = [
+            f"{record.name} was asked for and cannot be used: {record.reason}" for record in self.plan.skipped_by_name
+        ]
+        return platforms + [
+            f"the scenario {one.name} was asked for and cannot be had here: {one.reason}"
+            for one in self.plan.skipped_scenarios
+            if one.name in self.named_scenarios
+        ]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run that came to its end."""
+
+    folder: Path
+    plan: Plan
+    tally: Tally
+
+
+async def prepare(order: Order) -> Prepared:
+    """Check the platforms and lay out the plan; nothing is written.
+
+    Raises:
+        UsageError: The campaign names a platform or CPU that there is not, or differs from the run's that is resumed.
+        StealtimeError: No platform can be used, or no scenario can be had.
+    """
+    if order.resume is not None:
+        # What an older stealtime wrote lacks the newer keys; their defaults are what it did.
+        begun = Campaign.model_validate(order.resume.manifest.campaign)
+        refuse_difference(begun.document(), order.campaign.document())
+    everything = {platform.name: platform for platform in registry.all_platforms()}
+    names = wanted_platforms(order.campaign.platforms, list(everything))
+    platforms = {name: everything.get(name) or registry.find(name) for name in names}
+    records = await _check(platforms)
+    planned = plan(order.campaign, records, HostCpus(allowed_cpus(), order.measured_cpu))
+    done: set[str] = set()
+    if order.resume is not None:
+        done = {trial.record.trial_id for trial in order.resume.measured}
+    left = planned.without(done)
+    already_there = len(planned.cells) - len(left.cells)
+    if "native" not in platforms:
+        # The busy loop is calibrated natively, whatever is measured.
+        platforms["native"] = everything["native"]
+    expected = estimate(left, read_history(order.runs_folder))
+    return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios)
+
+
+async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finished:
+    """Measure what was planned.
+
+    An interruption (Ctrl-C, SIGTERM, SIGHUP) ends all machines and leaves the run with what is whole.
+
+    Raises:
+        DiskError: The run cannot be written further.
+        UsageError: Another process writes the run, or it was begun on another machine.
+        asyncio.CancelledError: Interrupted.
+    """
+    own_cpus = tuple(os.sched_getaffinity(0))
+    placement = prepared.plan.first_placement
+    facts = await asyncio.to_thread(read_host_facts, placement.measured_cpu)
+    if order.resume is not None:
+        _refuse_other_host(order.resume, facts)
+        writer = RunWriter.reopen(order.resume)
+        writer.update(platforms=list(prepared.records))
+    else:
+        writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, facts))
+    try:
+        with _cancelled_by_signals():
+            await put_host_right()
+            writer.update(host_threads=pin_control_plane(prepared.plan.housekeeping_cpus))
+            observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
+            tally = await Runner(prepared.plan, Lab(prepared.platforms), writer, observer).run()
+            writer.update(host=writer.manifest.host | {"load_after": read_load()})
+    finally:
+        # The statistics of what was measured may use every CPU again.
+        pin_control_plane(own_cpus)
+        writer.close()
+    return Finished(writer.folder, prepared.plan, tally)
+
+
+async def _check(platforms: Mapping[str, Platform]) -> list[PlatformRecord]:
+    """Check all platforms at once; most of it is waiting."""
+    answers = await asyncio.gather(*(platform.check() for platform in platforms.values()))
+    return [
+        PlatformRecord(name=name, usable=answer.usable, reason=answer.reason, hint=answer.hint)
+        for name, answer in zip(platforms, answers, strict=True)
+    ]
+
+
+def _manifest(order: Order, prepared: Prepared, facts: Facts) -> Manifest:
+    now = datetime.now(UTC)
+    return Manifest(
+        run_id=new_run_id(now.strftime("%Y%m%dT%H%M%SZ"), order.campaign.name),
+        created_at=now,
+        command_line=list(order.command_line),
+        stealtime_version=stealtime.__version__,
+        git_describe=read_git_describe(),
+        campaign=order.campaign.document(),
+        host={**facts, "load_before": read_load()},
+        platforms=list(prepared.records),
+        aliases=dict(prepared.plan.aliases),
+        scenarios=_scenario_records(prepared.plan),
+        seed=order.campaign.seed,
+    )
+
+
+def _scenario_records(planned: Plan) -> list[ScenarioRecord]:
+    skipped = {one.name: one for one in planned.skipped_scenarios}
+    records = []
+    for name in planned.campaign.scenarios:
+        placement, why = planned.placements.get(name), skipped.get(name)
+        records.append(
+            ScenarioRecord(
+                name=name,
+                description=planned.campaign.scenario(name).description,
+                placement=None if placement is None else placement_record(placement),
+                skipped=None if why is None else why.reason,
+                hint=None if why is None else why.hint,
+            )
+        )
+    return records
+
+
+def _refuse_other_host(run: Run, facts: Facts) -> None:
+    for key in _MUST_STAY:
+        then, now = run.manifest.host.get(key), facts.get(key)
+        if isinstance(then, Value) and isinstance(now, Value) and then.value != now.value:
+            raise UsageError(
+                f"{run.run_id} was begun with {key} {then.value!r}, and now it is {now.value!r}",
+                hint="begin a new run: its cells would not be comparable",
+            )
+
+
+@contextmanager
+def _cancelled_by_signals() -> Iterator[None]:
+    """Treat SIGTERM and SIGHUP as Ctrl-C, which asyncio already turns into a cancellation."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGHUP)
+    if task is None:
+        raise RuntimeError("a run needs a task that can be cancelled")
+    for number in signals:
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,74 @@
+"""The short form of a campaign: what ``--short`` changes, so that a long campaign can be tried in minutes.
+
+A full form that measures for an hour a cell also bounds its samples; a short one is bounded by its durations, so the
+``samples`` of a probe are left out unless its short table gives some.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from stealtime.campaigns.probes import Table, ThreadCounts, Tracing
+from stealtime.errors import UsageError
+from stealtime.quantities import DurationNs
+
+if TYPE_CHECKING:
+    from stealtime.campaigns.model import Campaign
+
+
+class ShortProbe(Table):
+    """``[short.tick]``, ``[short.wakeup]``: what changes in all cells of a probe."""
+
+    duration_ns: DurationNs | None = Field(default=None, alias="duration")
+    max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
+    tracing: Tracing | None = None
+
+    def changes(self) -> dict[str, Any]:
+        """Give the changed fields; ``max_samples`` is always one of them."""
+        return {"max_samples": self.max_samples, **_given(self, type(self).model_fields)}
+
+
+class ShortSwitch(ShortProbe):
+    """``[short.switch]``."""
+
+    threads: ThreadCounts | None = None
+
+
+class Short(Table):
+    """``[short]``."""
+
+    platforms: list[str] | None = Field(default=None, min_length=1)
+    scenarios: list[str] | None = Field(default=None, min_length=1)
+    repetitions: int | None = Field(default=None, ge=1, le=1000)
+    tracing: Tracing | None = None
+    tick: ShortProbe | None = None
+    switch: ShortSwitch | None = None
+    wakeup: ShortProbe | None = None
+
+    def of(self, probe: str) -> ShortProbe:
+        """Give the table of a probe; an empty one where the file has none."""
+        tables: dict[str, ShortProbe | None] = {"tick": self.tick, "switch": self.switch, "wakeup": self.wakeup}
+        return tables[probe] or ShortProbe()
+
+
+def shorten(campaign: "Campaign") -> "Campaign":
+    """Give the short form of ``campaign``, as a campaign that has no shorter one.
+
+    Raises:
+        UsageError: It has none.
+    """
+    short = campaign.short
+    if short is None:
+        raise UsageError(
+            f"the campaign {campaign.name} has no short form",
+            hint="shorten it with options such as -D 1s --repetitions 1, or give it a table [short]",
+        )
+    own = _given(short, ("platforms", "scenarios", "repetitions", "tracing"))
+    probes = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes]
+    return campaign.model_copy(update={**own, "probes": probes, "short": None})
+
+
+def _given(table: Table, names: Iterable[str]) -> dict[str, Any]:
+    """Give the fields that are not None; durations stay numbers, which ``model_dump`` would write as text."""
+    return {name: value for name in names if (value := getattr(table, name)) is not None}

@@ -1,0 +1,181 @@
+"""One trial on a booted machine: clocks, what goes on around it, the measuring, clocks again, and the record of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.events import CellProgressed, Observer
+from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.probes import KnownDisturbance
+from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
+from stealtime.errors import StealtimeError
+from stealtime.platforms import kinds
+from stealtime.platforms.model import Machine
+from stealtime.store.model import Alignment, BootFacts, Cell, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.store.writer import Tables
+from stealtime.wire.message import (
+    Finding,
+    Injection,
+    ProbeRequest,
+    Progress,
+    SwitchProbe,
+    TickProbe,
+    TraceRequest,
+    TrialRequest,
+    WakeupProbe,
+)
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """What all trials on one machine have in common."""
+
+    priority: int
+    lift_rt_throttling: bool
+    iterations: Mapping[int, int]
+    """Of the busy loop, by the length in ns that was asked for."""
+    findings: tuple[Finding, ...]
+    """About the placement; they are added to what the agent found."""
+    spool: Path
+    """Where the agent's tables are put until they are Parquet."""
+    timeout_s: float
+    """What a trial may take beyond its duration."""
+    trace_buffer_bytes: int
+    """For each CPU."""
+    injection: KnownDisturbance | None = None
+    """A known disturbance of every trial."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A trial that has an outcome."""
+
+    record: TrialRecord
+    tables: Tables
+
+
+async def measure(
+    machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings, observer: Observer
+) -> Measured:
+    """Carry out one trial: the neighbours' loads run and the traces are on from before its start until after its end.
+
+    A neighbour that dies meanwhile makes the trial invalid. A host that refuses to be traced limits it.
+
+    Args:
+        machine: Booted, and idle.
+        beside: What is up around it.
+        cell: What to measure.
+        number: Of the trial, unique on this machine.
+        settings: The same for all trials of the machine.
+        observer: Is told of the progress.
+
+    Raises:
+        StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
+    """
+    request = _request(machine, beside, cell, number, settings)
+
+    def on_progress(progress: Progress) -> None:
+        observer.on_event(CellProgressed(cell, progress.elapsed_ns, progress.samples, progress.max_ns))
+
+    started_at, begin = datetime.now(UTC), time.monotonic()
+    before = await machine.connection.exchange_clocks()
+    async with watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched:
+        result = await machine.connection.run_trial(
+            request,
+            settings.spool,
+            deadline_s=cell.duration_ns / 1e9 + settings.timeout_s,
+            on_progress=on_progress,
+        )
+    after = await machine.connection.exchange_clocks()
+    findings = [*result.outcome.findings, *settings.findings, *watched.findings]
+    record = TrialRecord(
+        cell=cell.cell,
+        repetition=cell.repetition,
+        state="measured",
+        started_at=started_at,
+        elapsed_s=time.monotonic() - begin,
+        outcome=result.outcome.model_copy(update={"findings": findings}),
+        alignment=Alignment(before=before, after=after),
+        machine=describe(machine),
+        placement=placement_record(beside.placement),
+        neighbours=watched.neighbours,
+        host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
+        host_views=with_guest_steal(watched.views, machine.platform, result.outcome.counters),
+    )
+    tables = Tables(
+        samples=result.samples,
+        events=result.events,
+        host_trace=watched.host_trace.trace if watched.host_trace is not None else None,
+        machine_trace=result.trace,
+        neighbours=watched.neighbour_tables,
+    )
+    return Measured(record, tables)
+
+
+def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> TrialRequest:
+    own_priority = beside.placement.priority
+    tracing = None
+    if cell.cell.traced and kinds.traces_itself(machine.platform):
+        tracing = TraceRequest(
+            buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=hidden_threads(cell.cell.probe)
+        )
+    return TrialRequest(
+        trial=number,
+        probe=_probe(cell.cell, settings.iterations),
+        cpus=list(machine.measured_cpus),
+        priority=settings.priority if own_priority is None else own_priority,
+        duration_ns=cell.duration_ns,
+        max_samples=cell.max_samples,
+        lift_rt_throttling=settings.lift_rt_throttling,
+        injection=_injection(settings.injection),
+        tracing=tracing,
+    )
+
+
+def _injection(wanted: KnownDisturbance | None) -> Injection | None:
+    return None if wanted is None else Injection(every_ns=wanted.every_ns, steal_ns=wanted.steal_ns)
+
+
+async def is_alive(machine: Machine) -> bool:
+    """Tell whether the agent still answers."""
+    if machine.exit_reason() is not None:
+        return False
+    try:
+        await machine.connection.exchange_clocks(count=1)
+    except StealtimeError:
+        return False
+    return True
+
+
+def describe(machine: Machine) -> MachineRecord:
+    """Write down what the machine is and who runs where, read back now."""
+    boot = machine.boot
+    return MachineRecord(
+        boot=BootFacts(argv=list(boot.argv), elapsed_to_hello_s=boot.elapsed_to_hello_s, facts=dict(boot.facts)),
+        measured_cpu=machine.measured_cpus[-1],
+        agent_facts=machine.agent_facts,
+        threads=[
+            ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus))
+            for thread in machine.threads()
+        ],
+    )
+
+
+def _probe(cell: Cell, iterations: Mapping[int, int]) -> ProbeRequest:
+    parameters = cell.parameters
+    match cell.probe:
+        case "tick":
+            return TickProbe(iterations=iterations[_whole(parameters["loop_ns"])])
+        case "switch":
+            return SwitchProbe(threads=_whole(parameters["threads"]))
+        case "wakeup":
+            return WakeupProbe(interval_ns=_whole(parameters["interval_ns"]))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value

@@ -1,0 +1,213 @@
+"""Around one trial: the neighbours' loads are on, the host is traced, and what could not run is counted.
+
+What is started is stopped in any case, so that the next trial finds a quiet machine; a trial that failed only gives up
+what was recorded around it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_record, neighbour_table
+from stealtime.campaigns.planner import PlannedCell
+from stealtime.errors import StealtimeError
+from stealtime.platforms.model import Machine
+from stealtime.platforms.throttling import Throttling, throttling_between
+from stealtime.platforms.uml import kernel_threads
+from stealtime.store.model import HostViews, NeighbourRecord
+from stealtime.store.surroundings import NeighbourTable
+from stealtime.tracing.views import HostLook, between, look
+from stealtime.wire.alignment import Alignment
+from stealtime.wire.connection import TraceResult
+from stealtime.wire.message import Absent, Finding, Reading, TraceRequest, Value
+
+logger = logging.getLogger(__name__)
+
+_RING_THREADS = "st-ring"
+"""How the threads of ``switch`` are called; each of their millions of switches would be an event."""
+
+_NO_GUEST_STEAL = {
+    "native": "natively the machine is the host",
+    "uml": "User-Mode Linux does not count stolen time",
+    "qemu-tcg-emulated": "a guest under TCG has no clock of stolen time",
+    "qemu-tcg-paravirt": "a guest under TCG has no clock of stolen time",
+}
+_NOT_REPORTED = "its agent could not read what its kernel counts as stolen"
+
+
+@dataclass
+class Watched:
+    """What was seen around a trial; complete when :func:`watching` is left without an error."""
+
+    findings: list[Finding] = field(default_factory=list)
+    neighbours: list[NeighbourRecord] = field(default_factory=list)
+    neighbour_tables: tuple[NeighbourTable, ...] = ()
+    host_trace: TraceResult | None = None
+    views: HostViews | None = None
+
+
+@asynccontextmanager
+async def watching(
+    machine: Machine, beside: Beside, cell: PlannedCell, number: int, spool: Path, trace_buffer_bytes: int
+) -> AsyncIterator[Watched]:
+    """Start the loads and the host's trace, and stop them when the trial is over.
+
+    Args:
+        machine: Under test.
+        beside: What is up around it.
+        cell: Says whether to trace.
+        number: Of the trial.
+        spool: Where tables are put until they are Parquet.
+        trace_buffer_bytes: For each CPU of the host.
+
+    Raises:
+        StealtimeError: A load could not be started.
+    """
+    watched = Watched(findings=list(beside.neighbours.findings))
+    clocks_before = None if beside.tracer is None else await beside.tracer.exchange_clocks()
+    is_whole = False
+    try:
+        await beside.neighbours.start(number)
+        if cell.cell.traced:
+            await _start_tracing(machine, beside, cell, number, trace_buffer_bytes)
+        before = _look(machine, beside)
+        yield watched
+        watched.views = _views(machine, beside, before)
+        is_whole = True
+    finally:
+        died = beside.neighbours.failure()
+        try:
+            if cell.cell.traced:
+                await _stop_tracing(beside, number, spool / "host", watched)
+            await _stop_loads(beside, number, spool, watched, clocks_before, died)
+        except StealtimeError as error:
+            if is_whole:
+                raise
+            # The trial has failed already, and that is the error to tell.
+            logger.debug("after a failed trial: %s", error.message)
+
+
+def hidden_threads(probe: str) -> str | None:
+    """Give the threads whose switches among each other are no events."""
+    return _RING_THREADS if probe == "switch" else None
+
+
+async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, number: int, buffer_bytes: int) -> None:
+    """Record the host where the machine may run."""
+    if beside.tracer is None:
+        return
+    request = TraceRequest(
+        # All: a wake-up is an event of the waker's CPU, and without it a thread that waits looks asleep.
+        cpus=[],
+        buffer_bytes_per_cpu=buffer_bytes,
+        hidden_threads=hidden_threads(cell.cell.probe),
+        user_mode_linux=_user_mode_linux(machine, cell.cell.probe),
+    )
+    await beside.tracer.start(number, request)
+
+
+async def _stop_tracing(beside: Beside, number: int, folder: Path, watched: Watched) -> None:
+    """Take the host's trace; where there is none, say why."""
+    if beside.tracer is None:
+        watched.findings.append(
+            Finding(code="host_not_traced", level="limits", text="the host of a machine over ssh is not traced")
+        )
+        return
+    await asyncio.to_thread(folder.mkdir, exist_ok=True)
+    watched.host_trace = await beside.tracer.stop(number, folder)
+    if watched.host_trace is None and beside.tracer.absent is not None:
+        watched.findings.append(beside.tracer.absent)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What the kernel had counted when the trial began."""
+
+    at_monotonic_raw_ns: int
+    host: HostLook
+    throttling: Throttling | None
+
+
+def _look(machine: Machine, beside: Beside) -> _Before:
+    threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]
+    group = machine.cpu_group
+    throttling = group.read_throttling() if group is not None else None
+    return _Before(_host_now_ns(), look(threads, _measured_cpus(beside)), throttling)
+
+
+def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
+    """Give what the kernel counted since ``before``; of the same threads, also if the machine has others now."""
+    gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(beside)))
+    end_ns = _host_now_ns()
+    no_group = Absent(absent="the machine has no share, so nothing held it back")
+    throttled: Reading = no_group
+    if machine.cpu_group is not None and before.throttling is not None:
+        throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
+    run_delay = gained.run_delay_ns
+    if machine.platform == "native":
+        run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
+    return HostViews(
+        run_delay_ns=run_delay,
+        host_steal_ns=gained.steal_ns,
+        guest_steal_ns=Absent(absent=_NO_GUEST_STEAL.get(machine.platform, _NOT_REPORTED)),
+        throttled_ns=throttled,
+        begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
+        end_monotonic_raw_ns=end_ns,
+    )
+
+
+def with_guest_steal(views: HostViews | None, platform: str, counters: Mapping[str, int]) -> HostViews | None:
+    """Add what the guest's kernel counted as stolen, where it can; elsewhere its counter stands still at 0.
+
+    Args:
+        views: Of the host.
+        platform: Of the machine.
+        counters: Of the trial's outcome; ``steal_ns`` is missing where the agent could not read it.
+    """
+    if views is None or platform in _NO_GUEST_STEAL or "steal_ns" not in counters:
+        return views
+    return views.model_copy(update={"guest_steal_ns": Value(value=counters["steal_ns"])})
+
+
+def _host_now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def _measured_cpus(beside: Beside) -> list[int]:
+    """Give the CPUs of the host that the machine's vCPUs may run on."""
+    return sorted({cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus})
+
+
+def _user_mode_linux(machine: Machine, probe: str) -> list[int]:
+    """Give the threads by which the host sees into a guest; not for ``switch``, whose every switch is an event."""
+    return kernel_threads(machine.threads()) if machine.platform == "uml" and probe != "switch" else []
+
+
+async def _stop_loads(
+    beside: Beside, number: int, spool: Path, watched: Watched, clocks_before: Alignment | None, died: str | None
+) -> None:
+    """Take what the neighbours did; one that is gone makes the trial invalid."""
+    if not beside.neighbours.all:
+        return
+    try:
+        results = await beside.neighbours.stop(number, spool / "neighbours")
+    except StealtimeError as error:
+        died = died or beside.neighbours.failure() or error.message
+        results = []
+        watched.neighbours = [lost_neighbour_record(each) for each in beside.neighbours.all]
+    if died is not None:
+        watched.findings.append(
+            Finding(
+                code="neighbour_died",
+                level="invalidates",
+                text=f"the machine was not beside all of its neighbours: {died}",
+                hint="see the neighbour's log beside this cell's, such as neighbour-1.serial.log",
+            )
+        )
+    clocks_after = None if beside.tracer is None else await beside.tracer.exchange_clocks()
+    watched.neighbours += [neighbour_record(result) for result in results]
+    watched.neighbour_tables = tuple(neighbour_table(result, clocks_before, clocks_after) for result in results)

@@ -1,0 +1,89 @@
+"""``stealtime compare``: two runs, cell by cell, or a run beside published figures."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson, RunsFolder
+
+if TYPE_CHECKING:
+    from stealtime.store.run import Run
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="RUN", help="The base of the ratios.", show_default=False)],
+    b: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="What is compared with it.", show_default=False)
+    ] = None,
+    published: Annotated[
+        str | None,
+        typer.Option(
+            "--published",
+            metavar="NAME",
+            help="Compare the one RUN with published figures instead: hyperv2013.",
+            show_default=False,
+        ),
+    ] = None,
+    runs_folder: RunsFolder = None,
+    json: AsJson = False,
+) -> None:
+    """Compare two runs cell by cell: ratios of the second to the first, with confidence intervals.
+
+    "No difference shown" is said where the interval holds 1. A maximum is compared from three repetitions on.
+
+    With --published one run is put beside the figures of a paper: tables laid out as there, and whether the ratios
+    between machines and between scenarios agree.
+
+    Exit codes: 0 every common cell, or every published ratio, was judged; 4 one was not, or there is none.
+    """
+    from stealtime.errors import ExitCode, UsageError
+    from stealtime.store.run import find_run
+
+    if (b is None) == (published is None):
+        message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
+        raise UsageError(
+            message, hint="say `stealtime compare RUN RUN` or `stealtime compare RUN --published hyperv2013`"
+        )
+    first = find_run(a, runs_folder)
+    first.check_tables()
+    if published is not None:
+        is_judged = _with_published(first, published, json)
+    else:
+        second = find_run(str(b), runs_folder)
+        second.check_tables()
+        is_judged = _with_run(first, second, json)
+    raise typer.Exit(ExitCode.FINE if is_judged else ExitCode.NOT_JUDGED)
+
+
+def _both(b: str, published: str | None) -> str:
+    return f"a second run ({b!r}) and --published {published!r} were given, which are two different comparisons"
+
+
+def _with_run(first: "Run", second: "Run", json: bool) -> bool:
+    from stealtime.analysis.compare import compare as compare_runs
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.report.comparison import render_comparison
+
+    comparison = compare_runs(first, second)
+    if json:
+        print_document(comparison)
+    else:
+        data_console().print(render_comparison(comparison))
+    return comparison.is_judged
+
+
+def _with_published(run: "Run", name: str, json: bool) -> bool:
+    from stealtime.analysis.published import compare_with_published
+    from stealtime.analysis.summary import summarize
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.published.library import find_published
+    from stealtime.report.published_comparison import render_published_comparison
+
+    # Before the samples are read: a wrong name is told at once.
+    published = find_published(name)
+    comparison = compare_with_published(summarize(run), published)
+    if json:
+        print_document(comparison)
+    else:
+        data_console().print(render_published_comparison(comparison))
+    return comparison.is_judged

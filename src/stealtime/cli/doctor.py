@@ -1,0 +1,35 @@
+"""``stealtime doctor``: what this machine can do, what limits its results, and how to mend it."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print one versioned JSON document on stdout.")] = False,
+) -> None:
+    """Say what this machine can do, what limits its results, and how to mend it.
+
+    Platforms are proved by booting a tiny guest on each, which takes seconds.
+    The rest is read or tried; nothing is changed.
+
+    Exit codes: 0 the main job can be done (native real-time measurements, and at least one guest to compare with),
+    whatever limits it; 4 something blocks it.
+    """
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.doctor.document import exit_code, make_document
+    from stealtime.doctor.findings import examine
+    from stealtime.doctor.table import FindingsTable
+    from stealtime.platforms import registry
+
+    with message_console().status("reading") as status:
+        findings = asyncio.run(
+            examine(registry.all_platforms(), on_platform=lambda name: status.update(f"proving {name} by booting it"))
+        )
+    document = make_document(findings)
+    if json:
+        print_document(document)
+    else:
+        data_console().print(FindingsTable(document))
+    raise typer.Exit(exit_code(document))

@@ -1,0 +1,53 @@
+"""``stealtime export``: the samples of a run for other programs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson, RunName, RunsFolder
+
+
+def export(
+    run: RunName,
+    csv: Annotated[Path, typer.Option("--csv", metavar="DIR", help="Write CSV files there.", show_default=False)],
+    runs_folder: RunsFolder = None,
+    json: AsJson = False,
+) -> None:
+    """Write the samples of RUN with their times as CSV, a file for each cell, and summary.csv.
+
+    start_ns counts from the start of sample 0; nothing is left out. Where a cell was traced or had neighbours, their
+    tables are written too, with times in cycles of the counter of the machine that was traced, or of the host.
+    """
+    from stealtime.analysis.summary import summarize
+    from stealtime.cli.output import message_console, print_document
+    from stealtime.report.csv import write_summary_csv
+    from stealtime.store.export import write_samples_csv
+    from stealtime.store.export_surroundings import write_surroundings_csv
+    from stealtime.store.run import find_run
+    from stealtime.store.writer import disk_errors
+
+    found = find_run(run, runs_folder)
+    with disk_errors(csv):
+        csv.mkdir(parents=True, exist_ok=True)
+    files: list[dict[str, str | int]] = []
+    with message_console().status("exporting") as status:
+        for trial in found.measured:
+            target = csv / f"{trial.record.trial_id}.csv"
+            status.update(f"writing {target.name}")
+            files.append({"file": str(target), "samples": write_samples_csv(trial, target)})
+            around = write_surroundings_csv(trial, csv)
+            files += [{"file": str(path), "rows": rows} for path, rows in around.items()]
+        write_summary_csv(summarize(found), csv / "summary.csv")
+    if json:
+        print_document(
+            {"schema_version": 1, "run_id": found.run_id, "summary": str(csv / "summary.csv"), "files": files}
+        )
+        return
+    for file in files:
+        typer.echo(
+            f"{file['file']}  {file['samples']} samples"
+            if "samples" in file
+            else f"{file['file']}  {file['rows']} rows"
+        )
+    typer.echo(str(csv / "summary.csv"))

@@ -1,0 +1,76 @@
+"""``stealtime ls``: the runs there are."""
+
+from pathlib import Path
+from typing import Any
+
+from stealtime.cli.parameters import AsJson, RunsFolder
+
+
+def ls(out: RunsFolder = None, json: AsJson = False) -> None:
+    """List the runs, oldest first."""
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.quantities import approximate_size
+    from stealtime.store.run import default_runs_folder, runs_in
+
+    folder = out or default_runs_folder()
+    rows = [_describe(path) for path in runs_in(folder)]
+    if json:
+        print_document({"schema_version": 1, "folder": str(folder), "runs": rows})
+        return
+    if not rows:
+        message_console().print(f"there is no run in {folder}; measure one with `stealtime run`", markup=False)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("run", "date", "campaign", "state"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("measured", "invalid", "failed", "size"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        if row["state"] == "damaged":
+            table.add_row(row["run"], "", "", "[red]damaged[/red]", "", "", "", approximate_size(row["size_bytes"]))
+            continue
+        table.add_row(
+            row["run"],
+            row["created_at"][:16].replace("T", " "),
+            row["campaign"],
+            row["state"],
+            *(str(row[f"cells_{kind}"]) for kind in ("measured", "invalid", "failed")),
+            approximate_size(row["size_bytes"]),
+        )
+    data_console().print(table)
+    for row in rows:
+        if row["problem"] is not None:
+            message_console().print(row["problem"], markup=False, soft_wrap=True)
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    """Describe one run; a damaged one is listed as that, with what is wrong."""
+    from stealtime.errors import StealtimeError
+    from stealtime.store.run import Run
+    from stealtime.store.writer import is_being_written
+
+    size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    try:
+        run = Run.open(path)
+        records = [trial.record for trial in run.trials]
+        run.check_tables()
+    except StealtimeError as error:
+        return {"run": path.name, "state": "damaged", "size_bytes": size_bytes, "problem": error.message}
+    state: str = run.manifest.state
+    if state == "running" and not is_being_written(path):
+        # Whoever wrote it was killed; its lock went away with it.
+        state = "interrupted"
+    outcomes = [record.outcome for record in records if record.outcome is not None]
+    return {
+        "run": run.run_id,
+        "created_at": run.manifest.created_at.isoformat(),
+        "campaign": run.manifest.campaign_name,
+        "state": state,
+        "cells_measured": len(outcomes),
+        "cells_invalid": sum(not outcome.is_valid for outcome in outcomes),
+        "cells_failed": len(records) - len(outcomes),
+        "size_bytes": size_bytes,
+        "problem": None,
+    }

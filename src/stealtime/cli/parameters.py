@@ -1,0 +1,57 @@
+"""Parameters that several commands share, and how their text is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stealtime.errors import UsageError
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run: its name, a part of it, its folder, or `last`.", show_default=False)
+]
+RunsFolder = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Where the runs are.  [default: $XDG_DATA_HOME/stealtime/runs]"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+
+
+def duration_of(option: str, text: str | None) -> int | None:
+    """Read the duration of an option, in ns.
+
+    Raises:
+        UsageError: It is none; the message names the option.
+    """
+    if text is None:
+        return None
+    from stealtime.quantities import parse_duration_ns
+
+    return _read(parse_duration_ns, option, text)
+
+
+def numbers_of(option: str, text: str | None) -> tuple[int, ...]:
+    """Read a list of whole numbers such as ``2,10,100``.
+
+    Raises:
+        UsageError: It is none; the message names the option.
+    """
+    if text is None:
+        return ()
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is not a list of whole numbers such as 2,10,100") from None
+
+
+def names_of(values: list[str] | None) -> tuple[str, ...]:
+    """Give the names of a repeatable option whose values may also be lists: ``-P uml,native``."""
+    return tuple(name.strip() for value in values or [] for name in value.split(",") if name.strip())
+
+
+def _read(parse: Callable[[str], int], option: str, text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from None

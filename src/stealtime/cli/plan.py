@@ -1,0 +1,137 @@
+"""What ``stealtime run --dry-run`` prints."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from stealtime.cli.output import data_console, print_document
+from stealtime.quantities import approximate_duration, format_duration
+from stealtime.scenarios.cpus import format_cpus
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stealtime.campaigns.planner import PlannedBoot
+    from stealtime.campaigns.session import Prepared
+    from stealtime.scenarios.placement import PlacedNeighbour
+
+_LONG_NS = 60 * 10**9
+"""Of a cell, from where on the short form is worth a word."""
+
+
+def print_plan(prepared: "Prepared") -> None:
+    """Print the boots with their cells in order, what is skipped, and the estimate."""
+    from rich.table import Table
+
+    console = data_console()
+    if prepared.plan.campaign.description:
+        console.print(prepared.plan.campaign.description, markup=False)
+        console.print()
+    _print_scenarios(prepared, console)
+    table = Table("", "platform", "scenario", "repetition", "cells", box=None, pad_edge=False, header_style="bold")
+    for number, boot in enumerate(prepared.plan.boots, start=1):
+        table.add_row(str(number), boot.platform, boot.scenario, str(boot.repetition), _cell_words(boot))
+    console.print(table)
+    console.print()
+    for words in [*prepared.plan.alias_words, *prepared.plan.skipped_words]:
+        console.print(words, markup=False, soft_wrap=True)
+    expected = prepared.estimate
+    count = len(prepared.plan.cells)
+    there = f" ({prepared.already_there} more are there already)" if prepared.already_there else ""
+    console.print(
+        f"{count} cells{there}, about {approximate_duration(expected.total_s)}: "
+        f"measuring {approximate_duration(expected.measuring_s)}, booting {approximate_duration(expected.booting_s)}, "
+        f"the rest {approximate_duration(expected.overhead_s)}",
+        soft_wrap=True,
+    )
+    longest_ns = max((cell.duration_ns for cell in prepared.plan.cells), default=0)
+    if longest_ns >= _LONG_NS and prepared.plan.campaign.short is not None:
+        console.print(f"up to {approximate_duration(longest_ns / 1e9)} a cell; --short takes seconds", soft_wrap=True)
+    if expected.guessed:
+        console.print(
+            f"boot times not yet known here, taken from defaults: {', '.join(expected.guessed)}", soft_wrap=True
+        )
+
+
+def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
+    """Print who runs where in each scenario that is measured."""
+    from rich.table import Table
+
+    table = Table("scenario", "machine", "share", "beside it", box=None, pad_edge=False, header_style="bold")
+    for name, placement in prepared.plan.placements.items():
+        table.add_row(
+            name,
+            "; ".join(f"vCPU on {format_cpus(cpus)}" for cpus in placement.vcpu_cpus),
+            placement.share.words if placement.share is not None else "all",
+            neighbour_words(placement.neighbours),
+        )
+    console.print(table)
+    for name, placement in prepared.plan.placements.items():
+        if placement.scaled is not None:
+            console.print(f"{name}: {placement.scaled}", markup=False, soft_wrap=True)
+    console.print()
+
+
+def neighbour_words(neighbours: "Sequence[PlacedNeighbour]") -> str:
+    """Say what runs beside a machine: ``3 machines, memory-load, CPU 0-3``."""
+    groups = Counter((each.kind, each.load, each.cpus, each.on_ns, each.off_ns) for each in neighbours)
+    words = []
+    for (kind, load, cpus, on_ns, off_ns), count in groups.items():
+        plural = {"machine": "machines", "process": "processes"}[kind] if count > 1 else kind
+        phases = f", {format_duration(on_ns)} on, {format_duration(off_ns)} off" if on_ns and off_ns else ""
+        words.append(f"{count} {plural}, {load}, CPU {format_cpus(cpus)}{phases}")
+    return "; ".join(words) or "nothing"
+
+
+def print_plan_document(prepared: "Prepared") -> None:
+    """Print the same as one JSON document."""
+    from stealtime.campaigns.beside import placement_record
+
+    expected = prepared.estimate
+    document: dict[str, Any] = {
+        "schema_version": 1,
+        "campaign": prepared.plan.campaign.document(),
+        "cells": [
+            {
+                "id": cell.trial_id,
+                "platform": cell.cell.platform,
+                "scenario": cell.cell.scenario,
+                "probe": cell.cell.probe,
+                "parameters": cell.cell.parameters,
+                "traced": cell.cell.traced,
+                "repetition": cell.repetition,
+                "duration_s": cell.duration_ns / 1e9,
+            }
+            for cell in prepared.plan.cells
+        ],
+        "already_there": prepared.already_there,
+        "aliases": dict(prepared.plan.aliases),
+        "scenarios": [
+            {"name": name, **placement_record(placement).model_dump(mode="json")}
+            for name, placement in prepared.plan.placements.items()
+        ],
+        "skipped_scenarios": [
+            {"name": one.name, "reason": one.reason, "hint": one.hint} for one in prepared.plan.skipped_scenarios
+        ],
+        "skipped": [record.model_dump() for record in prepared.plan.skipped],
+        "estimate": {
+            "total_s": expected.total_s,
+            "measuring_s": expected.measuring_s,
+            "booting_s": expected.booting_s,
+            "overhead_s": expected.overhead_s,
+            "guessed_boot_times": list(expected.guessed),
+        },
+    }
+    print_document(document)
+
+
+def _cell_words(boot: "PlannedBoot") -> str:
+    """Give the cells as ``tick-68us 5s, switch-2 500ms``; those that are traced too as ``tick-68us 4s +traced``."""
+    words: dict[str, str] = {}
+    for cell in boot.cells:
+        name = cell.cell.untraced.measurement
+        if name in words:
+            words[name] = f"{name} {format_duration(cell.duration_ns)} +traced"
+        else:
+            words[name] = f"{name} {format_duration(cell.duration_ns)}" + (" traced" if cell.cell.traced else "")
+    return ", ".join(words.values())

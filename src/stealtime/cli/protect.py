@@ -1,0 +1,309 @@
+"""``stealtime protect``: keep virtual machines running when their host dies."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stealtime.cli import protect_hosts
+from stealtime.cli.parameters import AsJson, duration_of
+from stealtime.cli.protect_hosts import Mode
+from stealtime.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from stealtime.protect.state import MemberFolder, State
+    from stealtime.protect.status import StatusDocument
+
+Machine = Annotated[str, typer.Argument(metavar="VM", help="The machine's name.", show_default=False)]
+MachineFile = Annotated[
+    Path, typer.Argument(metavar="VM.toml", help="The machine, and how it is protected.", show_default=False)
+]
+HostName = Annotated[
+    str | None,
+    typer.Option("--host", metavar="NAME", help="This host's name in the register.  [default: its hostname]"),
+]
+Destinations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--to",
+        metavar="HOST",
+        help="Where the machine goes: a name of VM.toml, NAME=ENDPOINT, HOST[:PORT], or local; repeatable.",
+    ),
+]
+Interval = Annotated[
+    str | None, typer.Option("--interval", "-i", metavar="DURATION", help="Between checkpoints: 100ms, or auto.")
+]
+
+
+OutputMode = Annotated[
+    Mode | None,
+    typer.Option(
+        "--mode",
+        help="Output of the guest: net = held until committed (nothing a peer saw is lost), net+bypass = but for the "
+        "rules' flows, no-net = released at once (what a peer saw may be lost), off = no protection.",
+    ),
+]
+
+_WATCH_EVERY_S = 0.5
+
+
+def application() -> typer.Typer:
+    """Give the group of commands."""
+    group = typer.Typer(
+        help="Keep virtual machines running when their host dies: checkpoints many times a second on another host.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    machine_commands = (start, status, failover, stop, export, spec)
+    host_commands = (protect_hosts.host, protect_hosts.identity, protect_hosts.systemd, protect_hosts.demo)
+    for command in (*machine_commands, *host_commands):
+        group.command()(command)
+    return group
+
+
+def start(
+    file: MachineFile,
+    to: Destinations = None,
+    interval: Interval = None,
+    mode: OutputMode = None,
+    host: HostName = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the machine is protected.")] = True,
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait; the member goes on anyway.")
+    ] = "2m",
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Become the member, for a supervisor such as systemd.")
+    ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Start although the register says that the machine runs elsewhere, if nobody renews that."
+        ),
+    ] = False,
+) -> None:
+    """Boot a machine and protect it.
+
+    The member that does so goes on when this command ends; its log is in its folder (`stealtime protect status`).
+    `--to local` lets this machine play the second host too:
+
+        stealtime protect start VM.toml --to local --interval 100ms --mode net
+
+    Exit codes: 0 it is protected (with --no-wait: started); 1 it did not start; 2 bad usage; 3 it runs but is not
+    protected yet.
+    """
+    from stealtime.cli.output import message_console
+    from stealtime.protect import session
+    from stealtime.protect.members import active_command, replace_this_process
+    from stealtime.protect.showing import remarks, show_full_copy
+    from stealtime.protect.state import default_state, record_process, this_host
+    from stealtime.protect.vm_file import read_vm_file
+
+    targets = tuple(to or ())
+    choices = session.Choices(
+        to=targets,
+        interval=session.checked_interval(interval) if interval is not None else None,
+        mode=mode.value if mode is not None else None,
+    )
+    timeout_ns = duration_of("--timeout", timeout)
+    vm = session.apply_choices(read_vm_file(file), choices)
+    name = host or this_host()
+    state = default_state()
+    is_local = session.LOCAL in targets
+    if foreground:
+        import os
+
+        session.check_destination(vm, name, is_local=is_local)
+        with state.starting():
+            folder, _ = session.prepare(vm, state, name, is_local=is_local)
+            record_process(folder.pid_file, os.getpid())
+        replace_this_process(active_command(folder, force=force))
+    folder, process = session.start(vm, state, name, is_local=is_local, force=force)
+    console = message_console()
+    if not wait:
+        console.print(f"started {vm.name} on {name}; its log: {folder.log}", markup=False, soft_wrap=True)
+        return
+    with show_full_copy(console) as update:
+        reached = session.await_protection(folder, process, vm.mode, (timeout_ns or 0) / 1e9, update)
+    if reached is None:
+        from stealtime.protect.members import read_status
+
+        now = read_status(folder)
+        for line in remarks([now]):
+            console.print(line, style="yellow", markup=False, soft_wrap=True)
+        console.print(
+            f"{vm.name} is {now.role} on {name} and not protected after {timeout}; see {folder.log}",
+            style="yellow",
+            markup=False,
+            soft_wrap=True,
+        )
+        raise typer.Exit(ExitCode.THRESHOLD)
+    where = f"protected by {reached.standby.name}" if reached.standby is not None else "running"
+    console.print(f"{vm.name} on {name}: {where}, mode {vm.mode}", markup=False, soft_wrap=True)
+
+
+def status(
+    vm: Annotated[str | None, typer.Argument(metavar="[VM]", help="Only this machine.")] = None,
+    json: AsJson = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
+) -> None:
+    """Say how the members on this host stand.
+
+    Exit codes: 0 every machine here (or VM) is protected; 3 one is not, or there is none.
+    """
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.protect.showing import remarks, status_table
+
+    if watch and json:
+        raise UsageError("--watch and --json do not go together", hint="call `stealtime protect status --json` again")
+    if watch:
+        _watch(vm)
+        return
+    document = _status_document(vm)
+    if json:
+        print_document(document)
+    elif document.members:
+        data_console().print(status_table(document.members))
+        for line in remarks(document.members):
+            message_console().print(line, style="yellow", markup=False, soft_wrap=True)
+    else:
+        what = f"no member of the VM {vm!r}" if vm is not None else "no member"
+        message_console().print(f"there is {what} on this host", markup=False)
+    raise typer.Exit(ExitCode.FINE if document.is_protected() else ExitCode.THRESHOLD)
+
+
+def failover(vm: Machine) -> None:
+    """Hand a machine over to its standby, without loss: before work on this host."""
+    from stealtime.cli.output import message_console
+    from stealtime.protect.control import ControlClient
+    from stealtime.protect.members import running_member
+    from stealtime.protect.state import default_state
+
+    folder, before = running_member(default_state(), vm)
+    if before.standby is None or not before.protected:
+        raise UsageError(
+            f"the VM {vm!r} is not protected, so nobody could go on with it",
+            hint="wait until `stealtime protect status` says that it is",
+        )
+    ControlClient(folder.control_socket).failover()
+    message_console().print(f"{vm} goes on at {before.standby.name}", markup=False)
+
+
+def stop(
+    vm: Machine,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Only stop protecting; the machine goes on alone, here.")
+    ] = False,
+) -> None:
+    """End a machine, on both hosts; of one that is gone already, remove what it left here."""
+    from stealtime.cli.output import message_console
+    from stealtime.errors import StealtimeError
+    from stealtime.protect.control import ControlClient
+    from stealtime.protect.members import running_member
+    from stealtime.protect.state import default_state
+
+    state = default_state()
+    members = state.members(vm)
+    if members and not detach and not any(member.lives() for member in members):
+        _clear(state, members)
+        message_console().print(f"{vm} was gone already; what it left is removed", markup=False)
+        return
+    folder, before = running_member(state, vm)
+    client = ControlClient(folder.control_socket)
+    if detach:
+        client.detach()
+        message_console().print(f"{vm} goes on alone on {before.host}", markup=False)
+        return
+    client.stop()
+    if not _await_end(state.members(vm)):
+        raise StealtimeError(f"the VM {vm!r} was told to end and still has a member here", hint=f"see {folder.log}")
+    _clear(state, state.members(vm))
+    message_console().print(f"{vm} has ended", markup=False)
+
+
+def export(
+    vm: Machine,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="*.parquet or *.csv.")],
+    host: HostName = None,
+) -> None:
+    """Write what each epoch cost: stop, save, scan, copy, continue, encode, ship, acknowledge, hold, pages, bytes."""
+    from stealtime.cli.output import message_console
+    from stealtime.errors import StealtimeError
+    from stealtime.protect.epochs import export_epochs
+    from stealtime.protect.state import default_state
+
+    found = [
+        member
+        for member in default_state().members(vm)
+        if member.epochs.exists() and (host is None or member.host == host)
+    ]
+    if not found:
+        raise StealtimeError(f"there are no figures of the VM {vm!r} here", hint="see `stealtime protect status`")
+    # Where this machine plays several hosts, the one that wrote last.
+    latest = max(found, key=lambda member: member.epochs.stat().st_mtime_ns)
+    count = export_epochs(latest.epochs, out, vm=vm, host=latest.host)
+    message_console().print(f"{count} epochs of {vm} on {latest.host}: {out}", markup=False, soft_wrap=True)
+
+
+def spec(
+    file: MachineFile,
+    to: Destinations = None,
+    interval: Interval = None,
+    mode: OutputMode = None,
+    host: HostName = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", help="The member's folder.  [default: its place in /run]")
+    ] = None,
+) -> None:
+    """Print what a member would be told, as JSON; nothing is started."""
+    from stealtime.protect import session
+    from stealtime.protect.state import default_state, this_host
+    from stealtime.protect.vm_file import read_vm_file
+
+    choices = session.Choices(
+        to=tuple(to or ()),
+        interval=session.checked_interval(interval) if interval is not None else None,
+        mode=mode.value if mode is not None else None,
+    )
+    vm = session.apply_choices(read_vm_file(file), choices)
+    told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
+    typer.echo(told.text(), nl=False)
+
+
+def _status_document(vm: str | None) -> "StatusDocument":
+    from stealtime.protect.members import read_status
+    from stealtime.protect.state import default_state
+    from stealtime.protect.status import StatusDocument
+
+    return StatusDocument(members=tuple(read_status(folder) for folder in default_state().members(vm)))
+
+
+def _watch(vm: str | None) -> None:
+    from rich.live import Live
+
+    from stealtime.cli.output import data_console
+    from stealtime.protect.showing import status_table
+
+    with Live(console=data_console(), auto_refresh=False) as live:
+        while True:
+            live.update(status_table(_status_document(vm).members), refresh=True)
+            time.sleep(_WATCH_EVERY_S)
+
+
+def _clear(state: "State", members: "list[MemberFolder]") -> None:
+    from stealtime.protect.members import end_idle_hosts
+
+    with state.starting():
+        for member in members:
+            member.clear()
+        end_idle_hosts(state)
+
+
+def _await_end(members: "list[MemberFolder]") -> bool:
+    """Wait until nobody lives in these folders."""
+    deadline = time.monotonic() + 30.0
+    while any(member.lives() for member in members):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

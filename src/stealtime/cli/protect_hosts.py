@@ -1,0 +1,119 @@
+"""``stealtime protect``: the commands for hosts, and the demonstration; those for machines are in ``protect``."""
+
+import os
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson
+from stealtime.errors import ExitCode, UsageError
+
+
+class Mode(StrEnum):
+    """What ``--mode`` takes."""
+
+    OFF = "off"
+    NO_NET = "no-net"
+    NET = "net"
+    NET_BYPASS = "net+bypass"
+
+
+def host(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[HOST.toml]", help="The host: name, listen, bridge, register, identity.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="ENDPOINT", help="tcp:ADDRESS:PORT or unix:/PATH.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="In the register.")] = None,
+    bridge: Annotated[str | None, typer.Option("--bridge", metavar="NAME", help="What received machines join.")] = None,
+) -> None:
+    """Receive machines from other hosts, until interrupted: the daemon of a standby host.
+
+    Each machine gets a process of its own, which goes on with it when its host dies.
+    """
+    from stealtime.protect.host_file import HostFile, host_spec, read_host_file
+    from stealtime.protect.members import host_command, replace_this_process
+    from stealtime.protect.session import first_fault
+    from stealtime.protect.specification import write_document
+    from stealtime.protect.state import default_state, record_process, recorded_process
+
+    described = read_host_file(file) if file is not None else HostFile()
+    options = {"listen": listen, "name": name, "bridge": bridge}
+    changes = {key: value for key, value in options.items() if value is not None}
+    try:
+        chosen = HostFile.model_validate({**described.model_dump(mode="json", by_alias=True), **changes})
+    except ValueError as error:
+        raise UsageError(first_fault(error), hint="see `stealtime protect host -h`, and docs/protect.md") from None
+    state = default_state()
+    told = host_spec(chosen, state)
+    folder = state.host(told.name)
+    with state.starting():
+        if recorded_process(folder.pid_file) is not None:
+            raise UsageError(f"the host {told.name!r} already runs here", hint=f"see {folder.log} and {folder.config}")
+        write_document(folder.config, told)
+        record_process(folder.pid_file, os.getpid())
+    replace_this_process(host_command(folder))
+
+
+def systemd(
+    install: Annotated[
+        Path | None, typer.Option("--install", metavar="DIR", help="Write them here, /etc/systemd/system for one.")
+    ] = None,
+) -> None:
+    """Print the unit files for hosts and machines under systemd."""
+    from stealtime.cli.output import message_console
+    from stealtime.protect.systemd import UNITS, unit_text, write_units
+
+    if install is not None:
+        for path in write_units(install):
+            message_console().print(f"wrote {path}", markup=False, soft_wrap=True)
+        return
+    typer.echo("\n".join(f"### {name}\n{unit_text(name)}" for name in UNITS), nl=False)
+
+
+def identity(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Holds the authority; made if it is not there.")],
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="Whose certificate.")],
+    address: Annotated[
+        list[str] | None,
+        typer.Option("--address", metavar="ADDRESS", help="A name or IP by which others reach it; repeatable."),
+    ] = None,
+) -> None:
+    """Make a host's certificate for the link between hosts, and the authority that signs it."""
+    from stealtime.cli.output import message_console
+    from stealtime.protect.endpoint import HOST_NAME
+    from stealtime.protect.identity import make_identity
+
+    if not re.fullmatch(HOST_NAME, host):
+        raise UsageError(f"--host: {host!r} is no name of a host", hint="letters, digits, '.' and '-'")
+    made = make_identity(folder.absolute(), host, address or [])
+    message_console().print(
+        f"give host {host}: {made.ca}, {made.certificate}, {made.key}", markup=False, soft_wrap=True
+    )
+
+
+def demo(
+    mode: Annotated[Mode, typer.Option("--mode", help="Of the guest's output.")] = Mode.NET,
+    interval: Annotated[str, typer.Option("--interval", "-i", metavar="DURATION")] = "100ms",
+    json: AsJson = False,
+) -> None:
+    """Show a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
+
+    Exit codes: 0 the client went on and nothing was missing; 1 it could not be shown; 3 something was missing.
+    """
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.protect.demo import demonstrate
+    from stealtime.protect.session import checked_interval
+
+    if mode is Mode.OFF:
+        raise UsageError("--mode off protects nothing, so there is no failover to show", hint="net, no-net, net+bypass")
+    shown = demonstrate(mode.value, checked_interval(interval), message_console())
+    if json:
+        print_document(shown.document())
+    else:
+        data_console().print(shown.table())
+    raise typer.Exit(ExitCode.FINE if shown.is_whole() else ExitCode.THRESHOLD)

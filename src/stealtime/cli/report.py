@@ -1,0 +1,36 @@
+"""``stealtime report RUN``: one HTML file with the tables and figures of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson, RunName, RunsFolder
+
+
+def report(
+    run: RunName,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write it.  [default: report.html in the run]"),
+    ] = None,
+    runs_folder: RunsFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a report of RUN: one HTML file that needs no network and no other file.
+
+    It answers what virtualization costs here, in words, tables and figures that can be zoomed, and says what was
+    invalid, limited or missing and on what it was measured.
+    """
+    from stealtime.cli.output import message_console, print_document
+    from stealtime.report.html import write_report
+    from stealtime.store.run import find_run
+
+    found = find_run(run, runs_folder)
+    path = (found.folder / "report.html" if output is None else output).absolute()
+    with message_console().status(f"drawing {len(found.trials)} trials"):
+        size_bytes = write_report(found, path)
+    if as_json:
+        print_document({"schema_version": 1, "path": str(path), "bytes": size_bytes})
+    else:
+        typer.echo(str(path))

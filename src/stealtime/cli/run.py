@@ -1,0 +1,288 @@
+"""``stealtime run``: measure this machine against its virtual machines."""
+
+import asyncio
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
+from stealtime.errors import ExitCode, StealtimeError, UsageError
+
+if TYPE_CHECKING:
+    from stealtime.analysis.model import RunSummary
+    from stealtime.campaigns.overrides import Overrides
+    from stealtime.campaigns.runner import Tally
+    from stealtime.campaigns.session import Finished, Order, Prepared
+    from stealtime.store.run import Run
+
+
+class Tracing(StrEnum):
+    """What ``--tracing`` takes."""
+
+    OFF = "off"
+    ON = "on"
+    BOTH = "both"
+
+
+def run(
+    campaign: Annotated[
+        str | None,
+        typer.Argument(metavar="CAMPAIGN", help="A builtin campaign or a TOML file.  [default: quick]"),
+    ] = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option("--platform", "-P", metavar="NAME", help="Measure only this platform; repeatable."),
+    ] = None,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option("--scenario", metavar="NAME", help="Measure only in this scenario; repeatable."),
+    ] = None,
+    short: Annotated[
+        bool, typer.Option("--short", help="The short form of the campaign: seconds a cell instead of an hour.")
+    ] = False,
+    tracing: Annotated[
+        Tracing | None,
+        typer.Option("--tracing", help="Trace host and machine, to find whose fault each spike is; both: interleaved."),
+    ] = None,
+    probe: Annotated[
+        list[str] | None, typer.Option("--probe", metavar="NAME", help="Measure only this probe; repeatable.")
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option("--duration", "-D", metavar="DURATION", help="Of each cell: 500ms, 1m30s.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option("--samples", metavar="N", help="End a cell earlier, after so many.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", "-p", metavar="N", help="SCHED_FIFO priority, 1 to 99; 0 is ordinary.")
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option("--interval", "-i", metavar="DURATION", help="Of wakeup: 1ms.")
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option("--threads", "-t", metavar="LIST", help="Of switch: 2,10,100,1000.")
+    ] = None,
+    cpus: Annotated[str | None, typer.Option("--cpus", "-a", metavar="CPU", help="The CPU to measure on.")] = None,
+    loop: Annotated[
+        str | None, typer.Option("--loop", metavar="DURATION", help="Length of the loop of tick: 68us.")
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option("--repetitions", metavar="N", help="How often each cell is measured.")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="KERNEL", help="Of guests: rt, cloud, host or a path.")
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="DURATION", help="What a cell may take beyond its duration.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where runs are kept.  [default: $XDG_DATA_HOME/stealtime/runs]"),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Measure only what this run lacks or failed at.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be measured, and how long.")] = False,
+    lift_rt_throttling: Annotated[
+        bool, typer.Option("--lift-rt-throttling", help="Lift RT throttling while measuring; it is put back.")
+    ] = False,
+    max_overhead: Annotated[
+        str | None,
+        typer.Option("--max-overhead", metavar="DURATION", help="Exit with 3 if any valid cell's is longer."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Measure this machine against its virtual machines, alone or beside noisy neighbours.
+
+    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute), and hyperv2013 (the seven
+    scenarios of the Hyper-V paper; 20 hours, with --short some ten minutes). Look first, it changes nothing:
+
+        stealtime run hyperv2013 --short --dry-run
+
+        stealtime run hyperv2013 --short --scenario contention-cpu -P native,paravirt
+
+    Platforms are those of `stealtime doctor`; emulated and paravirt stand for QEMU with KVM where that is usable, else
+    for TCG. Scenarios: alone, one-to-all, one-to-one, contention-cpu, contention-memory, all-to-all-cpu,
+    all-to-all-memory, two-to-all-memory, and those that a campaign defines.
+
+    Exit codes: 0 all was measured and is valid; 1 nothing could be measured, or interrupted (what is whole is kept: go
+    on with --resume); 2 bad usage; 3 --max-overhead was exceeded; 4 a cell failed or is invalid, or a platform or a
+    scenario that was asked for by name cannot be had here.
+    """
+    from stealtime.campaigns.overrides import Overrides
+
+    overrides = Overrides(
+        short=short,
+        platforms=names_of(platform),
+        scenarios=names_of(scenario),
+        tracing=tracing.value if tracing is not None else None,
+        probes=names_of(probe),
+        duration_ns=duration_of("--duration", duration),
+        max_samples=samples,
+        loop_ns=duration_of("--loop", loop),
+        threads=numbers_of("--threads", threads),
+        interval_ns=duration_of("--interval", interval),
+        priority=priority,
+        repetitions=repetitions,
+        kernel=kernel,
+        cell_timeout_ns=duration_of("--timeout", timeout),
+        lift_rt_throttling=lift_rt_throttling,
+    )
+    threshold_ns = duration_of("--max-overhead", max_overhead)
+    order = _order(campaign, overrides, cpus, out, resume)
+    if dry_run:
+        from stealtime.cli.plan import print_plan, print_plan_document
+
+        prepared = asyncio.run(_prepare(order))
+        (print_plan_document if json else print_plan)(prepared)
+        return
+    prepared, finished = _measure(order)
+    raise typer.Exit(_conclude(finished, prepared, threshold_ns, json))
+
+
+def _order(
+    campaign: str | None, overrides: "Overrides", cpus: str | None, out: Path | None, resume: str | None
+) -> "Order":
+    from stealtime.campaigns.file import find_campaign
+    from stealtime.campaigns.model import Campaign
+    from stealtime.campaigns.overrides import apply_overrides
+    from stealtime.campaigns.session import Order
+    from stealtime.scenarios.cpus import allowed_cpus, parse_cpus
+    from stealtime.store.run import default_runs_folder, find_run
+
+    runs_folder = (out or default_runs_folder()).absolute()
+    resumed = find_run(resume, runs_folder) if resume is not None else None
+    if campaign is None and resumed is not None:
+        chosen = Campaign.model_validate(resumed.manifest.campaign)
+    else:
+        chosen = find_campaign(campaign or "quick")
+    measured_cpu = None
+    if cpus is not None:
+        wanted = parse_cpus(cpus, allowed_cpus())
+        if len(wanted) > 1:
+            raise UsageError(
+                f"--cpus names {len(wanted)} CPUs, and one is measured",
+                hint="name one, such as -a 1; a scenario says where else a machine may run",
+            )
+        measured_cpu = wanted[0]
+    elif resumed is not None:
+        measured_cpu = _measured_cpu_of(resumed)
+    return Order(
+        campaign=apply_overrides(chosen, overrides),
+        runs_folder=runs_folder,
+        command_line=("stealtime", *sys.argv[1:]),
+        measured_cpu=measured_cpu,
+        resume=resumed,
+        named_scenarios=overrides.scenarios,
+    )
+
+
+def _measured_cpu_of(run: "Run") -> int | None:
+    from stealtime.wire.message import Value
+
+    reading = run.manifest.host.get("measured_cpu")
+    return reading.value if isinstance(reading, Value) and isinstance(reading.value, int) else None
+
+
+async def _prepare(order: "Order") -> "Prepared":
+    from stealtime.campaigns.session import prepare
+    from stealtime.cli.output import message_console
+
+    console = message_console()
+    if not console.is_terminal:
+        return await prepare(order)
+    with console.status("checking the platforms"):
+        return await prepare(order)
+
+
+def _measure(order: "Order") -> "tuple[Prepared, Finished]":
+    """Prepare and measure; an interruption ends in one sentence and how to go on."""
+    try:
+        return asyncio.run(_prepare_and_execute(order))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        from stealtime.store.run import default_runs_folder
+
+        elsewhere = "" if order.runs_folder == default_runs_folder() else f" --out {order.runs_folder}"
+        raise StealtimeError(
+            "interrupted; every finished cell is kept", hint=f"go on with `stealtime run --resume last{elsewhere}`"
+        ) from None
+
+
+async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
+    from stealtime.campaigns.progress import show_progress
+    from stealtime.campaigns.session import execute
+    from stealtime.cli.output import message_console
+
+    prepared = await _prepare(order)
+    console = message_console()
+    for words in prepared.plan.alias_words:
+        console.print(words, markup=False, soft_wrap=True)
+    for words in prepared.plan.skipped_words:
+        console.print(words, style="yellow", markup=False, soft_wrap=True)
+    if not prepared.plan.boots:
+        raise UsageError(
+            f"there is nothing left to measure: all {prepared.already_there} cells are there",
+            hint="see them with `stealtime show`",
+        )
+    with show_progress(console) as observer:
+        return prepared, await execute(order, prepared, observer)
+
+
+def _conclude(finished: "Finished", prepared: "Prepared", threshold_ns: int | None, as_json: bool) -> ExitCode:
+    """Show the result, write the report, and judge."""
+    from stealtime.analysis.summary import summarize
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.html import write_report
+    from stealtime.report.tables import print_summary
+    from stealtime.store.run import Run
+
+    stored = Run.open(finished.folder)
+    summary = summarize(stored)
+    report = finished.folder / "report.html"
+    write_report(stored, report)
+    if as_json:
+        print_document(summary)
+    else:
+        console = data_console()
+        print_summary(summary, console)
+        console.print(f"run     {stored.run_id}\nreport  {report}", markup=False, soft_wrap=True)
+    code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, threshold_ns)
+    for remark in remarks:
+        message_console().print(remark, markup=False, soft_wrap=True)
+    return code
+
+
+def judge(
+    tally: "Tally", skipped: list[str], summary: "RunSummary", threshold_ns: int | None
+) -> tuple[ExitCode, list[str]]:
+    """Give the exit code of a run that came to its end, and a sentence for each thing that was not fine.
+
+    Args:
+        tally: How the cells went.
+        skipped: A sentence for each platform and scenario that was asked for by name and cannot be had.
+        summary: The figures.
+        threshold_ns: The longest overhead that is accepted.
+    """
+    remarks = list(skipped)
+    if tally.failed:
+        remarks.append(f"{len(tally.failed)} cells failed: {', '.join(tally.failed)}")
+    if tally.invalid:
+        remarks.append(f"{len(tally.invalid)} cells are invalid: {', '.join(tally.invalid)}")
+    over = [
+        f"{cell.platform} {cell.probe}: {cell.stats.max_overhead_ns / 1000:.1f} us"
+        for cell in summary.cells
+        if threshold_ns is not None
+        and cell.valid
+        and cell.stats is not None
+        and cell.stats.max_overhead_ns > threshold_ns
+    ]
+    if over:
+        remarks.append(f"over --max-overhead {(threshold_ns or 0) / 1000:.1f} us: {', '.join(over)}")
+    if not tally.measured:
+        return ExitCode.FAILED, remarks
+    if over:
+        return ExitCode.THRESHOLD, remarks
+    return (ExitCode.NOT_JUDGED if remarks else ExitCode.FINE), remarks

@@ -1,0 +1,1 @@
+"""What this machine can do, what limits its results, and how to mend it."""

@@ -1,0 +1,88 @@
+"""The time-stamp counter, which every sample is counted in."""
+
+import re
+
+from stealtime.doctor.files import Files
+from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.wire.message import Absent
+
+CLOCKSOURCE_FOLDER = "/sys/devices/system/clocksource/clocksource0"
+
+TSC = Subject(
+    "tsc",
+    Group.CLOCK,
+    "time-stamp counter",
+    "Samples are counted in cycles of the time-stamp counter: it must run at one rate, whatever the CPU's frequency "
+    "and idle state, or durations cannot be told from changes of the clock.",
+)
+CLOCKSOURCE = Subject(
+    "clocksource",
+    Group.CLOCK,
+    "clocksource",
+    "The kernel keeps time with it. If it has turned away from tsc it has seen that counter go wrong, and each reading "
+    "of another one is slower by a system call or an exit to the hypervisor.",
+)
+HYPERVISOR = Subject(
+    "hypervisor",
+    Group.CLOCK,
+    "bare metal",
+    "Below a hypervisor, 'native' means without our virtual machine, not without any: its steals are in every result.",
+)
+
+
+def cpu_flags(files: Files) -> frozenset[str] | Absent:
+    """The feature flags of the first CPU."""
+    text = files.text("/proc/cpuinfo")
+    if isinstance(text, Absent):
+        return text
+    flags = re.search(r"^flags\s*:\s*(.*)$", text, re.MULTILINE)
+    return frozenset(flags[1].split()) if flags else Absent(absent="/proc/cpuinfo has no line 'flags': not an x86 CPU")
+
+
+def tsc(files: Files) -> Finding:
+    """Whether the counter has one rate (``constant_tsc``) and goes on in deep idle states (``nonstop_tsc``)."""
+    flags = cpu_flags(files)
+    if isinstance(flags, Absent):
+        return TSC.absent(Level.BLOCKS, flags, "measure on an x86-64 machine; the agent is built for no other")
+    have: dict[str, bool] = {flag: flag in flags for flag in ("constant_tsc", "nonstop_tsc", "tsc_known_freq")}
+    missing = [flag for flag in ("constant_tsc", "nonstop_tsc") if not have[flag]]
+    if missing:
+        return TSC.limits(
+            f"the CPU does not state {' and '.join(missing)}",
+            {**have},
+            "in a virtual machine pass the flag through (QEMU: -cpu host,+invtsc); a CPU from before 2008 cannot",
+        )
+    return TSC.ok("constant_tsc and nonstop_tsc: one rate, also in idle states", {**have})
+
+
+def clocksource(files: Files) -> Finding:
+    """Whether the kernel itself trusts the counter."""
+    current = files.text(f"{CLOCKSOURCE_FOLDER}/current_clocksource")
+    if isinstance(current, Absent):
+        return CLOCKSOURCE.absent(Level.LIMITS, current)
+    listed = files.text(f"{CLOCKSOURCE_FOLDER}/available_clocksource")
+    available = [] if isinstance(listed, Absent) else listed.split()
+    value: Data = {"current": current, "available": available}
+    if current == "tsc":
+        return CLOCKSOURCE.ok("tsc", value)
+    if "tsc" in available:
+        fix = f"echo tsc > {CLOCKSOURCE_FOLDER}/current_clocksource"
+    else:
+        fix = "see why the kernel gave tsc up: dmesg | grep -i tsc; if the hardware is sound, boot with tsc=reliable"
+    return CLOCKSOURCE.limits(f"{current} instead of tsc (available: {' '.join(available)})", value, fix)
+
+
+def hypervisor(files: Files) -> Finding:
+    """Whether this machine is itself a guest, and whose."""
+    flags = cpu_flags(files)
+    if isinstance(flags, Absent):
+        return HYPERVISOR.absent(Level.LIMITS, flags)
+    if "hypervisor" not in flags:
+        return HYPERVISOR.ok("no hypervisor below this kernel", value=False)
+    vendor = files.text("/sys/class/dmi/id/sys_vendor")
+    by = "" if isinstance(vendor, Absent) else f" of {vendor}"
+    return HYPERVISOR.limits(
+        f"this machine is a guest{by}: the CPU flag 'hypervisor' is set",
+        value=True,
+        fix="for absolute figures measure on a physical machine; ratios between platforms stand",
+    )

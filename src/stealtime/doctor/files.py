@@ -1,0 +1,68 @@
+"""The files that the kernel describes itself with, below any root, so that a test can show another machine."""
+
+import os
+from pathlib import Path
+
+from stealtime.wire.message import Absent
+
+
+class Files:
+    """Reads absolute paths below ``root``."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def text(self, path: str) -> str | Absent:
+        """Read a file whole, without white space at its ends, or say why it cannot be read."""
+        try:
+            return self._path(path).read_text(encoding="utf-8", errors="replace").strip()
+        except FileNotFoundError:
+            return Absent(absent=f"{path} does not exist")
+        except OSError as error:
+            return Absent(absent=f"{path} cannot be read: {error.strerror}")
+
+    def number(self, path: str) -> int | Absent:
+        """Read a file that holds one whole number, or say why there is none."""
+        text = self.text(path)
+        if isinstance(text, Absent):
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            return Absent(absent=f"{path} holds {text!r}, not a number")
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there."""
+        return self._path(path).exists()
+
+    def names(self, path: str) -> list[str]:
+        """List a folder, sorted; empty if it is not there or must not be read."""
+        try:
+            return sorted(entry.name for entry in self._path(path).iterdir())
+        except OSError:
+            return []
+
+    def matching(self, pattern: str) -> list[str]:
+        """List absolute paths that fit ``pattern`` (``*`` within a name), cpu2 before cpu10."""
+        found = [f"/{path.relative_to(self._root)}" for path in self._root.glob(pattern.lstrip("/"))]
+        return sorted(found, key=lambda path: (len(path), path))
+
+    def writable(self, path: str) -> bool:
+        """Whether this user may write there, as far as the permissions tell."""
+        return os.access(self._path(path), os.W_OK)
+
+    def _path(self, path: str) -> Path:
+        return self._root / path.lstrip("/")
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """Read a list of CPUs as the kernel writes it: ``0-2,5`` is 0, 1, 2, 5.
+
+    Raises:
+        ValueError: ``text`` is no such list.
+    """
+    cpus: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return cpus

@@ -1,0 +1,148 @@
+"""Memory: enough of it, locked, and nobody moving or merging pages while time is measured."""
+
+import re
+
+from stealtime.doctor.attempts import Attempts
+from stealtime.doctor.files import Files
+from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.wire.message import Absent
+
+SAMPLE_MEMORY_BYTES = 256 << 20
+"""What the agent locks for 64 million samples of 4 bytes."""
+ENOUGH_MEMORY_BYTES = 2 << 30
+LEAST_MEMORY_BYTES = 512 << 20
+"""One guest of 256 MiB, its emulator and the samples of a short trial."""
+
+FREE_MEMORY = Subject(
+    "free_memory",
+    Group.MEMORY,
+    "free memory",
+    "Guests of 256 MiB, their emulators and every sample of a trial are in memory while measuring.",
+)
+MEMORY_LOCK = Subject(
+    "memory_lock",
+    Group.MEMORY,
+    "locked memory",
+    "Sample memory is locked, so that no page fault falls into a measured interval.",
+)
+SWAP = Subject(
+    "swap",
+    Group.MEMORY,
+    "swap",
+    "Guest memory is not locked: a page that was swapped out costs milliseconds when used.",
+)
+HUGE_PAGES = Subject(
+    "transparent_huge_pages",
+    Group.MEMORY,
+    "transparent huge pages",
+    "With 'always' the kernel compacts memory at unforeseen times, which stops the tasks that use it.",
+)
+RESERVED_HUGE_PAGES = Subject(
+    "huge_pages",
+    Group.MEMORY,
+    "reserved huge pages",
+    "Guest memory on huge pages costs fewer nested page walks; stealtime's guests use ordinary pages.",
+)
+KSM = Subject(
+    "ksm",
+    Group.MEMORY,
+    "page merging (KSM)",
+    "Equal pages of guests are merged; the first write to one faults, and ksmd itself uses a CPU.",
+)
+NUMA_BALANCING = Subject(
+    "numa_balancing",
+    Group.MEMORY,
+    "NUMA balancing",
+    "Pages are unmapped to see who uses them and moved between nodes: faults in the middle of a measurement.",
+)
+
+
+def free_memory(files: Files) -> Finding:
+    """What could be used without swapping."""
+    text = files.text("/proc/meminfo")
+    if isinstance(text, Absent):
+        return FREE_MEMORY.absent(Level.LIMITS, text)
+    available_bytes = _meminfo(text, "MemAvailable") << 10
+    value: Data = {"available_bytes": available_bytes, "total_bytes": _meminfo(text, "MemTotal") << 10}
+    sentence = f"{available_bytes / (1 << 30):.1f} GiB"
+    if available_bytes < LEAST_MEMORY_BYTES:
+        fix = f"end programs until {LEAST_MEMORY_BYTES >> 20} MiB are free"
+        return FREE_MEMORY.blocks(f"{sentence}, less than one guest needs", value, fix)
+    if available_bytes < ENOUGH_MEMORY_BYTES:
+        fix = "measure for shorter times, and few neighbours at once"
+        return FREE_MEMORY.limits(f"{sentence}, enough for one guest and short trials", value, fix)
+    return FREE_MEMORY.ok(sentence, value)
+
+
+def memory_lock(attempts: Attempts) -> Finding:
+    """Whether the agent's sample memory can really be locked."""
+    attempt = attempts.lock_memory(SAMPLE_MEMORY_BYTES)
+    value: Data = {"tried_bytes": SAMPLE_MEMORY_BYTES, "locked": attempt.succeeded}
+    if attempt.succeeded:
+        return MEMORY_LOCK.ok(attempt.text, value)
+    return MEMORY_LOCK.limits(
+        f"{SAMPLE_MEMORY_BYTES >> 20} MiB could not be locked: {attempt.text}",
+        value,
+        'echo "$USER - memlock unlimited" | sudo tee -a /etc/security/limits.d/stealtime.conf, then log in anew',
+    )
+
+
+def swap(files: Files) -> Finding:
+    """Whether there is any swap space."""
+    text = files.text("/proc/swaps")
+    if isinstance(text, Absent):
+        return SWAP.ok("none: this kernel has no swap", [])
+    areas = [line.split()[0] for line in text.splitlines()[1:]]
+    return SWAP.limits(f"on: {', '.join(areas)}", areas, "swapoff -a") if areas else SWAP.ok("none", [])
+
+
+def transparent_huge_pages(files: Files) -> Finding:
+    """When the kernel makes huge pages of its own accord."""
+    path = "/sys/kernel/mm/transparent_hugepage/enabled"
+    text = files.text(path)
+    if isinstance(text, Absent):
+        return HUGE_PAGES.absent(Level.OK, text)
+    chosen = re.search(r"\[(\w+)\]", text)
+    setting = chosen[1] if chosen else text
+    if setting == "always":
+        return HUGE_PAGES.limits(setting, setting, f"echo madvise > {path}")
+    return HUGE_PAGES.ok(setting, setting)
+
+
+def huge_pages(files: Files) -> Finding:
+    """How many huge pages are reserved; never a fault."""
+    text = files.text("/proc/meminfo")
+    if isinstance(text, Absent):
+        return RESERVED_HUGE_PAGES.absent(Level.OK, text)
+    total, free = _meminfo(text, "HugePages_Total"), _meminfo(text, "HugePages_Free")
+    page_bytes = _meminfo(text, "Hugepagesize") << 10
+    value: Data = {"total": total, "free": free, "page_bytes": page_bytes}
+    return RESERVED_HUGE_PAGES.ok(f"{total} of {page_bytes >> 20} MiB", value)
+
+
+def ksm(files: Files) -> Finding:
+    """Whether the kernel merges equal pages."""
+    run = files.number("/sys/kernel/mm/ksm/run")
+    if isinstance(run, Absent):
+        return KSM.absent(Level.OK, run)
+    if run != 1:
+        return KSM.ok("off", run)
+    return KSM.limits("on", run, "echo 2 > /sys/kernel/mm/ksm/run   # stops it and takes merged pages apart")
+
+
+def numa_balancing(files: Files) -> Finding:
+    """Whether pages are moved after the tasks that use them."""
+    mode = files.number("/proc/sys/kernel/numa_balancing")
+    nodes = len(files.matching("/sys/devices/system/node/node[0-9]*"))
+    if isinstance(mode, Absent):
+        return NUMA_BALANCING.absent(Level.OK, mode)
+    value: Data = {"mode": mode, "nodes": nodes}
+    if mode == 0 or nodes < 2:
+        return NUMA_BALANCING.ok("off" if mode == 0 else "on, without effect: there is one node", value)
+    return NUMA_BALANCING.limits(f"on, over {nodes} nodes", value, "sysctl -w kernel.numa_balancing=0")
+
+
+def _meminfo(text: str, name: str) -> int:
+    """A line of /proc/meminfo, in its own unit (kB, or pages); 0 if it is not there."""
+    line = re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)
+    return int(line[1]) if line else 0

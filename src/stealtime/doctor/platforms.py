@@ -1,0 +1,95 @@
+"""Which platforms this host can boot: each is proved by its own check and then by booting, never by a file."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from stealtime.doctor.files import Files
+from stealtime.doctor.model import Data, Finding, Group, Subject
+from stealtime.errors import StealtimeError
+from stealtime.platforms.model import Availability, MachineRequest, Platform
+
+NATIVE = "native"
+KVM_DEVICE = Subject(
+    "kvm_device",
+    Group.PLATFORMS,
+    "/dev/kvm",
+    "Hardware virtualization is what most users run; without it guests run under UML, or in emulation (TCG).",
+)
+GUESTS = Subject(
+    "guest_platforms",
+    Group.PLATFORMS,
+    "a guest to compare with",
+    "The main job compares this machine with its virtual machines: at least one must boot.",
+)
+
+
+def kvm_device(files: Files) -> Finding:
+    """Whether the device is there and open to this user; what it is worth is for the platforms' checks to say."""
+    if not files.exists("/dev/kvm"):
+        fix = "turn on VT-x or AMD-V in the firmware (in a VM: nesting), then modprobe kvm_intel or kvm_amd"
+        return KVM_DEVICE.limits("does not exist", {"exists": False, "writable": False}, fix)
+    if not files.writable("/dev/kvm"):
+        fix = "sudo usermod --append --groups kvm $USER, then log in anew"
+        return KVM_DEVICE.limits("must not be opened by this user", {"exists": True, "writable": False}, fix)
+    return KVM_DEVICE.ok(
+        "opens; whether it can run a guest is proved below, by booting one", {"exists": True, "writable": True}
+    )
+
+
+async def prove_platforms(
+    platforms: Sequence[Platform], online_cpus: Sequence[int], on_start: Callable[[str], None]
+) -> list[Finding]:
+    """Check and boot one platform after the other, so that none is slowed down by the proof of another.
+
+    Args:
+        platforms: Those to check.
+        online_cpus: The guests run on the last one, all else on the others.
+        on_start: Told the name of each before its check, which may take seconds.
+    """
+    findings: list[Finding] = []
+    usable: list[str] = []
+    for platform in platforms:
+        on_start(platform.name)
+        try:
+            availability = await _prove(platform, online_cpus)
+        except StealtimeError as error:
+            availability = Availability(usable=False, reason=error.message, hint=error.hint)
+        if availability.usable and platform.name != NATIVE:
+            usable.append(platform.name)
+        findings.append(_platform(platform.name, availability))
+    findings.append(_guests(usable))
+    return findings
+
+
+async def _prove(platform: Platform, online_cpus: Sequence[int]) -> Availability:
+    availability = await platform.check()
+    if not availability.usable:
+        return availability
+    measured = online_cpus[-1] if online_cpus else 0
+    with tempfile.TemporaryDirectory(prefix="stealtime-doctor-") as folder:
+        request = MachineRequest(
+            vcpu_cpus=((measured,),),
+            housekeeping_cpus=tuple(cpu for cpu in online_cpus if cpu != measured) or (measured,),
+            folder=Path(folder),
+        )
+        async with platform.boot(request) as machine:
+            elapsed_s = machine.boot.elapsed_to_hello_s
+    return Availability(usable=True, reason=f"its agent answered after {elapsed_s:.1f} s; {availability.reason}")
+
+
+def _platform(name: str, availability: Availability) -> Finding:
+    subject = Subject(f"platform:{name}", Group.PLATFORMS, name, "A platform that does not boot is missing from a run.")
+    value: Data = {"usable": availability.usable, "reason": availability.reason}
+    if availability.usable:
+        return subject.ok(f"usable: {availability.reason}", value)
+    text = f"not usable, because {availability.reason}"
+    if name == NATIVE:
+        return subject.blocks(text, value, availability.hint or "see the other findings that block")
+    return subject.limits(text, value, availability.hint)
+
+
+def _guests(usable: list[str]) -> Finding:
+    if usable:
+        return GUESTS.ok(f"{len(usable)} usable: {', '.join(usable)}", usable)
+    return GUESTS.blocks("none is usable", [], "mend one of the platforms above; uml needs no hardware support")

@@ -1,0 +1,36 @@
+"""What a user sees when something goes wrong: one sentence with the value, then a hint, and an exit code."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command."""
+
+    FINE = 0
+    FAILED = 1
+    USAGE = 2
+    THRESHOLD = 3
+    NOT_JUDGED = 4
+
+
+class StealtimeError(Exception):
+    """An error that is told to the user without a traceback.
+
+    Args:
+        message: One sentence that holds the value that was wrong.
+        hint: What to do about it.
+        exit_code: What the command ends with.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, exit_code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.exit_code = exit_code
+
+
+class UsageError(StealtimeError):
+    """The user asked for something that cannot be: a wrong option, file, key or name."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint, exit_code=ExitCode.USAGE)

@@ -1,0 +1,1 @@
+"""Guest kernels and initramfs images: found, unpacked, packed, cached by content."""

@@ -1,0 +1,1 @@
+"""How a machine comes to be and goes away: one protocol (``model``), one file for each way."""

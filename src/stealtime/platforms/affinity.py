@@ -1,0 +1,60 @@
+"""Who may run where on the host: set, then read back from the kernel."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from stealtime.platforms.failure import MachineError
+from stealtime.platforms.model import HostThread
+
+Role = Literal["vcpu", "emulator", "agent", "control", "neighbour"]
+
+
+def pin_thread(tid: int, cpus: Iterable[int]) -> None:
+    """Let a thread run on these CPUs only.
+
+    Raises:
+        MachineError: The kernel refuses.
+    """
+    wanted = sorted(cpus)
+    try:
+        os.sched_setaffinity(tid, wanted)
+    except OSError as error:
+        raise MachineError(
+            f"thread {tid} cannot be put on CPU {format_cpus(wanted)}: {error.strerror}",
+            hint="choose CPUs that this process may use (`nproc`, `taskset -p $$`)",
+        ) from error
+
+
+def list_threads(pid: int, role_of: dict[int, Role] | None = None, default: Role = "emulator") -> list[HostThread]:
+    """Give the threads of a process with the CPUs that the kernel allows them now.
+
+    Args:
+        pid: The process.
+        role_of: The roles of some of its threads, by thread id.
+        default: The role of the others.
+    """
+    roles = role_of or {}
+    threads = []
+    for tid in thread_ids(pid):
+        try:
+            cpus = tuple(sorted(os.sched_getaffinity(tid)))
+            name = Path(f"/proc/{tid}/comm").read_text().strip()
+        except (ProcessLookupError, FileNotFoundError):
+            continue  # it ended meanwhile
+        threads.append(HostThread(role=roles.get(tid, default), name=name, tid=tid, cpus=cpus))
+    return threads
+
+
+def thread_ids(pid: int) -> list[int]:
+    """Give the ids of a process's threads; none if it is gone."""
+    try:
+        return sorted(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Write CPUs as the kernel's tools do: ``0,2,3``."""
+    return ",".join(str(cpu) for cpu in sorted(cpus))

@@ -1,0 +1,129 @@
+"""Whether KVM works here, proved by booting: that ``/dev/kvm`` opens says too little.
+
+Some hosts (nested ones without nested VMX or SVM, paravirtual KVM backends) offer a ``/dev/kvm`` that answers every
+ioctl and then never gets a stock kernel up. So a guest must have said hello within ``PROOF_LIMIT_S``. The answer is
+kept for as long as host boot, QEMU and guest kernel stay the same, so that those seconds are spent once.
+"""
+
+import asyncio
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from stealtime.errors import StealtimeError
+from stealtime.image.cache import cache_folder, write_atomically
+from stealtime.image.kernel import Kernel, find_kernel
+from stealtime.platforms.model import Availability, Machine, MachineRequest
+from stealtime.platforms.qemu_flavour import QemuFlavour
+
+PROOF_LIMIT_S = 8.0
+"""Four times what the same kernel needs under TCG on an idle host (2 s), where every instruction is translated."""
+
+_DEVICE = Path("/dev/kvm")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_KERNEL = "rt"
+_BASE = QemuFlavour("kvm", "paravirt")
+"""What the other flavours are not even tried without."""
+
+Boot = Callable[[MachineRequest], AbstractAsyncContextManager[Machine]]
+
+_locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+
+
+class Proof(BaseModel):
+    """What a proof boot found."""
+
+    usable: bool
+    reason: str
+    hint: str | None = None
+
+
+async def prove(flavour: QemuFlavour, qemu_version: str, boot: Boot) -> Availability:
+    """Find whether guests of a KVM flavour boot here.
+
+    Args:
+        flavour: Which.
+        qemu_version: Part of what the remembered answer holds for.
+        boot: Boots a guest of this flavour that tells all on its console.
+    """
+    if (refusal := device_refusal()) is not None:
+        return refusal
+    try:
+        kernel = await asyncio.to_thread(find_kernel, _KERNEL)
+    except StealtimeError as error:
+        return Availability(usable=False, reason=f"KVM cannot be proved: {error.message}", hint=error.hint)
+    # Checked all at once, the flavours would otherwise compete for the CPU and all run into the limit.
+    async with _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+        base = _remembered(_BASE, qemu_version, kernel)
+        if flavour != _BASE and base is not None and not base.usable:
+            return _availability(base)
+        proof = _remembered(flavour, qemu_version, kernel)
+        if proof is None:
+            proof = await _try(flavour, qemu_version, boot)
+            write_atomically(_path(flavour, qemu_version, kernel), proof.model_dump_json(indent=1))
+    return _availability(proof)
+
+
+def device_refusal(device: Path = _DEVICE) -> Availability | None:
+    """Say why the device cannot be used, or None if it opens."""
+    if not device.exists():
+        return Availability(
+            usable=False,
+            reason=f"{device} does not exist",
+            hint="turn on VT-x or AMD-V in the firmware (nested virtualization in a VM) and load kvm_intel or kvm_amd",
+        )
+    try:
+        os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        return Availability(
+            usable=False,
+            reason=f"{device} cannot be opened: {error.strerror}",
+            hint="join the group that owns it: sudo usermod --append --groups kvm $USER, then log in anew",
+        )
+    return None
+
+
+async def _try(flavour: QemuFlavour, qemu_version: str, boot: Boot) -> Proof:
+    cpus = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="stealtime-proof-") as folder:
+        request = MachineRequest(
+            vcpu_cpus=((cpus[-1],),),
+            housekeeping_cpus=(cpus[0],),
+            folder=Path(folder),
+            kernel=_KERNEL,
+            boot_timeout_s=PROOF_LIMIT_S,
+        )
+        try:
+            async with boot(request) as machine:
+                elapsed_s = machine.boot.elapsed_to_hello_s
+        except StealtimeError as error:
+            return Proof(
+                usable=False,
+                reason=f"{_DEVICE} opens, but a guest does not boot under it: {error.message}",
+                hint="use a qemu-tcg platform, or a host whose KVM has VT-x or AMD-V",
+            )
+    return Proof(usable=True, reason=f"a guest booted under KVM in {elapsed_s:.1f} s, QEMU {qemu_version}")
+
+
+def _availability(proof: Proof) -> Availability:
+    return Availability(usable=proof.usable, reason=proof.reason, hint=proof.hint)
+
+
+def _path(flavour: QemuFlavour, qemu_version: str, kernel: Kernel) -> Path:
+    """Name the remembered answer after all that it holds for."""
+    boot_id = _BOOT_ID.read_text().strip()
+    key = "\n".join([flavour.name, boot_id, qemu_version, kernel.sha256, str(PROOF_LIMIT_S)])
+    return cache_folder() / "proofs" / f"{flavour.name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+
+
+def _remembered(flavour: QemuFlavour, qemu_version: str, kernel: Kernel) -> Proof | None:
+    try:
+        return Proof.model_validate_json(_path(flavour, qemu_version, kernel).read_bytes())
+    except (OSError, ValidationError):
+        return None

@@ -1,0 +1,142 @@
+"""The control socket of a member: a JSON object a line in, one a line out."""
+
+import contextlib
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stealtime.errors import StealtimeError
+from stealtime.protect.status import MemberStatus
+
+_ANSWER_WITHIN_S = 10.0
+"""A member answers in ms, between two epochs; one that was stopped (SIGSTOP) does not."""
+
+_HANDOVER_WITHIN_S = 60.0
+"""A planned switch-over ends an epoch, ships it and waits until the other side runs."""
+
+_LONGEST_ANSWER_BYTES = 1 << 20
+
+
+class ControlError(StealtimeError):
+    """A member cannot be talked with, or refuses."""
+
+
+class MemberLeftError(ControlError):
+    """A member took a command and was gone before it answered."""
+
+
+class ControlClient:
+    """Talks with one member."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def status(self) -> MemberStatus:
+        """Ask how it stands.
+
+        Raises:
+            ControlError: It does not answer, or not with a status.
+        """
+        answer = self.ask("status")
+        try:
+            return MemberStatus.model_validate(answer)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise ControlError(
+                f"the member at {self.path} gives no status: {key}: {first['msg']}",
+                hint="is it of another version of stealtime?",
+            ) from error
+
+    def failover(self) -> dict[str, Any]:
+        """Hand the machine over to its standby, without loss.
+
+        Raises:
+            ControlError: It refuses, or does not answer.
+        """
+        return self.ask("failover", within_s=_HANDOVER_WITHIN_S)
+
+    def stop(self) -> None:
+        """End the machine and let the member leave; it may be gone before its answer is.
+
+        Raises:
+            ControlError: It refuses, or does not answer.
+        """
+        with contextlib.suppress(MemberLeftError):
+            self.ask("stop")
+
+    def detach(self) -> dict[str, Any]:
+        """Stop protecting; the machine goes on alone.
+
+        Raises:
+            ControlError: It refuses, or does not answer.
+        """
+        return self.ask("detach")
+
+    def fault(self, point: str, action: str, passes: int = 1) -> dict[str, Any]:
+        """Break the member when it passes a named step; only where its spec allows that.
+
+        Args:
+            point: The step, as ``crates/replicator/src/faults.rs`` names it.
+            action: ``kill``, ``stop`` or ``kill-guest``.
+            passes: At which pass.
+
+        Raises:
+            ControlError: It refuses, or does not answer.
+        """
+        return self.ask("fault", point=point, action=action, passes=passes)
+
+    def ask(self, command: str, *, within_s: float = _ANSWER_WITHIN_S, **fields: Any) -> dict[str, Any]:
+        """Send a command and give its answer.
+
+        Args:
+            command: Its name.
+            within_s: How long the answer may take.
+            fields: Its arguments.
+
+        Raises:
+            ControlError: The member is gone, silent, or refuses; then its own words and hint.
+        """
+        try:
+            line = self._exchange(json.dumps({"command": command, **fields}), within_s)
+        except TimeoutError:
+            raise ControlError(
+                f"the member at {self.path} has not answered {command!r} within {within_s:g} s",
+                hint="it stands still: see member.log beside the socket",
+            ) from None
+        except EOFError:
+            raise MemberLeftError(
+                f"the member at {self.path} ended before it answered {command!r}",
+                hint="see member.log beside the socket",
+            ) from None
+        except OSError as error:
+            raise ControlError(
+                f"there is no member at {self.path}: {error.strerror or error}",
+                hint="see `stealtime protect status`, and member.log beside the socket",
+            ) from error
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise ControlError(f"the member at {self.path} answered {command!r} with {line[:80]!r}, no JSON object")
+        if "error" in answer:
+            raise ControlError(str(answer["error"]), hint=answer.get("hint"))
+        return answer
+
+    def _exchange(self, line: str, within_s: float) -> str:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(within_s)
+            connection.connect(str(self.path))
+            connection.sendall(line.encode() + b"\n")
+            try:
+                with connection.makefile("rb") as reader:
+                    answer = reader.readline(_LONGEST_ANSWER_BYTES)
+            except ConnectionResetError as error:
+                raise EOFError from error
+        if not answer.endswith(b"\n"):
+            raise EOFError
+        return answer.decode("utf-8", "replace").strip()

@@ -1,0 +1,88 @@
+"""What a demonstration showed: as a table for people, as a document for programs."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stealtime.protect.status import MemberStatus
+from stealtime.report.notation import count, duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A failover, seen from the client and from both members."""
+
+    mode: str
+    interval: str
+    seen: dict[str, Any]
+    """What ``stealtime-agent count --json`` printed."""
+    before: MemberStatus
+    """The primary, just before it was killed."""
+    after: MemberStatus
+    """The former standby, at the end."""
+    killed_monotonic_ns: int
+    runs_again_monotonic_ns: int | None
+
+    def is_whole(self) -> bool:
+        """Tell whether the client's connection lived on and nothing that it was told is missing."""
+        return self.seen["violations_total"] == 0 and self.seen["tcp_lived"] is True
+
+    def document(self) -> dict[str, Any]:
+        """Give it for programs."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "mode": self.mode,
+            "interval": self.interval,
+            "is_whole": self.is_whole(),
+            "killed_monotonic_ns": self.killed_monotonic_ns,
+            "runs_again_after_ns": self._runs_again_after_ns(),
+            "before": self.before.model_dump(mode="json"),
+            "after": self.after.model_dump(mode="json"),
+            "client": self.seen,
+        }
+
+    def table(self) -> "Table":
+        """Lay it out for people."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        for name, value in self.rows():
+            table.add_row(name, value)
+        return table
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Give the lines of the table."""
+        outages = self.seen["longest_outage_ns"]
+        violations = int(self.seen["violations_total"])
+        check = self.seen.get("check")
+        rows = [
+            ("mode", f"{self.mode}, a checkpoint every {self.interval}"),
+            ("acknowledged to the client", f"{count(int(self.seen['acknowledged']))} values"),
+            ("missing after the failover", "none" if violations == 0 else f"{count(violations)} violations"),
+            ("TCP connection", "lived on" if self.seen["tcp_lived"] else "was lost"),
+            *((f"longest silence, {protocol.upper()}", duration(outages[protocol], 3)) for protocol in sorted(outages)),
+            ("guest runs again after SIGKILL", duration(self._runs_again_after_ns(), 3)),
+            ("  of it, from decision to running", duration(self.after.resume_ns, 3)),
+            ("pause of the guest, median", duration(self.before.pause_p50_ns or None, 3)),
+            ("output held, median", duration(self.before.hold_p50_ns or None, 3)),
+            ("protected again", self._protected_again()),
+        ]
+        if isinstance(check, dict) and "mismatches" in check:
+            rows.insert(4, ("guest's own memory", f"{count(int(check['mismatches']))} pages wrong"))
+        return rows
+
+    def _runs_again_after_ns(self) -> int | None:
+        if self.runs_again_monotonic_ns is None:
+            return None
+        return self.runs_again_monotonic_ns - self.killed_monotonic_ns
+
+    def _protected_again(self) -> str:
+        if not self.after.protected:
+            return "not yet"
+        return f"yes, by host {self.after.standby.name}" if self.after.standby is not None else "yes"

@@ -1,0 +1,63 @@
+"""The per-epoch figures of a member, from its own CSV to Parquet or another CSV.
+
+Columns as ``crates/replicator/src/epoch_log.rs`` writes them: times in ns of the monotonic clock, whole numbers all.
+"""
+
+import shutil
+from pathlib import Path
+
+from stealtime.errors import StealtimeError, UsageError
+
+
+def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
+    """Write the epochs of a member's present life to a file.
+
+    A member that runs adds lines meanwhile; a last line that is not whole is left out.
+
+    Args:
+        source: The member's ``epochs.csv``.
+        target: ``*.parquet`` or ``*.csv``.
+        vm: Stands in the Parquet file's metadata.
+        host: Likewise.
+
+    Returns:
+        How many epochs.
+
+    Raises:
+        UsageError: The target is of another kind.
+        StealtimeError: There are no figures, or they are damaged.
+    """
+    if target.suffix not in (".parquet", ".csv"):
+        raise UsageError(f"{target} is neither *.parquet nor *.csv", hint="name the file epochs.parquet or epochs.csv")
+    try:
+        text = source.read_bytes()
+    except OSError as error:
+        raise StealtimeError(
+            f"{source} cannot be read: {error.strerror}", hint="a member writes it from its first epoch on"
+        ) from error
+    whole = text[: text.rfind(b"\n") + 1]
+    rows = whole.count(b"\n") - 1
+    if rows < 1:
+        raise StealtimeError(f"{source} holds no epoch yet", hint="see `stealtime protect status`")
+    partial = target.with_name(f".{target.name}.partial")
+    if target.suffix == ".csv":
+        partial.write_bytes(whole)
+    else:
+        _write_parquet(whole, partial, source, {"vm": vm, "host": host})
+    shutil.move(partial, target)
+    return rows
+
+
+def _write_parquet(text: bytes, target: Path, source: Path, facts: dict[str, str]) -> None:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    try:
+        table = csv.read_csv(pa.BufferReader(text))
+    except pa.ArrowInvalid as error:
+        raise StealtimeError(f"{source} is damaged: {error}") from error
+    wrong = [field.name for field in table.schema if not pa.types.is_integer(field.type)]
+    if wrong:
+        raise StealtimeError(f"{source} is damaged: the column {wrong[0]!r} does not hold whole numbers")
+    metadata = {f"stealtime.{key}": value for key, value in facts.items()}
+    parquet.write_table(table.replace_schema_metadata(metadata), target, compression="zstd")

@@ -1,0 +1,83 @@
+"""``HOST.toml``: a host that receives machines, as a person writes it for ``stealtime protect host``."""
+
+import tomllib
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from stealtime.campaigns.explanation import explain
+from stealtime.campaigns.probes import Table
+from stealtime.errors import UsageError
+from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
+from stealtime.protect.paths import with_absolute_paths
+from stealtime.protect.specification import HostSpec, identity_spec, register_spec
+from stealtime.protect.state import State, this_host
+from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
+
+
+class HostFile(Table):
+    """A host that receives machines."""
+
+    name: str | None = Field(default=None, pattern=HOST_NAME)
+    """As ``standby_hosts`` of the VM files name it; None: this machine's own name."""
+    listen: str | None = None
+    """``tcp:0.0.0.0:7460`` or ``unix:/path``; None: a socket that only this machine reaches."""
+    bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
+    """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
+    register_: Register = Field(default=Register(), alias="register")
+    """The same that decides for the active members."""
+    identity: Identity | None = None
+    allow_faults: bool = False
+
+    @field_validator("listen")
+    @classmethod
+    def _known_form(cls, endpoint: str | None) -> str | None:
+        return checked_endpoint(endpoint) if endpoint is not None else None
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Self:
+        if self.listen is not None:
+            host = StandbyHost(name="host", endpoint=self.listen)
+            problem = describe_problem([host], has_identity=self.identity is not None)
+            if problem is not None:
+                raise ValueError(problem)
+        return self
+
+
+def read_host_file(path: Path) -> HostFile:
+    """Read a ``HOST.toml``; relative paths in it are relative to its folder.
+
+    Raises:
+        UsageError: It cannot be read, or is wrong; the message names the line.
+    """
+    try:
+        text = path.read_text("utf-8")
+        document = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no host file: it is no UTF-8 text", hint="host files are TOML") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not TOML: {error}", hint="see https://toml.io for the notation") from error
+    except OSError as error:
+        raise UsageError(
+            f"the host file {path} cannot be read: {error.strerror}", hint="see docs/protect.md"
+        ) from error
+    try:
+        return HostFile.model_validate(with_absolute_paths(document, path.absolute().parent))
+    except ValidationError as error:
+        raise explain(error, document, text, str(path), HostFile) from error
+
+
+def host_spec(host: HostFile, state: State) -> HostSpec:
+    """Say what the daemon of a host is told; makes the host's folder."""
+    name = host.name or this_host()
+    folder = state.host(name)
+    return HostSpec(
+        name=name,
+        listen=host.listen or f"unix:{folder.socket}",
+        bridge=host.bridge,
+        register_=register_spec(host.register_, state.register),
+        identity=identity_spec(host.identity),
+        folder=folder.path,
+        allow_faults=host.allow_faults,
+    )

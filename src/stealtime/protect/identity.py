@@ -1,0 +1,144 @@
+"""Certificates for the link between hosts: one authority for all of them, one certificate for each.
+
+Both sides show theirs and trust only what the authority signed. Elliptic curves (P-256), since that is what every TLS
+library takes. The authority's key belongs to whoever adds hosts, on no host that runs machines.
+"""
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from stealtime.errors import StealtimeError
+from stealtime.protect.vm_file import Identity
+
+_AUTHORITY_DAYS = 3650
+_HOST_DAYS = 825
+"""The longest that common verifiers take for what is no authority (CA/Browser Forum, until 2020)."""
+
+_AUTHORITY = "ca.pem"
+_AUTHORITY_KEY = "ca.key"
+
+_SLACK = datetime.timedelta(minutes=5)
+"""Clocks of hosts differ a little."""
+
+
+@dataclass(frozen=True)
+class _Authority:
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def make_identity(folder: Path, host: str, addresses: Sequence[str]) -> Identity:
+    """Make a host's certificate and key; the authority too where there is none in the folder.
+
+    Args:
+        folder: Holds ``ca.pem`` and ``ca.key``; gets ``HOST.pem`` and ``HOST.key``.
+        host: The host's name.
+        addresses: Names and IP addresses by which others reach it; its own name is always among them.
+
+    Raises:
+        StealtimeError: The folder holds an authority that cannot be read, or cannot be written.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        authority = _read_authority(folder) if (folder / _AUTHORITY).exists() else _make_authority(folder)
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [_alternative_name(address) for address in dict.fromkeys((host, *addresses))]
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        certificate = (
+            _builder(host, authority.certificate.subject, key, _HOST_DAYS)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .sign(authority.key, hashes.SHA256())
+        )
+        _write_certificate(folder / f"{host}.pem", certificate)
+        _write_key(folder / f"{host}.key", key)
+    except OSError as error:
+        raise StealtimeError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
+    return Identity(ca=folder / _AUTHORITY, certificate=folder / f"{host}.pem", key=folder / f"{host}.key")
+
+
+def _make_authority(folder: Path) -> _Authority:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name("stealtime protect")
+    usage = x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _builder("stealtime protect", subject, key, _AUTHORITY_DAYS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    _write_key(folder / _AUTHORITY_KEY, key)
+    _write_certificate(folder / _AUTHORITY, certificate)
+    return _Authority(certificate, key)
+
+
+def _read_authority(folder: Path) -> _Authority:
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / _AUTHORITY).read_bytes())
+        key = serialization.load_pem_private_key((folder / _AUTHORITY_KEY).read_bytes(), password=None)
+    except (OSError, ValueError) as error:
+        raise StealtimeError(
+            f"the authority in {folder} cannot be read: {error}",
+            hint=f"it needs {_AUTHORITY} and {_AUTHORITY_KEY}; give an empty folder to make another authority",
+        ) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise StealtimeError(f"{folder / _AUTHORITY_KEY} holds no key of an elliptic curve, so it is not ours")
+    return _Authority(certificate, key)
+
+
+def _builder(subject: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_name(subject))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SLACK)
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _alternative_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        return x509.DNSName(address)
+
+
+def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)

@@ -1,0 +1,229 @@
+"""Two hosts on one machine: what a partition, a dead host and a dead switch do to protection, without a second machine.
+
+Three networks, each a bridge in one namespace, the *switch*: ``clients`` (guests and who talks with them),
+``replication`` (from host to host) and ``register`` (from hosts to the arbiter). Each host is a namespace with a link
+to each and the bridge ``guests`` that its machines join; the client and the arbiter have one link each. Every link can
+be cut alone, both ways or one way. Nothing of it is in the network namespace of the machine itself.
+"""
+
+import itertools
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Literal, Self
+
+import psutil
+
+from stealtime.errors import StealtimeError
+from stealtime.platforms.leftovers import clear_leftovers, make_short_folder
+from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.protect import laboratory_network as network
+from stealtime.protect.laboratory_network import Direction
+from stealtime.protect.members import Surroundings
+
+NetworkName = Literal["clients", "replication", "register"]
+NETWORKS: tuple[NetworkName, ...] = ("clients", "replication", "register")
+
+GUEST_BRIDGE = "guests"
+"""What machines join on every host."""
+
+CLIENT = "client"
+ARBITER = "arbiter"
+_SWITCH = "switch"
+
+_PREFIX_LENGTH = 24
+_SUBNETS: dict[NetworkName, str] = {"clients": "10.77.1", "replication": "10.77.2", "register": "10.77.3"}
+_LAST_BYTES = {"a": 1, "b": 2, "c": 3, CLIENT: 9, ARBITER: 9}
+
+GUEST_ADDRESS = f"{_SUBNETS['clients']}.100"
+GUEST_INTERFACE = f"{GUEST_ADDRESS}/{_PREFIX_LENGTH}"
+"""What a guest gives itself on the network ``clients``."""
+
+_serials = itertools.count()
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host, the client or the arbiter."""
+
+    name: str
+    namespace: str
+    networks: tuple[NetworkName, ...]
+
+    def address(self, on: NetworkName) -> str:
+        """Give its own address on a network; hosts have none on ``clients``, where only their guests live.
+
+        Raises:
+            ValueError: It has none there.
+        """
+        if on not in self.networks or (on == "clients" and self.name != CLIENT):
+            raise ValueError(f"{self.name} has no address on the network {on}")
+        return f"{_SUBNETS[on]}.{_LAST_BYTES[self.name]}"
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What goes before a command line that shall run there; it ends in an exec, so the pid stays."""
+        return ("nsenter", f"--net={network.NAMESPACES / self.namespace}", "--")
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Where members are started; they carry our mark, so that they end with the laboratory, however it ends."""
+        return Surroundings(prefix=self.prefix, environment=((RUN_MARK, run_mark()),))
+
+
+class Laboratory:
+    """A context manager: the networks are there inside, and gone with all their processes after it.
+
+    Args:
+        hosts: Their names, out of ``a``, ``b``, ``c``.
+
+    Raises:
+        StealtimeError: The kernel or the rights are missing; nothing is left then.
+    """
+
+    def __init__(self, hosts: Sequence[str] = ("a", "b")) -> None:
+        serial = next(_serials)
+        self._switch = network.namespace_name(serial, _SWITCH)
+        self.nodes: dict[str, Node] = {
+            name: Node(name, network.namespace_name(serial, name), links)
+            for name, links in (
+                *((host, NETWORKS) for host in hosts),
+                (CLIENT, ("clients",)),
+                (ARBITER, ("register",)),
+            )
+        }
+        self.folder = Path()
+        """For sockets, registers and logs; gone with the laboratory."""
+        self._cuts: set[tuple[str, NetworkName]] = set()
+
+    def __enter__(self) -> Self:
+        if os.geteuid() != 0:
+            raise StealtimeError(
+                "a laboratory of network namespaces needs root", hint="run the same command as root, or with sudo"
+            )
+        clear_leftovers()
+        network.clear_laboratories()
+        self.folder = make_short_folder()
+        try:
+            self._build()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._remove()
+
+    @property
+    def client(self) -> Node:
+        """Who talks with the guests."""
+        return self.nodes[CLIENT]
+
+    @property
+    def arbiter(self) -> Node:
+        """Where etcd runs, in tests that have one."""
+        return self.nodes[ARBITER]
+
+    def host(self, name: str) -> Node:
+        """Give a host."""
+        return self.nodes[name]
+
+    def cut(self, name: str, on: NetworkName, direction: Direction = "both") -> None:
+        """Lose all frames on a link, silently; ``from`` loses those that the node sends, ``to`` those it would get."""
+        self.mend(name, on)
+        network.drop(self._switch, _port(name, on), direction)
+        self._cuts.add((name, on))
+
+    def mend(self, name: str, on: NetworkName) -> None:
+        """Let a link's frames pass again; nothing happens if they do."""
+        if (name, on) in self._cuts:
+            network.drop_no_more(self._switch, _port(name, on))
+            self._cuts.discard((name, on))
+
+    def mend_all(self) -> None:
+        """Let all frames pass again."""
+        for name, on in sorted(self._cuts):
+            self.mend(name, on)
+
+    def unplug(self, name: str, on: NetworkName) -> None:
+        """Take a cable out at the switch: the node sees that its carrier is gone."""
+        network.batch(self._switch, [f"link set {_port(name, on)} down"])
+
+    def plug(self, name: str, on: NetworkName) -> None:
+        """Put a cable in again."""
+        network.batch(self._switch, [f"link set {_port(name, on)} up"])
+
+    def power_off(self, name: str) -> list[int]:
+        """Kill all processes of a node at once; give their pids. Its links stay, as those of a dead host do."""
+        return network.kill_processes(self.nodes[name].namespace)
+
+    def start(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.DEVNULL,
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
+    ) -> psutil.Popen:
+        """Start a process in a node; it is ended with the laboratory."""
+        return psutil.Popen(
+            [*self.nodes[name].prefix, *argv],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
+            start_new_session=True,
+        )
+
+    def _build(self) -> None:
+        network.make_namespaces([self._switch, *(node.namespace for node in self.nodes.values())])
+        # `forward_delay 0` and no spanning tree: a port forwards at once. Without snooping no querier is waited for.
+        options = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+        network.batch(
+            self._switch,
+            [command for name in NETWORKS for command in (f"link add {name} {options}", f"link set {name} up")],
+        )
+        for node in self.nodes.values():
+            self._connect(node)
+
+    def _connect(self, node: Node) -> None:
+        in_switch, in_node = [], []
+        for on in node.networks:
+            port = _port(node.name, on)
+            in_switch += [
+                f"link add {port} type veth peer name {on} netns {node.namespace}",
+                f"link set {port} master {on}",
+                f"link set {port} up",
+            ]
+            in_node.append(f"link set {on} up")
+            if on == "clients" and node.name != CLIENT:
+                in_node += [
+                    f"link add {GUEST_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                    f"link set {GUEST_BRIDGE} up",
+                    f"link set {on} master {GUEST_BRIDGE}",
+                ]
+            else:
+                in_node.append(f"addr add {node.address(on)}/{_PREFIX_LENGTH} dev {on}")
+        network.batch(self._switch, in_switch)
+        network.batch(node.namespace, in_node)
+        for on in node.networks:
+            network.make_filterable(self._switch, _port(node.name, on))
+
+    def _remove(self) -> None:
+        names = [node.namespace for node in self.nodes.values()] + [self._switch]
+        network.remove_namespaces([name for name in names if (network.NAMESPACES / name).exists()])
+        if self.folder != Path():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _port(name: str, on: NetworkName) -> str:
+    """Name the switch's end of a link; names of interfaces have at most 15 bytes."""
+    return f"{name}-{on[:6]}"

@@ -1,0 +1,54 @@
+"""Where the Rust side is: the replicator beside the Python interpreter, the preloaded library in this package.
+
+setuptools-rust gives a library without a Python binding the name of an extension module; nobody imports it.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from stealtime.errors import StealtimeError
+
+REPLICATOR_VARIABLE = "STEALTIME_REPLICATOR"
+PAGETRACK_VARIABLE = "STEALTIME_PAGETRACK"
+"""Also how the members learn where the library is: they get it in their environment, and their children inherit it."""
+
+_AGAIN = "install stealtime again: `make setup`, or pip with the wheel"
+
+
+def find_replicator() -> Path:
+    """Give the path of ``stealtime-replicator``; ``$STEALTIME_REPLICATOR`` names another one.
+
+    Raises:
+        StealtimeError: It is not there or not executable.
+    """
+    chosen = os.environ.get(REPLICATOR_VARIABLE)
+    path = Path(chosen) if chosen else Path(sys.executable).parent / "stealtime-replicator"
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        state = "is not executable" if path.exists() else "does not exist"
+        raise StealtimeError(
+            f"the replicator {path} {state}", hint=f"correct ${REPLICATOR_VARIABLE}" if chosen else _AGAIN
+        )
+    return path.absolute()
+
+
+def find_pagetrack() -> Path:
+    """Give the path of the library that is preloaded into QEMU; ``$STEALTIME_PAGETRACK`` names another one.
+
+    Raises:
+        StealtimeError: It is not there.
+    """
+    chosen = os.environ.get(PAGETRACK_VARIABLE)
+    if chosen:
+        if not Path(chosen).is_file():
+            raise StealtimeError(f"the library {chosen} does not exist", hint=f"correct ${PAGETRACK_VARIABLE}")
+        return Path(chosen).absolute()
+    found = sorted(Path(__file__).parent.glob("libstealtime_pagetrack*.so"))
+    if not found:
+        raise StealtimeError(f"no libstealtime_pagetrack*.so is in {Path(__file__).parent}", hint=_AGAIN)
+    return found[0]
+
+
+def member_environment() -> dict[str, str]:
+    """Give the environment of a member: this one, and where the library is."""
+    return {**os.environ, PAGETRACK_VARIABLE: str(find_pagetrack())}

@@ -1,0 +1,180 @@
+"""What ``stealtime protect start`` does, step by step, without its words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from stealtime.errors import UsageError
+from stealtime.protect.endpoint import StandbyHost, parse_target
+from stealtime.protect.host_file import HostFile
+from stealtime.protect.machine import resolve_machine
+from stealtime.protect.members import await_status, ensure_host_daemon, prepare_member, start_member
+from stealtime.protect.specification import MemberSpec, Place, member_spec
+from stealtime.protect.state import MemberFolder, State
+from stealtime.protect.status import MemberStatus
+from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, VmFile
+from stealtime.quantities import format_duration, parse_duration_ns
+
+LOCAL = "local"
+"""What ``--to`` takes for a second host that this machine plays: for a trial."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line changes in a VM's file."""
+
+    to: tuple[str, ...] = ()
+    interval: str | None = None
+    mode: str | None = None
+
+
+def apply_choices(vm: VmFile, choices: Choices) -> VmFile:
+    """Give the VM with what the command line says instead; whatever it says is checked like the file.
+
+    Raises:
+        UsageError: A choice is none.
+    """
+    changed = vm.model_dump(mode="json", by_alias=True)
+    if choices.mode is not None:
+        changed["mode"] = choices.mode
+        if choices.mode != "net+bypass":
+            changed["bypass"] = []
+    if choices.interval is not None:
+        changed["interval"] = choices.interval
+    try:
+        hosts = [parse_target(target, vm.standby_hosts) for target in choices.to if target != LOCAL]
+    except ValueError as error:
+        raise UsageError(
+            f"--to: {first_fault(error)}", hint="a name of VM.toml, NAME=tcp:HOST:PORT, HOST[:PORT], unix:/PATH, local"
+        ) from None
+    if choices.to:
+        # What was asked for goes first; the others of the file are where it may go after that.
+        asked = {host.name for host in hosts}
+        others = [host for host in vm.standby_hosts if host.name not in asked]
+        changed["standby_hosts"] = [host.model_dump() for host in (*hosts, *others)]
+    try:
+        return VmFile.model_validate(changed)
+    except ValueError as error:
+        raise UsageError(first_fault(error), hint="see `stealtime protect start -h`, and VM.toml") from None
+
+
+def with_local_hosts(vm: VmFile, state: State, host: str) -> VmFile:
+    """Let this machine play a second host, and receive what comes back from it."""
+    standby = "local" if host != "local" else "local-b"
+    for name in (standby, host):
+        daemon = HostFile(name=name, bridge=vm.network.bridge, register_=vm.register_, allow_faults=vm.allow_faults)
+        ensure_host_daemon(daemon, state, automatic=True)
+    ours = [StandbyHost(name=name, endpoint=f"unix:{state.host(name).socket}") for name in (standby, host)]
+    names = {one.name for one in ours}
+    others = [one for one in vm.standby_hosts if one.name not in names]
+    return vm.model_copy(update={"standby_hosts": [*ours, *others]})
+
+
+def make_spec(vm: VmFile, state: State, host: str, folder: Path | None = None) -> MemberSpec:
+    """Say what the member of a VM on a host is told; fetches kernels and packs images that are missing.
+
+    Args:
+        vm: The VM.
+        state: Where members live.
+        host: The name of this host.
+        folder: The member's; None takes its place in ``state``.
+
+    Raises:
+        StealtimeError: What the VM needs is not there.
+    """
+    place = Place(host=host, folder=folder or state.host(host).member(vm.name).path, register_folder=state.register)
+    return member_spec(vm, resolve_machine(vm), place)
+
+
+def check_destination(vm: VmFile, host: str, *, is_local: bool) -> None:
+    """Refuse a machine that is to be protected and has nowhere to go.
+
+    Raises:
+        UsageError: There is no host but this one.
+    """
+    if vm.mode == "off" or is_local or any(one.name != host for one in vm.standby_hosts):
+        return
+    raise UsageError(
+        f"the VM {vm.name!r} has no host to go to, and the mode is {vm.mode!r}",
+        hint="name one with --to HOST, or `--to local` for a trial, or in VM.toml; --mode off needs none",
+    )
+
+
+def start(vm: VmFile, state: State, host: str, *, is_local: bool, force: bool) -> tuple[MemberFolder, psutil.Process]:
+    """Start a VM's member here, and the daemons that it needs where this machine plays both hosts.
+
+    Raises:
+        UsageError: It lives already, or has nowhere to go.
+        StealtimeError: What it needs is not there.
+    """
+    check_destination(vm, host, is_local=is_local)
+    with state.starting():
+        folder, _ = prepare(vm, state, host, is_local=is_local)
+        return folder, start_member(folder, force=force)
+
+
+def prepare(vm: VmFile, state: State, host: str, *, is_local: bool) -> tuple[MemberFolder, MemberSpec]:
+    """Write what a member is told into its folder.
+
+    Raises:
+        UsageError: It lives already.
+        StealtimeError: What it needs is not there.
+    """
+    folder = state.host(host).member(vm.name)
+    for member in state.members(vm.name):
+        if member.lives():
+            raise UsageError(
+                f"the VM {vm.name!r} already has a member here, as the host {member.host!r}",
+                hint=f"see `stealtime protect status {vm.name}`; end it with `stealtime protect stop {vm.name}`",
+            )
+    spec = make_spec(with_local_hosts(vm, state, host) if is_local else vm, state, host)
+    prepare_member(folder, spec)
+    return folder, spec
+
+
+def await_protection(
+    folder: MemberFolder, process: psutil.Process, mode: str, within_s: float, on_status: Callable[[MemberStatus], None]
+) -> MemberStatus | None:
+    """Wait until a machine is protected; in the mode ``off`` until it runs.
+
+    Raises:
+        StealtimeError: Its member ended.
+    """
+    if mode == "off":
+        return await_status(
+            folder, process, until=lambda status: status.role == "solo", within_s=within_s, on_status=on_status
+        )
+    return await_status(folder, process, until=lambda status: status.protected, within_s=within_s, on_status=on_status)
+
+
+def checked_interval(text: str) -> str:
+    """Give an interval of the command line back if it is one.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if text == "auto":
+        return text
+    try:
+        interval_ns = parse_duration_ns(text)
+    except ValueError as error:
+        raise UsageError(f"--interval: {error}", hint="a duration such as 100ms, or auto") from None
+    if interval_ns < SHORTEST_INTERVAL_NS:
+        raise UsageError(
+            f"--interval: {text!r} is too short", hint=f"at least {format_duration(SHORTEST_INTERVAL_NS)}, or auto"
+        )
+    return text
+
+
+def first_fault(error: ValueError) -> str:
+    """Give what pydantic found first, as a sentence."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}" if key and first["type"] != "value_error" else message

@@ -1,0 +1,219 @@
+"""What the Rust programs are told, as ``spec.rs`` and ``host.rs`` of ``crates/replicator`` read it: with no other keys.
+
+Everything that a member could not find out for itself, or must find the same on every host, is resolved here: the
+versioned machine type, the absolute paths of the images and their SHA-256.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
+
+VERSION = 1
+"""The layout of a member's spec."""
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class ImageSpec(_Document):
+    """A file that QEMU loads; a standby refuses one of another content."""
+
+    path: Path
+    sha256: str
+
+
+class MachineSpec(_Document):
+    """The machine, the same on every host."""
+
+    name: str
+    program: Path
+    """The QEMU binary."""
+    accelerator: Literal["tcg", "kvm"]
+    machine: str
+    """A versioned type: an alias means another machine in the next QEMU."""
+    cpu: str
+    vcpus: int
+    memory_bytes: int
+    kernel: ImageSpec
+    initramfs: ImageSpec
+    kernel_arguments: str
+    mac: str
+    devices: tuple[str, ...]
+
+
+class FixedInterval(_Document):
+    """Checkpoints after always the same time."""
+
+    fixed_ns: int
+
+
+class AutomaticInterval(_Document):
+    """Checkpoints as often as keeps the guest stopped for this share of the time."""
+
+    auto_overhead: float
+
+
+class NetworkSpec(_Document):
+    """Where the guest's frames go."""
+
+    tap: str
+    bridge: str | None
+
+
+class IdentitySpec(_Document):
+    """PEM files."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+class FileRegisterSpec(_Document):
+    """A folder on one machine."""
+
+    file: Path
+
+
+class EtcdSpec(_Document):
+    """A cluster."""
+
+    endpoints: tuple[str, ...]
+    identity: IdentitySpec | None
+
+
+class EtcdRegisterSpec(_Document):
+    """An etcd cluster decides."""
+
+    etcd: EtcdSpec
+
+
+RegisterSpec = FileRegisterSpec | EtcdRegisterSpec
+
+
+class TimingSpec(_Document):
+    """Deadlines, in nanoseconds of the monotonic clock."""
+
+    heartbeat_interval_ns: int
+    active_deadline_ns: int
+    standby_timeout_ns: int
+    register_deadline_ns: int
+
+
+class StandbyHostSpec(_Document):
+    """A host that may receive the machine."""
+
+    name: str
+    endpoint: str
+
+
+class MemberSpec(_Document):
+    """All that a member needs."""
+
+    version: int = VERSION
+    machine: MachineSpec
+    host: str
+    standby_hosts: tuple[StandbyHostSpec, ...]
+    mode: Mode
+    interval: FixedInterval | AutomaticInterval
+    bypass: tuple[dict[str, Any], ...]
+    tracker: str | None
+    device_state: str
+    network: NetworkSpec
+    register_: RegisterSpec = Field(alias="register")
+    timing: TimingSpec
+    identity: IdentitySpec | None
+    folder: Path
+    epochs_in_flight: int
+    hold_bytes: int
+    metrics: str | None
+    allow_faults: bool
+
+    def text(self) -> str:
+        """Write it as the members read it."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+class HostSpec(_Document):
+    """Who a host is that receives machines."""
+
+    name: str
+    listen: str
+    bridge: str | None
+    register_: RegisterSpec = Field(alias="register")
+    identity: IdentitySpec | None
+    folder: Path
+    """Holds a folder for each machine."""
+    allow_faults: bool
+
+    def text(self) -> str:
+        """Write it as the daemon reads it."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a member runs, which its ``VM.toml`` does not say."""
+
+    host: str
+    """The host's name, as it stands in the register."""
+    folder: Path
+    """The member's own."""
+    register_folder: Path
+    """Taken where ``VM.toml`` names no register."""
+
+
+def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
+    """Say what a member is told: a pure function of the VM's file, the machine as it was resolved, and the place."""
+    return MemberSpec(
+        machine=machine,
+        host=place.host,
+        standby_hosts=tuple(StandbyHostSpec(name=host.name, endpoint=host.endpoint) for host in vm.standby_hosts),
+        mode=vm.mode,
+        interval=(
+            AutomaticInterval(auto_overhead=vm.overhead)
+            if vm.interval == "auto"
+            else FixedInterval(fixed_ns=vm.interval)
+        ),
+        bypass=tuple(rule.model_dump(mode="json", exclude_none=True) for rule in vm.bypass),
+        tracker=vm.tracker,
+        device_state=vm.device_state,
+        network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),
+        register_=register_spec(vm.register_, place.register_folder),
+        timing=TimingSpec(
+            heartbeat_interval_ns=vm.timing.heartbeat_interval_ns,
+            active_deadline_ns=vm.timing.active_deadline_ns,
+            standby_timeout_ns=vm.timing.standby_timeout_ns,
+            register_deadline_ns=vm.timing.register_deadline_ns,
+        ),
+        identity=identity_spec(vm.identity),
+        folder=place.folder,
+        epochs_in_flight=vm.epochs_in_flight,
+        hold_bytes=vm.hold_bytes,
+        metrics=vm.metrics,
+        allow_faults=vm.allow_faults,
+    )
+
+
+def register_spec(register: Register, default_folder: Path) -> RegisterSpec:
+    """Say which register decides; ``default_folder`` where none is named."""
+    if register.etcd is None:
+        return FileRegisterSpec(file=register.folder or default_folder)
+    return EtcdRegisterSpec(etcd=EtcdSpec(endpoints=tuple(register.etcd), identity=identity_spec(register.identity)))
+
+
+def identity_spec(identity: Identity | None) -> IdentitySpec | None:
+    """Say where the PEM files are."""
+    return IdentitySpec(**identity.model_dump()) if identity is not None else None
+
+
+def write_document(path: Path, document: MemberSpec | HostSpec) -> None:
+    """Write a spec for its owner alone: with ``allow_faults`` or paths of keys it is nobody else's matter."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(document.text())

@@ -1,0 +1,243 @@
+"""Where members and host daemons keep what others look for: a folder for each host, in it one for each machine.
+
+``STATE/HOST/VM/`` belongs to a member: its spec, log, control socket, per-epoch figures. ``STATE/HOST/host.*`` belong
+to the daemon that receives machines. Several hosts have folders here only where one machine plays them.
+``STATE/register`` is the register where no other is named.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from stealtime.errors import StealtimeError
+from stealtime.protect.endpoint import LONGEST_SOCKET_PATH
+
+STATE_VARIABLE = "STEALTIME_PROTECT_STATE"
+
+_LOCK = "lock"
+"""Held by a member (``member_folder.rs``). It stays: one that is about to live there may hold it already. We do not ask
+who holds it either, since to ask is to hold it for a moment."""
+_REGISTER = "register"
+_KEPT_SUFFIXES = (".csv", ".jsonl", ".log")
+"""What a member's last life says to a person outlives it; sockets, memory and specs do not."""
+
+
+@dataclass(frozen=True)
+class MemberFolder:
+    """The folder of one machine on one host."""
+
+    path: Path
+
+    @property
+    def vm(self) -> str:
+        """The machine."""
+        return self.path.name
+
+    @property
+    def host(self) -> str:
+        """The host, as the register names it."""
+        return self.path.parent.name
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the member takes commands."""
+        return self.path / "control.sock"
+
+    @property
+    def spec(self) -> Path:
+        """What it was told."""
+        return self.path / "spec.json"
+
+    @property
+    def log(self) -> Path:
+        """What it and its QEMU say."""
+        return self.path / "member.log"
+
+    @property
+    def epochs(self) -> Path:
+        """What each epoch cost."""
+        return self.path / "epochs.csv"
+
+    @property
+    def pid_file(self) -> Path:
+        """Who was started here by ``start``."""
+        return self.path / "member.pid"
+
+    def lives(self) -> bool:
+        """Tell whether a member is here: one that was started here, or one that a daemon started for another host."""
+        return recorded_process(self.pid_file) is not None or _is_listened_on(self.control_socket)
+
+    def clear(self) -> None:
+        """Remove what a dead member left, but for what it says to a person."""
+        for entry in self.path.iterdir() if self.path.is_dir() else ():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.suffix not in _KEPT_SUFFIXES and entry.name != _LOCK:
+                entry.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class HostFolder:
+    """The folder of one host."""
+
+    path: Path
+
+    @property
+    def host(self) -> str:
+        """Its name."""
+        return self.path.name
+
+    @property
+    def socket(self) -> Path:
+        """Where its daemon listens, if it listens on this machine only."""
+        return self.path / "host.sock"
+
+    @property
+    def config(self) -> Path:
+        """What the daemon was told."""
+        return self.path / "host.json"
+
+    @property
+    def log(self) -> Path:
+        """What the daemon and its members say."""
+        return self.path / "host.log"
+
+    @property
+    def pid_file(self) -> Path:
+        """Who was started here."""
+        return self.path / "host.pid"
+
+    def member(self, vm: str) -> MemberFolder:
+        """Give the folder of a machine here.
+
+        Raises:
+            StealtimeError: Its sockets would have names that the kernel does not take.
+        """
+        folder = MemberFolder(self.path / vm)
+        # QEMU's and the control socket's names are no longer than this one.
+        if len(os.fsencode(folder.control_socket)) > LONGEST_SOCKET_PATH:
+            raise StealtimeError(
+                f"{folder.control_socket} is too long for a socket, whose path has at most {LONGEST_SOCKET_PATH} bytes",
+                hint=f"name the host or the VM shorter, or set ${STATE_VARIABLE} to a shorter folder",
+            )
+        return folder
+
+    def members(self) -> list[MemberFolder]:
+        """Give the folders of all machines here, living or not."""
+        return [MemberFolder(entry) for entry in sorted(self.path.iterdir()) if entry.is_dir()]
+
+
+@dataclass(frozen=True)
+class State:
+    """All hosts that have a folder on this machine."""
+
+    path: Path
+
+    @property
+    def register(self) -> Path:
+        """The register's folder where no other is named."""
+        return self.path / _REGISTER
+
+    def host(self, name: str) -> HostFolder:
+        """Give a host's folder, made if need be; it is its owner's alone.
+
+        Raises:
+            StealtimeError: It cannot be made.
+        """
+        folder = self.path / name
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StealtimeError(
+                f"the folder {folder} cannot be made: {error.strerror}",
+                hint=f"run as root, or set ${STATE_VARIABLE} to a folder you can write",
+            ) from error
+        return HostFolder(folder)
+
+    def hosts(self) -> list[HostFolder]:
+        """Give all hosts that have a folder here."""
+        if not self.path.is_dir():
+            return []
+        return [
+            HostFolder(entry) for entry in sorted(self.path.iterdir()) if entry.is_dir() and entry.name != _REGISTER
+        ]
+
+    def members(self, vm: str | None = None) -> list[MemberFolder]:
+        """Give the folders of all members, or of those of one machine."""
+        return [member for host in self.hosts() for member in host.members() if vm is None or member.vm == vm]
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Let one start or stop at a time decide what lives here."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(self.path / "starting.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def default_state() -> State:
+    """Give ``$STEALTIME_PROTECT_STATE``, else ``/run/stealtime/protect`` for root and what the user has for others.
+
+    Raises:
+        StealtimeError: The user has no folder that ends with the session.
+    """
+    chosen = os.environ.get(STATE_VARIABLE)
+    if chosen:
+        return State(Path(chosen).absolute())
+    if os.geteuid() == 0:
+        return State(Path("/run/stealtime/protect"))
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if not runtime:
+        raise StealtimeError(
+            "there is no folder for sockets: XDG_RUNTIME_DIR is not set", hint=f"set ${STATE_VARIABLE}, or run as root"
+        )
+    return State(Path(runtime) / "stealtime" / "protect")
+
+
+def this_host() -> str:
+    """Give the name by which this machine goes in the register, unless it is told another."""
+    return socket.gethostname().partition(".")[0] or "host"
+
+
+def record_process(pid_file: Path, pid: int, **facts: bool | str) -> None:
+    """Note who was started; pids come again, so its start time stands beside it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        created = psutil.Process(pid).create_time()
+        pid_file.write_text(json.dumps({"pid": pid, "created": created, **facts}))
+
+
+def recorded_process(pid_file: Path) -> psutil.Process | None:
+    """Give the process that was noted, if it still lives."""
+    try:
+        noted = json.loads(pid_file.read_text())
+        process = psutil.Process(int(noted["pid"]))
+        # A process that nobody has waited for yet is dead all the same.
+        is_it = process.create_time() == noted["created"] and process.status() != psutil.STATUS_ZOMBIE
+    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+        return None
+    return process if is_it else None
+
+
+def _is_listened_on(path: Path) -> bool:
+    """Tell whether a process listens on a socket: the file outlives it, but connections are then refused."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.settimeout(1.0)
+            probe.connect(os.fsencode(path).decode())
+        except (BlockingIOError, TimeoutError):
+            return True  # its queue is full: it stands still, but it is there
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,89 @@
+"""What a member says of itself, and what that means for its machine."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stealtime.protect.vm_file import Mode
+
+SCHEMA_VERSION = 1
+"""Of what ``stealtime protect status --json`` prints."""
+
+Role = Literal["starting", "solo", "active", "stopped", "standby", "fenced", "gone"]
+"""As ``crates/replicator/src/status.rs`` names them; ``gone`` is ours, for a folder that nobody lives in."""
+
+RUNNING_ROLES: frozenset[Role] = frozenset({"starting", "solo", "active", "stopped"})
+"""Of the member that has the machine."""
+
+
+class _Document(BaseModel):
+    # A member of a newer version may say more.
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+
+class FullCopy(_Document):
+    """How far the first copy of all memory is."""
+
+    done_bytes: int
+    total_bytes: int
+
+
+class Peer(_Document):
+    """Whom the machine would go to."""
+
+    name: str
+    endpoint: str
+
+
+class MemberStatus(_Document):
+    """A member, now."""
+
+    vm: str
+    host: str
+    role: Role
+    protected: bool
+    """Whether its host may die now without loss of what was acknowledged."""
+    mode: Mode | None = None
+    term: int = 0
+    epoch: int = 0
+    """The last that was captured; on a standby: staged."""
+    acknowledged: int = 0
+    released: int = 0
+    lag_epochs: int = 0
+    interval_ns: int = 0
+    last_pause_ns: int = 0
+    pause_p50_ns: int = 0
+    pause_p99_ns: int = 0
+    hold_p50_ns: int = 0
+    hold_p99_ns: int = 0
+    bytes_per_s: float = 0.0
+    dirty_pages_per_s: float = 0.0
+    held_frames: int = 0
+    held_bytes: int = 0
+    full_copy: FullCopy | None = None
+    standby: Peer | None = None
+    tracker: str | None = None
+    device_state: str | None = None
+    register_: str | None = Field(default=None, alias="register")
+    refused_messages: int = 0
+    since_unix_ns: int | None = None
+    pid: int | None = None
+    qemu_pid: int | None = None
+    fenced_reason: str | None = None
+    resume_ns: int | None = None
+    """How long the last failover took here, from the decision until the guest ran."""
+    warnings: tuple[str, ...] = ()
+
+
+class StatusDocument(_Document):
+    """What ``stealtime protect status --json`` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    members: tuple[MemberStatus, ...]
+
+    def is_protected(self) -> bool:
+        """Tell whether each machine that has a member here is protected."""
+        machines = {member.vm for member in self.members}
+        return bool(machines) and machines == {member.vm for member in self.members if member.protected}

@@ -1,0 +1,329 @@
+"""``VM.toml``: a virtual machine that is to be protected, as a person writes it.
+
+The keys of the file are the aliases of the fields. What is left out has a default that works on one machine; every
+value is checked here, before anything is started, so that a message can name the line.
+"""
+
+import hashlib
+import ipaddress
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from stealtime.campaigns.explanation import explain
+from stealtime.campaigns.probes import Table
+from stealtime.errors import UsageError
+from stealtime.protect.bypass import BypassRule
+from stealtime.protect.devices import reason_against
+from stealtime.protect.endpoint import StandbyHost, describe_problem
+from stealtime.protect.paths import with_absolute_paths
+from stealtime.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
+
+Mode = Literal["off", "no-net", "net", "net+bypass"]
+
+SHORTEST_INTERVAL_NS = 5_000_000
+"""Below this the guest would be stopped more than it runs; the members refuse it too."""
+
+SMALLEST_MEMORY_BYTES = 64 << 20
+"""Debian's cloud kernel with its initramfs does not come up with less."""
+
+LONGEST_INTERFACE_NAME = 15
+"""IFNAMSIZ of linux/if.h without its final zero."""
+
+INTERFACE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$"
+
+_MS = 1_000_000
+_AutoOrNs = Annotated[DurationNs | Literal["auto"], Field()]
+
+
+class Network(Table):
+    """``[network]``: the guest's one network card."""
+
+    bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
+    """The host's bridge that the guest's TAP joins; the same name on every host. None: the TAP stands alone."""
+    tap: str | None = Field(default=None, pattern=INTERFACE_NAME)
+    """The TAP's name; None: made from the VM's."""
+    mac: str | None = None
+    """The card's address; None: made from the VM's name, so the same on every host."""
+    address: str | None = None
+    """With its prefix, ``10.0.0.2/24``: what the builtin program gives itself. Other guests do that as they like."""
+    gateway: str | None = None
+
+    @field_validator("mac")
+    @classmethod
+    def _unicast(cls, mac: str | None) -> str | None:
+        if mac is None:
+            return None
+        if not re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", mac):
+            raise ValueError(f"{mac!r} is no MAC address; expected six bytes such as 52:54:00:12:34:56")
+        if int(mac[:2], 16) & 1:
+            raise ValueError(f"{mac!r} is the address of a group, not of one card; 52:54:00:... is usual for guests")
+        if int(mac.replace(":", ""), 16) == 0:
+            raise ValueError(f"{mac!r} is no card's address; 52:54:00:... is usual for guests")
+        return mac.lower()
+
+    @field_validator("address")
+    @classmethod
+    def _with_prefix(cls, address: str | None) -> str | None:
+        if address is None:
+            return None
+        try:
+            interface = ipaddress.IPv4Interface(address)
+        except ValueError:
+            raise ValueError(f"{address!r} is no IPv4 address with a prefix such as 10.0.0.2/24") from None
+        if "/" not in address:
+            raise ValueError(f"{address!r} has no prefix; expected one such as 10.0.0.2/24")
+        if interface.ip in (interface.network.network_address, interface.network.broadcast_address):
+            raise ValueError(f"{address!r} is the address of the network itself, not of a machine in it")
+        return address
+
+    @field_validator("gateway")
+    @classmethod
+    def _plain_address(cls, gateway: str | None) -> str | None:
+        if gateway is not None:
+            try:
+                ipaddress.IPv4Address(gateway)
+            except ValueError:
+                raise ValueError(f"{gateway!r} is no IPv4 address such as 10.0.0.1") from None
+        return gateway
+
+    @model_validator(mode="after")
+    def _gateway_is_near(self) -> Self:
+        if self.gateway is None:
+            return self
+        if self.address is None:
+            raise ValueError(f"the gateway {self.gateway} needs an address of the guest in the same network")
+        network = ipaddress.IPv4Interface(self.address).network
+        if ipaddress.IPv4Address(self.gateway) not in network:
+            raise ValueError(f"the gateway {self.gateway} is not in the guest's network {network}")
+        return self
+
+
+class Identity(Table):
+    """Paths of PEM files: who signs for both sides, our certificate, its key."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    @field_validator("ca", "certificate", "key")
+    @classmethod
+    def _readable(cls, path: Path) -> Path:
+        try:
+            with path.open("rb") as file:
+                head = file.read(64)
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        if not head.lstrip().startswith(b"-----BEGIN "):
+            raise ValueError(f"{path} is no PEM file: it does not begin with -----BEGIN")
+        return path.absolute()
+
+
+class Register(Table):
+    """``[register]``: what decides who may be active; a folder on one machine, or an etcd cluster."""
+
+    folder: Path | None = None
+    """None, with no etcd: beside the members' own folders. Good where all members run on one machine, only there."""
+    etcd: list[str] | None = Field(default=None, min_length=1)
+    """URLs of the cluster's members."""
+    identity: Identity | None = None
+    """The client's, where the cluster wants one."""
+
+    @field_validator("etcd")
+    @classmethod
+    def _urls(cls, urls: list[str] | None) -> list[str] | None:
+        for url in urls or []:
+            if not re.fullmatch(r"https?://[^/\s:]+(:\d+)?/?|https?://\[[0-9a-fA-F:]+\](:\d+)?/?", url):
+                raise ValueError(f"{url!r} is no URL of an etcd member such as http://10.0.0.9:2379")
+        return [url.rstrip("/") for url in urls] if urls is not None else None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.folder is not None and self.etcd is not None:
+            raise ValueError("a folder and etcd are both given; one register decides")
+        if self.identity is not None and self.etcd is None:
+            raise ValueError("an identity is for etcd, and none is given")
+        return self
+
+
+class Timing(Table):
+    """``[timing]``: deadlines of the monotonic clock."""
+
+    heartbeat_interval_ns: DurationNs = Field(default=25 * _MS, alias="heartbeat")
+    active_deadline_ns: DurationNs = Field(default=120 * _MS, alias="active_deadline")
+    """An active member that was not heard for so long releases nothing any more."""
+    standby_timeout_ns: DurationNs = Field(default=200 * _MS, alias="standby_timeout")
+    """A standby that heard nothing for so long asks the register to be active."""
+    register_deadline_ns: DurationNs = Field(default=2_000 * _MS, alias="register_deadline")
+    """An active member without standby and register stops the guest after so long."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        ordered = {
+            "heartbeat": self.heartbeat_interval_ns,
+            "active_deadline": self.active_deadline_ns,
+            "standby_timeout": self.standby_timeout_ns,
+            "register_deadline": self.register_deadline_ns,
+        }
+        for (shorter, shorter_ns), (longer, longer_ns) in pairwise(ordered.items()):
+            if shorter_ns >= longer_ns:
+                raise ValueError(
+                    f"{shorter} is {format_duration(shorter_ns)}, which must be less than {longer}, "
+                    f"{format_duration(longer_ns)}: the active member must fall silent before the standby may speak"
+                )
+        return self
+
+
+class VmFile(Table):
+    """A virtual machine and how it is protected."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """Names its folder, its register record and its TAP."""
+    memory_bytes: SizeBytes = Field(default=128 << 20, alias="memory", le=1 << 40)
+    vcpus: int = Field(default=1, ge=1, le=8)
+    accelerator: Literal["tcg", "kvm"] = "tcg"
+    machine: str = "pc"
+    """A type of QEMU's; an alias such as ``pc`` becomes the versioned one of the QEMU that is here."""
+    cpu: str = Field(default="max", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,=+-]*$")
+    kernel: str = Field(default="cloud", min_length=1)
+    """``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
+    initramfs: Path | None = None
+    """The guest's whole file system. None: one with the builtin program."""
+    program: Literal["counter"] | None = None
+    """A builtin program as the guest's only process, where no initramfs is given."""
+    program_arguments: list[Annotated[str, Field(pattern=r"^[^\s\"',-][^\s\"',]*$")]] = Field(
+        default=["tcp=7000", "udp=7000"]
+    )
+    """Its options without the dashes (``stealtime-agent counter -h``); they travel on the kernel's command line."""
+    kernel_arguments: str = ""
+    """Added to those that the machine needs."""
+    devices: list[str] = Field(default=["virtio-rng-pci"])
+    network: Network = Network()
+    mode: Mode = "net"
+    interval: _AutoOrNs = 100 * _MS
+    """From one checkpoint to the next; ``auto`` keeps the guest stopped for ``overhead`` of the time."""
+    overhead: float = Field(default=0.1, ge=0.001, le=0.9)
+    bypass: list[BypassRule] = Field(default=[])
+    tracker: Literal["userfault", "soft-dirty", "shadow"] | None = None
+    """How written pages are found; None: the best that the kernel has."""
+    device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
+    epochs_in_flight: int = Field(default=4, ge=1, le=64)
+    hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)
+    """Held output at which the guest's network card is no longer read."""
+    standby_hosts: list[StandbyHost] = Field(default=[])
+    identity: Identity | None = None
+    """Of this host, for ``tcp:`` endpoints."""
+    register_: Register = Field(default=Register(), alias="register")
+    timing: Timing = Timing()
+    metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")
+    """Where Prometheus may ask: ``127.0.0.1:9464``."""
+    allow_faults: bool = False
+    """Let a test break a member on purpose, over its control socket."""
+
+    @field_validator("memory_bytes")
+    @classmethod
+    def _enough(cls, size_bytes: int) -> int:
+        if size_bytes < SMALLEST_MEMORY_BYTES:
+            raise ValueError(
+                f"{size_bytes >> 20} MiB is too little memory, a guest needs {SMALLEST_MEMORY_BYTES >> 20} MiB at least"
+            )
+        if size_bytes % (1 << 20):
+            raise ValueError(f"{size_bytes} bytes of memory are no whole number of MiB")
+        return size_bytes
+
+    @field_validator("interval", mode="before")
+    @classmethod
+    def _interval(cls, value: Any) -> Any:
+        if value == "auto" or not isinstance(value, str):
+            return value
+        interval_ns = parse_duration_ns(value)
+        if interval_ns < SHORTEST_INTERVAL_NS:
+            raise ValueError(f'{value!r} is too short; at least {format_duration(SHORTEST_INTERVAL_NS)}, or "auto"')
+        return value
+
+    @field_validator("devices")
+    @classmethod
+    def _protectable(cls, devices: list[str]) -> list[str]:
+        for device in devices:
+            reason = reason_against(device)
+            if reason is not None:
+                raise ValueError(f"the device {device!r} cannot be protected: {reason}")
+        return devices
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.initramfs is not None and self.program is not None:
+            raise ValueError(f"an initramfs and the program {self.program!r} are both given; one runs in the guest")
+        if self.initramfs is None and self.program is None:
+            raise ValueError('nothing runs in the guest: give an initramfs, or program = "counter"')
+        if self.bypass and self.mode != "net+bypass":
+            raise ValueError(f'[[bypass]] is given and the mode is {self.mode!r}; rules count in mode = "net+bypass"')
+        if not self.bypass and self.mode == "net+bypass":
+            raise ValueError('the mode is "net+bypass" and there is no rule [[bypass]]; "net" holds everything')
+        names = [host.name for host in self.standby_hosts]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the standby host {twice!r} is named twice")
+        problem = describe_problem(self.standby_hosts, has_identity=self.identity is not None)
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    @property
+    def mac(self) -> str:
+        """The guest's address: the one given, or one that follows from the name."""
+        if self.network.mac is not None:
+            return self.network.mac
+        digest = hashlib.sha256(self.name.encode()).digest()
+        # 52:54:00 is QEMU's own prefix, locally administered.
+        return "52:54:00:" + ":".join(f"{byte:02x}" for byte in digest[:3])
+
+    @property
+    def tap(self) -> str:
+        """The TAP's name: the one given, or one that follows from the VM's and fits."""
+        if self.network.tap is not None:
+            return self.network.tap
+        plain = f"tap-{self.name}"
+        if len(plain) <= LONGEST_INTERFACE_NAME:
+            return plain
+        return f"tap-{hashlib.sha256(self.name.encode()).hexdigest()[: LONGEST_INTERFACE_NAME - 4]}"
+
+
+def read_vm_file(path: Path) -> VmFile:
+    """Read a ``VM.toml``; relative paths in it are relative to its folder.
+
+    Raises:
+        UsageError: It cannot be read, or is wrong; the message names the line.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no VM file: it is no UTF-8 text", hint="VM files are TOML") from error
+    except OSError as error:
+        raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint="see docs/protect.md") from error
+    return parse_vm_file(text, str(path), path.absolute().parent)
+
+
+def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
+    """Read the text of a ``VM.toml``.
+
+    Args:
+        text: TOML.
+        source: The name of the file, for messages.
+        folder: What relative paths in it are relative to.
+
+    Raises:
+        UsageError: It is no TOML, or no VM file.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source} is not TOML: {error}", hint="see https://toml.io for the notation") from error
+    try:
+        return VmFile.model_validate(with_absolute_paths(document, folder))
+    except ValidationError as error:
+        raise explain(error, document, text, source, VmFile) from error

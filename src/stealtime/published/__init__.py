@@ -1,0 +1,1 @@
+"""Figures that others have published: carried with their source, to stand beside ours."""

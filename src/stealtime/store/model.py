@@ -1,0 +1,242 @@
+"""The documents of a run: ``manifest.json`` and each cell's ``trial.json`` (``docs/run-format.md``)."""
+
+import re
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from stealtime.quantities import format_duration
+from stealtime.wire.alignment import Alignment as ClockAlignment
+from stealtime.wire.message import Absent, Facts, LoadOutcome, LoadRequest, Model, Reading, TracingOutcome, TrialOutcome
+
+SCHEMA_VERSION = 2
+"""Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What version 1 lacks is
+put in by ``store.upgrade``."""
+
+_NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._@-]")
+
+
+class Cell(Model):
+    """What is measured, where and beside what; repetitions of it are the same cell."""
+
+    platform: str
+    scenario: str
+    probe: Literal["tick", "switch", "wakeup"]
+    parameters: dict[str, JsonValue]
+    """``loop_ns`` (tick), ``threads`` (switch), ``interval_ns`` (wakeup)."""
+    traced: bool = False
+    """Whether host and machine were traced meanwhile, which costs something."""
+
+    @property
+    def name(self) -> str:
+        """A name fit for a file: ``qemu-tcg-paravirt.alone.switch-1000``, with ``.traced`` behind it if it is."""
+        return _NOT_FOR_FILES.sub("-", f"{self.platform}.{self.scenario}.{self.measurement}")
+
+    @property
+    def measurement(self) -> str:
+        """What is measured, without where: ``switch-1000``, ``tick-68us.traced``."""
+        words = [
+            format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
+            for key, value in sorted(self.parameters.items())
+        ]
+        name = "-".join([self.probe, *words])
+        return f"{name}.traced" if self.traced else name
+
+    @property
+    def untraced(self) -> "Cell":
+        """The same cell measured without tracing: what a traced one is compared with."""
+        return self.model_copy(update={"traced": False})
+
+    def trial_id(self, repetition: int) -> str:
+        """The name of the folder of one trial, e.g. ``uml.alone.wakeup-1ms.r2``."""
+        return f"{self.name}.r{repetition}"
+
+
+class Alignment(Model):
+    """Host and machine under test on one time line, before and after a trial."""
+
+    before: ClockAlignment
+    after: ClockAlignment
+
+
+class ThreadRecord(Model):
+    """A thread of the host and the CPUs it was seen to be allowed on."""
+
+    role: Literal["vcpu", "emulator", "agent", "control", "neighbour"]
+    name: str
+    tid: int
+    cpus: list[int]
+
+
+class BootFacts(Model):
+    """How the machine came up."""
+
+    argv: list[str]
+    elapsed_to_hello_s: float
+    facts: dict[str, str]
+
+
+class MachineRecord(Model):
+    """The machine that a trial ran on."""
+
+    boot: BootFacts
+    measured_cpu: int
+    """As the machine under test counts its CPUs."""
+    agent_facts: Facts
+    threads: list[ThreadRecord]
+
+
+class ShareRecord(Model):
+    """How much of its CPUs a machine may use."""
+
+    quota_percent: float | None = None
+    """Of one CPU; None is no limit."""
+    weight: int | None = None
+    """Against others that want the same CPU, as cgroup v2 counts it: 100 is ordinary."""
+
+
+class PlacementRecord(Model):
+    """Which CPUs of the host a scenario gave to whom."""
+
+    vcpu_cpus: list[list[int]]
+    """The CPUs that each virtual CPU of the machine under test may run on; the last one is measured."""
+    emulator_cpus: list[int]
+    housekeeping_cpus: list[int]
+    share: ShareRecord | None = None
+    """Of the machine under test."""
+    scaled: str | None = None
+    """How "all" was scaled from the paper's four CPUs to those of this host."""
+
+
+class ScenarioRecord(Model):
+    """What became of a scenario on this host."""
+
+    name: str
+    description: str
+    placement: PlacementRecord | None = None
+    """None if it was skipped."""
+    skipped: str | None = None
+    """Why it cannot be honest here."""
+    hint: str | None = None
+
+
+class NeighbourRecord(Model):
+    """What ran beside the machine under test during a trial."""
+
+    name: str
+    """``neighbour 1`` ...; the first one is 1 in ``neighbours.parquet``."""
+    kind: Literal["machine", "process"]
+    platform: str
+    """Of a machine; ``native`` for a process."""
+    cpus: list[int]
+    """Of the host, where it was allowed to run."""
+    share: ShareRecord | None = None
+    load: LoadRequest
+    outcome: LoadOutcome | None = None
+    """None if it died."""
+    alignment: Alignment | None = None
+    """Of its clock with the host's."""
+    threads: list[ThreadRecord] = Field(default_factory=list)
+    """On the host."""
+
+
+class HostViews(Model):
+    """The time that the machine under test could not run, as three instruments saw it over one trial."""
+
+    run_delay_ns: Reading
+    """Of its vCPU threads together: runnable, but not on a CPU (``/proc/PID/task/TID/schedstat``)."""
+    host_steal_ns: Reading
+    """That the host's own host took from the measured CPUs (``/proc/stat``)."""
+    guest_steal_ns: Reading
+    """That the guest's kernel knows of (its ``/proc/stat``)."""
+    throttled_ns: Reading = Absent(absent="no CPU group of its own was made for the machine")
+    """That the quota of the machine's share held its threads back (``cpu.stat``)."""
+    begin_monotonic_raw_ns: int | None = None
+    """When the counters were read first, by the host's clock: a little before the trial, and again a little after."""
+    end_monotonic_raw_ns: int | None = None
+
+
+class Failure(Model):
+    """Why there is no outcome."""
+
+    message: str
+    hint: str | None = None
+    log_tail: list[str] = Field(default_factory=list)
+    """The last lines of the serial log, or of the agent's where there is none."""
+
+
+class TrialRecord(Model):
+    """``trial.json``: one execution of a cell."""
+
+    schema_version: Literal[2] = 2
+    cell: Cell
+    repetition: int = Field(ge=1)
+    state: Literal["measured", "failed"]
+    started_at: datetime
+    elapsed_s: float
+    """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
+    outcome: TrialOutcome | None = None
+    alignment: Alignment | None = None
+    machine: MachineRecord | None = None
+    placement: PlacementRecord | None = None
+    neighbours: list[NeighbourRecord] = Field(default_factory=list)
+    host_tracing: TracingOutcome | None = None
+    """Of ``host_trace.parquet``; that of the machine's own trace is in ``outcome.tracing``."""
+    host_views: HostViews | None = None
+    failure: Failure | None = None
+
+    @property
+    def trial_id(self) -> str:
+        """The name of the folder, e.g. ``native.alone.tick-68us.r1``."""
+        return self.cell.trial_id(self.repetition)
+
+
+class PlatformRecord(Model):
+    """Whether a platform could be used when the run began."""
+
+    name: str
+    usable: bool
+    reason: str
+    hint: str | None = None
+
+
+class LoopRecord(Model):
+    """The busy loop of ``tick``: calibrated once, natively, and the same on every platform."""
+
+    loop_ns: int
+    """What was asked for."""
+    iterations: int
+    floor_ns: float
+    """The shortest loop seen in the calibration."""
+
+
+class Manifest(Model):
+    """``manifest.json``: what was run, on what, and how far it came."""
+
+    schema_version: Literal[2] = 2
+    run_id: str
+    created_at: datetime
+    finished_at: datetime | None = None
+    state: Literal["running", "finished", "interrupted"] = "running"
+    command_line: list[str]
+    stealtime_version: str
+    git_describe: Reading
+    campaign: dict[str, JsonValue]
+    """The whole campaign, as ``stealtime.campaigns.model.Campaign`` writes it."""
+    host: Facts
+    platforms: list[PlatformRecord] = Field(default_factory=list)
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """What an alias of the campaign, such as ``emulated``, stands for here."""
+    scenarios: list[ScenarioRecord] = Field(default_factory=list)
+    """Those of the campaign, in its order, also the skipped ones."""
+    loops: list[LoopRecord] = Field(default_factory=list)
+    host_threads: list[ThreadRecord] = Field(default_factory=list)
+    """The control plane's threads; those of machines are in each ``trial.json``."""
+    seed: int
+    """Of the order of platforms within the repetitions after the first."""
+
+    @property
+    def campaign_name(self) -> str:
+        """The name that the campaign gave itself."""
+        return str(self.campaign.get("name", "unnamed"))

@@ -1,0 +1,246 @@
+"""A run that is on disk: found by name, opened, and read trial by trial."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from stealtime.errors import StealtimeError, UsageError
+from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
+from stealtime.store.upgrade import upgrade
+from stealtime.wire.message import Model
+
+MANIFEST = "manifest.json"
+CELLS = "cells"
+TRIAL = "trial.json"
+SAMPLES = "samples.parquet"
+EVENTS = "events.parquet"
+HOST_TRACE = "host_trace.parquet"
+MACHINE_TRACE = "machine_trace.parquet"
+NEIGHBOURS = "neighbours.parquet"
+PARTIAL_PREFIX = ".partial-"
+
+_Document = TypeVar("_Document", bound=Model)
+_PARQUET_MAGIC = b"PAR1"
+
+
+def default_runs_folder() -> Path:
+    """Give ``$XDG_DATA_HOME/stealtime/runs``, which need not exist yet."""
+    from platformdirs import user_data_path
+
+    return user_data_path("stealtime") / "runs"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One execution of a cell, whole on disk."""
+
+    folder: Path
+    record: TrialRecord
+
+    @property
+    def samples(self) -> Path:
+        """The Parquet file with one row a sample."""
+        return self.folder / SAMPLES
+
+    @property
+    def events(self) -> Path:
+        """The Parquet file with what does not fit a sample."""
+        return self.folder / EVENTS
+
+    @property
+    def host_trace_path(self) -> Path | None:
+        """The Parquet file with what the host's kernel did; None if it was not traced."""
+        return self._present(HOST_TRACE)
+
+    @property
+    def machine_trace_path(self) -> Path | None:
+        """The Parquet file with what the machine's own kernel did; None if it was not traced, and natively."""
+        return self._present(MACHINE_TRACE)
+
+    @property
+    def neighbours_path(self) -> Path | None:
+        """The Parquet file with when the neighbours worked and how much; None if there were none."""
+        return self._present(NEIGHBOURS)
+
+    def _present(self, name: str) -> Path | None:
+        path = self.folder / name
+        return path if path.is_file() else None
+
+    def check_tables(self) -> None:
+        """See that the Parquet files are there and whole, by their length and last bytes; cheap.
+
+        Raises:
+            StealtimeError: One of them is missing or was cut short.
+        """
+        if self.record.state == "measured":
+            for path in (self.samples, self.events, *self._expected_tables()):
+                _check_parquet_end(path)
+
+    def _expected_tables(self) -> list[Path]:
+        """Give the files that the record says there must be, besides samples and events."""
+        record = self.record
+        wanted = {
+            HOST_TRACE: record.host_tracing is not None,
+            MACHINE_TRACE: record.outcome is not None and record.outcome.tracing is not None,
+            NEIGHBOURS: any(neighbour.outcome is not None for neighbour in record.neighbours),
+        }
+        return [self.folder / name for name, is_wanted in wanted.items() if is_wanted]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a campaign on disk."""
+
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, folder: Path) -> "Run":
+        """Read the manifest of the run in ``folder``.
+
+        Raises:
+            StealtimeError: There is no manifest, or it is damaged or of a newer version.
+        """
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise StealtimeError(
+                f"{folder} is not a run: it has no {MANIFEST}", hint="see `stealtime ls` for the runs there are"
+            )
+        return cls(folder, read_document(path, Manifest, f"remove {folder} or put the file back from a copy"))
+
+    @property
+    def run_id(self) -> str:
+        """The name of the folder."""
+        return self.manifest.run_id
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """All trials that are whole, in the order they were measured.
+
+        Raises:
+            StealtimeError: A ``trial.json`` is damaged.
+        """
+        trials = [self._read_trial(folder) for folder in self._trial_folders()]
+        return sorted(trials, key=lambda trial: trial.record.started_at)
+
+    @property
+    def measured(self) -> list[Trial]:
+        """The trials that have samples."""
+        return [trial for trial in self.trials if trial.record.state == "measured"]
+
+    @property
+    def size_bytes(self) -> int:
+        """What the whole run takes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    def check_tables(self) -> None:
+        """See that every trial's Parquet files are whole.
+
+        Raises:
+            StealtimeError: One is missing or was cut short.
+        """
+        for trial in self.trials:
+            trial.check_tables()
+
+    def _trial_folders(self) -> Iterator[Path]:
+        cells = self.folder / CELLS
+        if cells.is_dir():
+            yield from (folder for folder in sorted(cells.iterdir()) if not folder.name.startswith("."))
+
+    def _read_trial(self, folder: Path) -> Trial:
+        hint = f"remove {folder} and measure it again with `stealtime run --resume {self.folder.name}`"
+        return Trial(folder, read_document(folder / TRIAL, TrialRecord, hint))
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """List the folders of all runs below ``folder``, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if (path / MANIFEST).is_file())
+
+
+def find_run(name: str, runs_folder: Path | None = None) -> Run:
+    """Open a run by its path, its name, the beginning or a part of its name, or ``last``.
+
+    Raises:
+        UsageError: No run or more than one is meant by ``name``.
+        StealtimeError: The run is damaged.
+    """
+    folder = runs_folder if runs_folder is not None else default_runs_folder()
+    as_path = Path(name)
+    if (as_path / MANIFEST).is_file() or (os.sep in name and as_path.is_dir()):
+        return Run.open(as_path.resolve())
+    runs = runs_in(folder)
+    if not runs:
+        raise UsageError(f"there is no run {name!r}: {folder} holds none", hint="measure one with `stealtime run`")
+    if name == "last":
+        return Run.open(runs[-1])
+    matches = (
+        [path for path in runs if path.name == name]
+        or [path for path in runs if path.name.startswith(name)]
+        or [path for path in runs if name in path.name]
+    )
+    if len(matches) == 1:
+        return Run.open(matches[0])
+    if matches:
+        listed = ", ".join(path.name for path in matches[-3:])
+        raise UsageError(
+            f"{name!r} is the name of {len(matches)} runs, for example {listed}",
+            hint="give more of the name, or `last`",
+        )
+    raise UsageError(
+        f"there is no run {name!r} in {folder}; the last one is {runs[-1].name}",
+        hint="see `stealtime ls`, or say `last`",
+    )
+
+
+def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
+    """Read one JSON document of a run.
+
+    Raises:
+        StealtimeError: It is missing, damaged, or of a newer version; the message names the file.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise StealtimeError(f"{path} is damaged: {error}", hint=hint) from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise StealtimeError(
+            f"{path} has schema version {version}; this stealtime reads up to {SCHEMA_VERSION}",
+            hint="read it with the stealtime that wrote it, or a newer one",
+        )
+    if isinstance(version, int) and version < SCHEMA_VERSION:
+        text = json.dumps(upgrade(document)).encode()
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole document"
+        raise StealtimeError(f"{path} is damaged: {where}: {first['msg']}", hint=hint) from error
+
+
+def _check_parquet_end(path: Path) -> None:
+    """Parquet ends with the length of its footer and a magic word; a file that was cut short lacks them."""
+    hint = f"remove {path.parent} and measure it again with `stealtime run --resume {path.parent.parent.parent.name}`"
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            head = file.read(4)
+            file.seek(max(0, size - 8))
+            tail = file.read(8)
+    except OSError as error:
+        raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+    footer_bytes = int.from_bytes(tail[:4], "little")
+    if head != _PARQUET_MAGIC or tail[4:] != _PARQUET_MAGIC or footer_bytes + 12 > size:
+        raise StealtimeError(f"{path} is damaged: it was cut short at {size} bytes", hint=hint)

@@ -1,0 +1,37 @@
+"""Documents of older runs, brought to what this version writes, so that they can still be read and compared."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stealtime.store.model import SCHEMA_VERSION
+
+
+def upgrade(document: dict[str, Any]) -> dict[str, Any]:
+    """Give a ``manifest.json`` or ``trial.json`` of any older version as one of ``SCHEMA_VERSION``.
+
+    A document that lacks what it should have is left as it is there: whoever validates it says so.
+    """
+    version = document.get("schema_version")
+    while isinstance(version, int) and version in _STEPS and version < SCHEMA_VERSION:
+        document = {**_STEPS[version](document), "schema_version": version + 1}
+        version += 1
+    return document
+
+
+def _from_1(document: dict[str, Any]) -> dict[str, Any]:
+    """Let the measuring threads of 1, which had one CPU, have a list of it."""
+    outcome = document.get("outcome")
+    if not isinstance(outcome, dict):
+        return document
+    changed = dict(outcome)
+    request, placement = outcome.get("request"), outcome.get("placement")
+    if isinstance(request, dict) and "cpu" in request:
+        rest = {key: value for key, value in request.items() if key != "cpu"}
+        changed["request"] = {**rest, "cpus": [request["cpu"]]}
+    if isinstance(placement, dict) and "cpu" in placement:
+        changed["placement"] = {"cpus": [placement["cpu"]], **placement}
+    return {**document, "outcome": changed}
+
+
+_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+"""By the version that each begins with."""

@@ -1,0 +1,27 @@
+"""What a channel to an agent is made of: bytes in and bytes out, of a pipe, a socket or an ssh session."""
+
+from typing import Protocol
+
+
+class ByteReader(Protocol):
+    """Where bytes come from: ``asyncio.StreamReader``, ``asyncssh.SSHReader[bytes]``."""
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Give 1 to ``n`` bytes, or none at the end of the stream."""
+        ...
+
+
+class ByteWriter(Protocol):
+    """Where bytes go: ``asyncio.StreamWriter``, ``asyncssh.SSHWriter[bytes]``."""
+
+    def write(self, data: bytes, /) -> None:
+        """Add bytes to what is to be sent."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        ...
+
+    def close(self) -> None:
+        """Close the stream."""
+        ...

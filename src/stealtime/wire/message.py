@@ -1,0 +1,471 @@
+"""The JSON messages, as pydantic models; field for field the twins of ``crates/wire/src/message.rs``."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+
+PROTOCOL_VERSION = 2
+"""Rises whenever an older peer could misunderstand a newer one."""
+
+
+class Model(BaseModel):
+    """A message or a part of one: nothing unknown is accepted and nothing changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Value(Model):
+    """A reading that was made."""
+
+    value: JsonValue
+
+
+class Absent(Model):
+    """A reading that could not be made, and why."""
+
+    absent: str
+
+
+Reading = Value | Absent
+Facts = dict[str, Reading]
+"""What a machine says about itself: ``kernel_release``, ``clocksource``, ``cpu_model`` ..."""
+
+
+class ClockReading(Model):
+    """The clocks of a machine, read back to back."""
+
+    tsc: int
+    monotonic_raw_ns: int
+    monotonic_ns: int
+    bracket_tsc: int
+    """Cycles that passed around the reading of ``CLOCK_MONOTONIC_RAW``."""
+
+
+class TickProbe(Model):
+    """A busy loop back to back; what interrupts it shows as a longer turn."""
+
+    name: Literal["tick"] = "tick"
+    iterations: int = Field(gt=0)
+
+
+class SwitchProbe(Model):
+    """Threads of one priority on one CPU yield to each other."""
+
+    name: Literal["switch"] = "switch"
+    threads: int = Field(ge=2, le=1000)
+
+
+class WakeupProbe(Model):
+    """Absolute sleeps; how late the thread runs again."""
+
+    name: Literal["wakeup"] = "wakeup"
+    interval_ns: int = Field(gt=0)
+
+
+ProbeRequest = Annotated[TickProbe | SwitchProbe | WakeupProbe, Field(discriminator="name")]
+
+
+class Injection(Model):
+    """A thread of higher priority on the measured CPU that takes it away at known times."""
+
+    every_ns: int = Field(gt=0)
+    steal_ns: int = Field(gt=0)
+
+
+class TraceRequest(Model):
+    """What of a kernel's doings to record."""
+
+    cpus: list[int] = Field(default_factory=list)
+    """The CPUs to record; none means all."""
+    buffer_bytes_per_cpu: int = Field(default=8 << 20, gt=0)
+    hidden_threads: str | None = None
+    """Leave out switches between two threads whose names both begin like this."""
+    user_mode_linux: list[int] = Field(default_factory=list)
+    """Threads of User-Mode Linux kernels whose ``ptrace`` calls and signals tell what runs inside their guests."""
+
+
+class TrialRequest(Model):
+    """What to measure and how."""
+
+    trial: int
+    probe: ProbeRequest
+    cpus: list[int] = Field(min_length=1)
+    """The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam."""
+    priority: int = Field(ge=0, le=99)
+    """SCHED_FIFO priority of the measuring thread; 0 is ordinary scheduling, on purpose."""
+    duration_ns: int = Field(gt=0)
+    max_samples: int | None = None
+    """Stop earlier, after this many samples; also the size of the sample memory."""
+    lift_rt_throttling: bool = False
+    injection: Injection | None = None
+    tracing: TraceRequest | None = None
+    """Record what the machine's own kernel does meanwhile."""
+
+
+class CpuLoad(Model):
+    """Endless arithmetic on what fits the first-level cache; work is counted in loops."""
+
+    name: Literal["cpu"] = "cpu"
+
+
+class MemoryLoad(Model):
+    """Endless copying of a block that no cache holds; work is counted in bytes copied."""
+
+    name: Literal["memory"] = "memory"
+    block_bytes: int = Field(gt=0)
+
+
+class LoadRequest(Model):
+    """What to load a machine with."""
+
+    kind: Annotated[CpuLoad | MemoryLoad, Field(discriminator="name")]
+    cpus: list[int] = Field(default_factory=list)
+    """Where the threads may run; none means wherever the agent may."""
+    priority: int = Field(default=0, ge=0, le=99)
+    """SCHED_FIFO priority; 0 is ordinary scheduling."""
+    threads: int = Field(default=1, ge=1)
+    on_ns: int | None = Field(default=None, gt=0)
+    """How long the load is on before it pauses for ``off_ns``; without it the load never pauses."""
+    off_ns: int | None = Field(default=None, gt=0)
+
+
+class Tiled(Model):
+    """Column ``duration``: each sample starts where the one before ended."""
+
+    name: Literal["tiled"] = "tiled"
+
+
+class Gapped(Model):
+    """Columns ``gap``, ``duration``: each sample starts ``gap`` after the one before ended."""
+
+    name: Literal["gapped"] = "gapped"
+
+
+class Periodic(Model):
+    """Column ``duration``: sample ``i`` starts at ``i * interval`` units."""
+
+    name: Literal["periodic"] = "periodic"
+    interval: int
+
+
+Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
+
+
+class ClockCheck(Model):
+    """The time-stamp counter against ``CLOCK_MONOTONIC_RAW`` over one trial."""
+
+    disagreement_ppm: float
+    error_ppm: float
+    limit_ppm: float
+
+
+class ClockRecord(Model):
+    """The clock of a trial's samples and the proof that it can be trusted."""
+
+    name: str
+    units_per_s: float
+    tsc_hz: float
+    tsc_hz_source: str
+    check: ClockCheck
+    start: ClockReading
+    end: ClockReading
+    start_realtime_ns: int
+    origin_units: int
+
+
+class Placement(Model):
+    """Where and how the measuring thread ran, read back from the kernel of the machine under test."""
+
+    cpu: int
+    """At the end of the trial."""
+    cpus: list[int]
+    """Where it was allowed to run."""
+    policy: str
+    priority: int
+    thread_ids: list[int]
+
+
+class Finding(Model):
+    """Something that a reader of the result must know."""
+
+    code: str
+    level: Literal["limits", "invalidates"]
+    text: str
+    hint: str | None = None
+
+
+class MachineThread(Model):
+    """A thread of the agent in the machine under test."""
+
+    id: int
+    name: str
+    role: Literal["probe", "injection", "agent"]
+    thread_pointer: int
+    """The base of its FS segment, by which the host of a User-Mode Linux guest knows it."""
+
+
+class TracingOutcome(Model):
+    """What came of a recording, besides its table."""
+
+    clock: str
+    """The kernel's name of the clock: ``x86-tsc``."""
+    tsc_hz: float
+    start: ClockReading
+    end: ClockReading
+    events: int
+    """Rows of the table, without those that tell of losses."""
+    lost: int
+    """Events that the kernel had no room for."""
+    groups: Facts
+    """Which groups of events were recorded; an absent one says why it was not."""
+    names: list[str]
+    """What the column ``name`` counts from 0."""
+    findings: list[Finding]
+
+
+class LoadOutcome(Model):
+    """What came of a load, besides its table."""
+
+    unit: Literal["loops", "bytes"]
+    work: int
+    on_ns: int
+    """How long the load was on, all threads together."""
+    rate_per_s: float
+    """Work in a second that the load was on."""
+    tsc_hz: float
+    start: ClockReading
+    end: ClockReading
+    thread_ids: list[int]
+    findings: list[Finding]
+
+
+class TrialOutcome(Model):
+    """What came of a trial, besides its tables."""
+
+    trial: int
+    request: TrialRequest
+    findings: list[Finding]
+    clock: ClockRecord
+    layout: Layout
+    placement: Placement
+    calibrated_floor_units: int | None
+    counters: dict[str, int]
+    threads: list[MachineThread] = Field(default_factory=list)
+    """The agent's threads during the trial."""
+    tracing: TracingOutcome | None = None
+    """The recording of the machine's own kernel, where one was asked for."""
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the result may be used."""
+        return all(finding.level != "invalidates" for finding in self.findings)
+
+
+StreamName = Literal["samples", "events", "trace", "load"]
+
+
+class AgentHello(Model):
+    """The agent's first message."""
+
+    type: Literal["hello"] = "hello"
+    protocol: int
+    agent_version: str
+    facts: Facts
+
+
+class Calibrated(Model):
+    """How many iterations of the busy loop take the wanted time."""
+
+    type: Literal["calibrated"] = "calibrated"
+    loop_ns: int
+    iterations: int
+    floor_ns: float
+
+
+class ClockAnswer(Model):
+    """The clocks, read when the request was seen."""
+
+    type: Literal["clock_reading"] = "clock_reading"
+    id: int
+    reading: ClockReading
+
+
+class Progress(Model):
+    """How a running trial goes; only where the machine has another CPU than the measured one."""
+
+    type: Literal["progress"] = "progress"
+    trial: int
+    elapsed_ns: int
+    samples: int
+    max_ns: float
+
+
+class StreamBegin(Model):
+    """The Arrow frames that follow are this table of the trial."""
+
+    type: Literal["stream_begin"] = "stream_begin"
+    trial: int
+    stream: StreamName
+
+
+class StreamEnd(Model):
+    """The table is complete, with this many bytes of Arrow stream."""
+
+    type: Literal["stream_end"] = "stream_end"
+    trial: int
+    stream: StreamName
+    bytes: int
+
+
+class TrialDone(TrialOutcome):
+    """The trial is over and its tables are sent."""
+
+    type: Literal["trial_done"] = "trial_done"
+
+
+class TracingStarted(Model):
+    """The answer to ``start_tracing``."""
+
+    type: Literal["tracing_started"] = "tracing_started"
+    trial: int
+    groups: Facts
+
+
+class TracingDone(Model):
+    """The table of ``stop_tracing`` is sent."""
+
+    type: Literal["tracing_done"] = "tracing_done"
+    trial: int
+    outcome: TracingOutcome
+
+
+class LoadStarted(Model):
+    """The answer to ``start_load``."""
+
+    type: Literal["load_started"] = "load_started"
+    trial: int
+    thread_ids: list[int]
+
+
+class LoadDone(Model):
+    """The table of ``stop_load`` is sent."""
+
+    type: Literal["load_done"] = "load_done"
+    trial: int
+    outcome: LoadOutcome
+
+
+class Failed(Model):
+    """A request could not be carried out; the agent goes on serving."""
+
+    type: Literal["failed"] = "failed"
+    trial: int | None
+    error: str
+    hint: str | None
+
+
+FromAgent = Annotated[
+    AgentHello
+    | Calibrated
+    | ClockAnswer
+    | Progress
+    | StreamBegin
+    | StreamEnd
+    | TrialDone
+    | TracingStarted
+    | TracingDone
+    | LoadStarted
+    | LoadDone
+    | Failed,
+    Field(discriminator="type"),
+]
+
+
+class ControlHello(Model):
+    """The control plane's first message."""
+
+    type: Literal["hello"] = "hello"
+    protocol: int = PROTOCOL_VERSION
+    control_version: str
+
+
+class Calibrate(Model):
+    """Find how many iterations of the busy loop take ``loop_ns`` on ``cpu``."""
+
+    type: Literal["calibrate"] = "calibrate"
+    loop_ns: int
+    cpu: int
+    priority: int
+
+
+class ExchangeClock(Model):
+    """Read the clocks now."""
+
+    type: Literal["exchange_clock"] = "exchange_clock"
+    id: int
+
+
+class RunTrial(TrialRequest):
+    """Measure."""
+
+    type: Literal["run_trial"] = "run_trial"
+
+
+class StartTracing(Model):
+    """Record what the kernel does, until told to stop."""
+
+    type: Literal["start_tracing"] = "start_tracing"
+    trial: int
+    tracing: TraceRequest
+
+
+class StopTracing(Model):
+    """Stop recording and send the table ``trace``."""
+
+    type: Literal["stop_tracing"] = "stop_tracing"
+    trial: int
+
+
+class StartLoad(Model):
+    """Load the machine, until told to stop."""
+
+    type: Literal["start_load"] = "start_load"
+    trial: int
+    load: LoadRequest
+
+
+class StopLoad(Model):
+    """Stop the load and send the table ``load``."""
+
+    type: Literal["stop_load"] = "stop_load"
+    trial: int
+
+
+class CancelTrial(Model):
+    """Stop the running trial and send what there is."""
+
+    type: Literal["cancel_trial"] = "cancel_trial"
+
+
+class Shutdown(Model):
+    """End; a machine whose PID 1 is the agent powers off."""
+
+    type: Literal["shutdown"] = "shutdown"
+
+
+ToAgent = Annotated[
+    ControlHello
+    | Calibrate
+    | ExchangeClock
+    | RunTrial
+    | StartTracing
+    | StopTracing
+    | StartLoad
+    | StopLoad
+    | CancelTrial
+    | Shutdown,
+    Field(discriminator="type"),
+]
+
+from_agent: TypeAdapter[Any] = TypeAdapter(FromAgent)
+to_agent: TypeAdapter[Any] = TypeAdapter(ToAgent)

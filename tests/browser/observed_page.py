@@ -1,0 +1,35 @@
+"""An open page, what it did, and how to wait for it."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from playwright.sync_api import Page
+
+_PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Observed:
+    """An open page and what it did."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    """Errors and warnings of the console, exceptions, refusals by the content security policy."""
+    requests: list[str] = field(default_factory=list)
+
+
+OpenPage = Callable[..., AbstractContextManager[Observed]]
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Wait until a JavaScript expression is true.
+
+    Playwright's own ``wait_for_function`` evaluates text inside the page, which a report's content security policy
+    rightly refuses.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, f"still not true after {_PATIENCE_S} s: {expression}"
+        page.wait_for_timeout(30)

@@ -1,0 +1,47 @@
+"""Machines that tests share, and figures that a reader of the tests' output should see."""
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import pytest_asyncio
+from machines import NAMES, marked_processes, request_for, require_usable, temporary_folders
+
+from stealtime.platforms import registry
+from stealtime.platforms.model import Machine
+from stealtime.platforms.process import run_mark
+
+_FIGURES = pytest.StashKey[list[str]]()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=NAMES)
+async def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Machine]:
+    """Each platform that is usable here, booted once for all tests."""
+    name = str(request.param)
+    await require_usable(name)
+    folder = tmp_path_factory.mktemp(name)
+    before = set(marked_processes(run_mark()))
+    async with registry.find(name).boot(request_for(folder)) as booted:
+        yield booted
+    assert set(marked_processes(run_mark())) <= before, "a process of the machine outlived it"
+    assert temporary_folders() == [], "a temporary folder outlived the machine"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def native(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Machine]:
+    """The machine that the tests run on, for what is proven natively."""
+    async with registry.find("native").boot(request_for(tmp_path_factory.mktemp("native"))) as booted:
+        yield booted
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Take a line for the end of pytest's output: a figure is not asserted, but shown."""
+    return request.config.stash.setdefault(_FIGURES, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    figures = config.stash.get(_FIGURES, [])
+    if figures:
+        terminalreporter.section("figures from this machine")
+        for line in figures:
+            terminalreporter.write_line(line)

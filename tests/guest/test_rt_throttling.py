@@ -1,0 +1,186 @@
+"""RT throttling is lifted while measuring and put back, whoever is interrupted or killed meanwhile."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from injected_stalls import calibrated_tick
+from machines import PRIORITY, marked_processes, needs_root, request_for, until
+
+from stealtime.errors import StealtimeError
+from stealtime.platforms import registry
+from stealtime.platforms.agent_binary import find_agent
+from stealtime.platforms.process import mark_of, run_mark
+from stealtime.wire.message import TrialRequest
+
+pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+
+RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
+PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
+MARKS = Path("/run/stealtime/rt-throttling")
+STEALTIME = str(Path(sys.executable).parent / "stealtime")
+DEADLINE_S = 30.0
+LONG = "60s"
+"""No test waits so long: each ends the trial itself."""
+
+
+def runtime_us() -> int:
+    return int(RUNTIME.read_text())
+
+
+def marks() -> list[Path]:
+    return list(MARKS.iterdir()) if MARKS.is_dir() else []
+
+
+@pytest.fixture
+def own_value() -> Iterator[int]:
+    """A value of its own, so that what is put back is this and no default; the machine's value comes back after."""
+    deadline = time.monotonic() + DEADLINE_S
+    while marks() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not marks(), f"something else on this machine has lifted RT throttling: {marks()}"
+    before = runtime_us()
+    chosen = int(PERIOD.read_text()) - 31_000
+    RUNTIME.write_text(str(chosen))
+    try:
+        yield chosen
+    finally:
+        RUNTIME.write_text(str(before))
+
+
+@pytest.fixture
+def start_run(tmp_path: Path) -> Iterator[Callable[[str], "subprocess.Popen[str]"]]:
+    """Start a native run that lifts the limit; it is killed if a test leaves it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(duration: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [STEALTIME, "run", "quick", "-P", "native", "--probe", "tick", "-D", duration, "--repetitions", "1",
+             "--lift-rt-throttling"],
+            env={**os.environ, "XDG_DATA_HOME": str(tmp_path)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+async def is_lifted() -> None:
+    assert await until(lambda: runtime_us() == -1, DEADLINE_S), "the limit was never lifted"
+    assert marks(), "nothing says who lifted it"
+
+
+async def is_put_back(value: int) -> None:
+    assert await until(lambda: runtime_us() == value and not marks(), DEADLINE_S), (runtime_us(), marks())
+
+
+async def are_gone(processes: list[psutil.Process]) -> None:
+    _, alive = await asyncio.to_thread(psutil.wait_procs, processes, DEADLINE_S)
+    assert alive == []
+
+
+StartRun = Callable[[str], "subprocess.Popen[str]"]
+
+
+async def test_it_is_put_back_at_the_end(own_value: int, start_run: StartRun) -> None:
+    process = start_run("2s")
+    await is_lifted()
+    _, errors = await asyncio.to_thread(process.communicate, timeout=DEADLINE_S)
+    assert process.returncode == 0, errors
+    assert (runtime_us(), marks()) == (own_value, [])
+
+
+async def test_it_is_put_back_after_ctrl_c(own_value: int, start_run: StartRun) -> None:
+    process = start_run(LONG)
+    await is_lifted()
+    descendants = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    _, errors = await asyncio.to_thread(process.communicate, timeout=DEADLINE_S)
+    assert process.returncode == 1, errors
+    assert "Traceback" not in errors
+    await are_gone(descendants)
+    await is_put_back(own_value)
+
+
+async def test_it_is_put_back_after_the_control_plane_was_killed(own_value: int, start_run: StartRun) -> None:
+    process = start_run(LONG)
+    await is_lifted()
+    mark = mark_of(psutil.Process(process.pid))
+    descendants = psutil.Process(process.pid).children(recursive=True)
+    assert descendants
+    process.kill()
+    await is_put_back(own_value)
+    await are_gone(descendants)
+    assert marked_processes(mark) == []
+
+
+class LiftedTrial:
+    """A trial on a native machine of this process, with the limit lifted."""
+
+    def __init__(self, agent: psutil.Process, watchdog: psutil.Process) -> None:
+        self.agent = agent
+        self.watchdog = watchdog
+
+
+async def measure_until_killed(folder: Path, while_lifted: Callable[[LiftedTrial], None]) -> None:
+    """Measure natively, do something to the agent meanwhile, and see the trial end by it."""
+    before = set(marked_processes(run_mark()))
+    async with registry.find("native").boot(request_for(folder)) as machine:
+        request = TrialRequest(
+            trial=1,
+            probe=await calibrated_tick(machine),
+            cpus=list(machine.measured_cpus),
+            priority=PRIORITY,
+            duration_ns=60_000_000_000,
+            lift_rt_throttling=True,
+        )
+        trial = asyncio.create_task(machine.connection.run_trial(request, folder, deadline_s=90))
+        await is_lifted()
+        started = [process for process in marked_processes(run_mark()) if process not in before]
+        agent = next(process for process in started if process.cmdline()[-1] == "serve")
+        watchdog = next(process for process in started if "--when-closed" in process.cmdline())
+        while_lifted(LiftedTrial(agent, watchdog))
+        with pytest.raises(StealtimeError, match="SIGKILL"):
+            await trial
+        await are_gone([agent])
+    assert set(marked_processes(run_mark())) <= before | {watchdog}
+
+
+async def test_the_watchdog_puts_it_back_when_the_agent_was_killed(own_value: int, tmp_path: Path) -> None:
+    watchdogs: list[psutil.Process] = []
+
+    def kill_agent(trial: LiftedTrial) -> None:
+        watchdogs.append(trial.watchdog)
+        trial.agent.kill()
+
+    await measure_until_killed(tmp_path, kill_agent)
+    await is_put_back(own_value)
+    await are_gone(watchdogs)
+
+
+async def test_the_next_start_puts_it_back_when_agent_and_watchdog_were_killed(own_value: int, tmp_path: Path) -> None:
+    def kill_both(trial: LiftedTrial) -> None:
+        # The watchdog first: it must not see the agent go.
+        trial.watchdog.kill()
+        trial.agent.kill()
+
+    await measure_until_killed(tmp_path, kill_both)
+    assert runtime_us() == -1, "nobody was left to put it back"
+    assert len(marks()) == 1
+    done = subprocess.run([find_agent(), "restore"], capture_output=True, text=True, timeout=DEADLINE_S, check=False)  # noqa: ASYNC221
+    assert done.returncode == 0, done.stderr
+    assert str(own_value) in done.stderr
+    assert (runtime_us(), marks()) == (own_value, [])

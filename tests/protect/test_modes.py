@@ -1,0 +1,99 @@
+"""What each mode promises is really different, and a machine after a failover is a whole machine."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from two_hosts import Counting, TwoHosts, await_that, laboratory_or_skip, other
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+ATTEMPTS = 5
+"""A death right after a checkpoint may lose nothing, also in a mode that promises nothing."""
+
+
+@contextmanager
+def protected(**machine: Any) -> Iterator[TwoHosts]:
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, **machine)
+        hosts.start()
+        yield hosts
+
+
+@pytest.fixture(scope="module")
+def in_net_mode() -> Iterator[TwoHosts]:
+    with protected(mode="net", interval="100ms") as hosts:
+        yield hosts
+
+
+def kill_while_counting(hosts: TwoHosts) -> dict[str, Any]:
+    """Kill the active member under a client, and give what the client saw."""
+    before = hosts.settled()
+    assert before.pid is not None
+    at_first = int(hosts.ask("status")["total"])
+    counting = Counting(hosts)
+    await_that(
+        lambda: int(hosts.ask("status")["total"]) > at_first + 100, lambda: f"nobody counts\n{hosts.last_words()}"
+    )
+    hosts.kill(before.pid)
+    after = hosts.settled(unlike=frozenset({before.pid}))
+    assert after.host == other(before.host)
+    return counting.end()
+
+
+def test_output_that_is_not_held_is_forgotten_by_a_death() -> None:
+    with protected(mode="no-net", interval="1s") as hosts:
+        for attempt in range(ATTEMPTS):
+            seen = kill_while_counting(hosts)
+            forgotten = [finding for finding in seen["violations"] if finding["kind"] in ("forgotten", "repeated")]
+            if forgotten:
+                sys.stdout.write(f"attempt {attempt + 1}: {seen['violations_total']} violations: {forgotten[0]}\n")
+                return
+        pytest.fail(f"{ATTEMPTS} deaths with a checkpoint a second lost nothing that the client had seen")
+
+
+def test_output_that_is_held_is_not(in_net_mode: TwoHosts) -> None:
+    seen = kill_while_counting(in_net_mode)
+    assert seen["violations_total"] == 0, seen["violations"]
+    assert seen["tcp_lived"] is True
+    assert seen["check"]["mismatches"] == 0
+
+
+def test_a_planned_failover_loses_nothing(in_net_mode: TwoHosts) -> None:
+    before = in_net_mode.settled()
+    assert before.pid is not None
+    counting = Counting(in_net_mode)
+    in_net_mode.ask("status")
+    in_net_mode.control(before.host).failover()
+    in_net_mode.await_end(before.pid)
+    after = in_net_mode.settled(unlike=frozenset({before.pid}))
+    assert after.host == other(before.host)
+    seen = counting.end()
+    assert seen["violations_total"] == 0, seen["violations"]
+    assert seen["tcp_lived"] is True
+    assert seen["check"]["mismatches"] == 0
+
+
+def test_a_guest_reboots_on_its_new_host_and_stays_protected(in_net_mode: TwoHosts) -> None:
+    before = in_net_mode.settled()
+    assert before.pid is not None
+    in_net_mode.kill(before.pid)
+    moved = in_net_mode.settled(unlike=frozenset({before.pid}))
+    boot = in_net_mode.ask("status")["boot_id"]
+    in_net_mode.ask("reboot")
+    await_that(lambda: in_net_mode.ask("status")["boot_id"] != boot, lambda: f"no new boot\n{in_net_mode.last_words()}")
+    rebooted = in_net_mode.settled()
+    assert rebooted.host == moved.host
+    assert rebooted.pid is not None
+    # What was booted here outlives this host, too.
+    boot = in_net_mode.ask("status")["boot_id"]
+    in_net_mode.kill(rebooted.pid)
+    in_net_mode.settled(unlike=frozenset({rebooted.pid}))
+    assert in_net_mode.ask("status")["boot_id"] == boot
+    assert in_net_mode.ask("check")["mismatches"] == 0

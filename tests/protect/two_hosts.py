@@ -1,0 +1,249 @@
+"""A protected guest on two hosts of the laboratory, a client that counts, and everything that can be done to them."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from stealtime.errors import StealtimeError
+from stealtime.platforms.agent_binary import find_agent
+from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
+from stealtime.protect.host_file import HostFile, host_spec
+from stealtime.protect.identity import make_identity
+from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.laboratory_etcd import Etcd
+from stealtime.protect.members import prepare_member, start_host_daemon, start_member
+from stealtime.protect.session import make_spec
+from stealtime.protect.specification import write_document
+from stealtime.protect.state import MemberFolder, State
+from stealtime.protect.status import MemberStatus
+from stealtime.protect.vm_file import Register, VmFile
+
+HOSTS = ("a", "b")
+VM = "counter"
+COUNTER = f"{GUEST_ADDRESS}:7000"
+
+PATIENCE_S = 60.0
+"""A translated guest on an overloaded host; what is waited for comes within 2 s on an idle one."""
+_PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
+"""An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
+rightly the machine's end. A death is seen at once all the same, by its closed connection."""
+_POLL_S = 0.03
+
+Found = TypeVar("Found")
+
+
+class TwoHosts:
+    """The guest runs on one of them and the other stands by; who does what changes with each failover.
+
+    Args:
+        laboratory: Where.
+        etcd: Decides who may be active; None: a register in a folder.
+        machine: What is different from the usual machine, as in ``VM.toml``.
+    """
+
+    def __init__(self, laboratory: Laboratory, etcd: Etcd | None = None, **machine: Any) -> None:
+        self.laboratory = laboratory
+        self.state = State(laboratory.folder / "state")
+        self.killed_ns: dict[int, int] = {}
+        """When we were sure that a member was gone, by its pid."""
+        self._register = Register(etcd=[etcd.url]) if etcd is not None else Register(folder=self.state.register)
+        self._certificates = laboratory.folder / "identity"
+        self.hosts = [self._describe_host(name) for name in HOSTS]
+        for name in HOSTS:
+            self.start_daemon(name)
+        self.vm = VmFile.model_validate(
+            {
+                "name": VM,
+                "program": "counter",
+                "program_arguments": ["tcp=7000", "udp=7000", "memory=16MiB", "dirty=50/10ms"],
+                "network": {"bridge": GUEST_BRIDGE, "address": GUEST_INTERFACE},
+                "standby_hosts": [host.model_dump() for host in reversed(self.hosts)],
+                "identity": self._identity("a").model_dump(),
+                "register": self._register.model_dump(),
+                "allow_faults": True,
+                "timing": _PATIENT_TIMING,
+                **machine,
+            }
+        )
+
+    def start_daemon(self, name: str) -> None:
+        """Have a host receive machines: at first, and after its power came back."""
+        start_host_daemon(self.state.host(name), surroundings=self.laboratory.host(name).surroundings)
+
+    def start(self) -> MemberStatus:
+        """Boot the guest on ``a``; give what its member says when it is protected and answers."""
+        prepare_member(self.member("a"), make_spec(self.vm, self.state, "a"))
+        start_member(self.member("a"), surroundings=self.laboratory.host("a").surroundings)
+        status = self.settled()
+        self.ask("status")
+        return status
+
+    def stop(self) -> None:
+        """End the guest wherever it runs, so that the next one finds nothing of it."""
+        for name in HOSTS:
+            self.laboratory.power_off(name)
+
+    def member(self, name: str) -> MemberFolder:
+        """Give the folder of the member on a host."""
+        return self.state.host(name).member(VM)
+
+    def control(self, name: str) -> ControlClient:
+        """Talk with the member on a host."""
+        return ControlClient(self.member(name).control_socket)
+
+    def status(self, name: str) -> MemberStatus | None:
+        """Give what the member on a host says, or None if there is nobody."""
+        try:
+            return self.control(name).status()
+        except ControlError:
+            return None
+
+    def pid(self, name: str) -> int:
+        """Give the pid of the member on a host."""
+        status = self.status(name)
+        assert status is not None, f"no member on {name}"
+        assert status.pid is not None
+        return status.pid
+
+    def settled(self, unlike: frozenset[int] = frozenset()) -> MemberStatus:
+        """Wait until the machine is protected: one member active, the other ready to take over.
+
+        Args:
+            unlike: Members (pids) that must not be among them.
+        """
+        seen: list[MemberStatus | None] = []
+
+        def find() -> MemberStatus | None:
+            seen[:] = [self.status(name) for name in HOSTS]
+            members = [member for member in seen if member is not None and member.protected]
+            active = [member for member in members if member.role == "active"]
+            if len(members) == len(HOSTS) and len(active) == 1 and not {one.pid for one in members} & unlike:
+                return active[0]
+            return None
+
+        return await_that(find, lambda: f"it is not protected again: {seen}\n{self.last_words()}")
+
+    def ask(self, question: str) -> dict[str, Any]:
+        """Ask the counter in the guest."""
+        argv = [str(find_agent()), "ask", COUNTER, question, "--wait", f"{PATIENCE_S:g}s"]
+        asking = self.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        output, said = asking.communicate(timeout=2 * PATIENCE_S)
+        assert asking.returncode == 0, f"{question}: {said.decode()}\n{self.last_words()}"
+        return dict(json.loads(output))
+
+    def kill(self, pid: int) -> None:
+        """End a member, or its QEMU, by SIGKILL."""
+        os.kill(pid, signal.SIGKILL)
+        self.await_end(pid)
+
+    def await_end(self, pid: int) -> None:
+        """Wait until a process is gone."""
+        await_that(lambda: not _lives(pid), lambda: f"the process {pid} does not end\n{self.last_words()}")
+        self.killed_ns[pid] = time.monotonic_ns()
+
+    def power_off(self, name: str) -> None:
+        """Kill all processes of a host at once."""
+        for pid in self.laboratory.power_off(name):
+            self.killed_ns[pid] = time.monotonic_ns()
+
+    def stand_still(self, pid: int) -> None:
+        """Wait until a process has met SIGSTOP."""
+        await_that(
+            lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED,
+            lambda: f"the process {pid} does not stop\n{self.last_words()}",
+        )
+
+    def last_words(self) -> str:
+        """Give the end of all logs, which go with the laboratory."""
+        logs = sorted(self.state.path.glob("*/*.log")) + sorted(self.state.path.glob("*/*/member.log"))
+        return "\n".join(
+            f"--- {log}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-25:]) for log in logs
+        )
+
+    def _identity(self, name: str) -> Any:
+        return make_identity(self._certificates, name, [self.laboratory.host(name).address("replication")])
+
+    def _describe_host(self, name: str) -> StandbyHost:
+        endpoint = f"tcp:{self.laboratory.host(name).address('replication')}:{DEFAULT_PORT}"
+        daemon = HostFile(
+            name=name,
+            listen=endpoint,
+            bridge=GUEST_BRIDGE,
+            identity=self._identity(name),
+            register_=self._register,
+            allow_faults=True,
+        )
+        write_document(self.state.host(name).config, host_spec(daemon, self.state))
+        return StandbyHost(name=name, endpoint=endpoint)
+
+
+@contextmanager
+def laboratory_or_skip() -> Iterator[Laboratory]:
+    """Give a laboratory; where the kernel or the rights do not allow one, the tests are skipped with the reason."""
+    laboratory = Laboratory(HOSTS)
+    try:
+        laboratory.__enter__()
+    except StealtimeError as error:
+        pytest.skip(f"no laboratory here: {error.message}")
+    try:
+        yield laboratory
+    finally:
+        laboratory.__exit__(None, None, None)
+
+
+class Counting:
+    """A client that counts in the background.
+
+    Args:
+        hosts: What it counts with.
+        flows: How many counts it keeps going over TCP, and over UDP.
+    """
+
+    def __init__(self, hosts: TwoHosts, flows: int = 3) -> None:
+        self._hosts = hosts
+        self._said: Path = hosts.laboratory.folder / "client.log"
+        argv = [str(find_agent()), "count", "--tcp", COUNTER, "--udp", COUNTER, "--flows", str(flows)]
+        argv += ["--check", "--json", "--quiet", "--until-closed", "--wait", f"{PATIENCE_S:g}s"]
+        with self._said.open("wb") as said:
+            self._process = hosts.laboratory.start(
+                CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+            )
+
+    def end(self) -> dict[str, Any]:
+        """Let it check the guest's memory, and give what it has seen."""
+        output, _ = self._process.communicate(timeout=2 * PATIENCE_S)
+        assert output, f"the client gave no result: {self._said.read_text()}\n{self._hosts.last_words()}"
+        return dict(json.loads(output))
+
+
+def other(name: str) -> str:
+    """Give the other host."""
+    return HOSTS[1 - HOSTS.index(name)]
+
+
+def await_that(find: Callable[[], Found | None], explain: Callable[[], str]) -> Found:
+    """Wait until something is found (not None, not false)."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = find()
+        if found:
+            return found
+        assert time.monotonic() < deadline, explain()
+        time.sleep(_POLL_S)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

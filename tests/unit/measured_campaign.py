@@ -1,0 +1,77 @@
+"""Figures of a made-up run of the campaign ``hyperv2013``, in memory: the paper's own maxima times a factor."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from stealtime.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.published.library import find_published
+from stealtime.published.model import ROLES, PublishedRow, Role
+from stealtime.wire.message import Facts, Value
+
+PLATFORMS: dict[Role, str] = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
+FLOOR_NS = 68_000.0
+SAMPLES = 150_000
+
+Factor = Callable[[PublishedRow, Role], float]
+
+
+def as_published(_row: PublishedRow, _role: Role) -> float:
+    """Every maximum is the paper's."""
+    return 1.0
+
+
+def stats(probe: str, worst_ns: float, count: int = SAMPLES) -> Stats:
+    """A trial whose largest overhead (tick) or longest latency (switch) is ``worst_ns``."""
+    floor_ns = FLOOR_NS if probe == "tick" else 0.1 * worst_ns
+    over_ns = worst_ns if probe == "tick" else worst_ns - floor_ns
+    shares = {"p50_ns": 0.01, "p90_ns": 0.02, "p99_ns": 0.1, "p999_ns": 0.3, "p9999_ns": 0.5, "p99999_ns": 1.0}
+    unresolved = [key for key, tail in (("p9999_ns", 10_000), ("p99999_ns", 100_000)) if count < tail]
+    return Stats(
+        count=count, floor_ns=floor_ns, min_ns=floor_ns, mean_ns=floor_ns, sd_ns=1.0,
+        **{key: floor_ns + share * over_ns for key, share in shares.items()},
+        max_ns=floor_ns + over_ns, max_at_s=0.5, max_overhead_ns=over_ns, unresolved=unresolved,
+    )  # fmt: skip
+
+
+def cell(
+    platform: str, scenario: str, test: str, worst_ns: float, *reasons: str, count: int = SAMPLES, loop_ns: int = 68_000
+) -> CellSummary:
+    """One untraced cell; invalid if there are reasons."""
+    probe, _, threads = test.partition("-")
+    parameters: dict[str, JsonValue] = {"threads": int(threads)} if threads else {"loop_ns": loop_ns}
+    return CellSummary.model_validate(
+        {
+            "platform": platform, "scenario": scenario, "probe": probe, "parameters": parameters,
+            "valid": not reasons, "reasons": list(reasons), "limits": [], "clock": None,
+            "stats": stats(probe, worst_ns, count), "periods": [], "trials": [],
+        }
+    )  # fmt: skip
+
+
+def campaign_cells(factor: Factor = as_published, platforms: dict[Role, str] | None = None) -> list[CellSummary]:
+    """Give every cell of the campaign; the bare machine also runs beside neighbours, ten times slower there."""
+    names = PLATFORMS if platforms is None else platforms
+    return [
+        cell(
+            names[role],
+            row.scenario_name,
+            row.test,
+            row.maximum_ns(role) * factor(row, role) * (10.0 if role == "bare" and row.neighbours else 1.0),
+        )
+        for row in find_published("hyperv2013").rows
+        for role in ROLES
+    ]
+
+
+def run_of(cells: list[CellSummary], *, skipped: dict[str, str] | None = None, host: Facts | None = None) -> RunSummary:
+    """A run with these cells."""
+    return RunSummary(
+        run_id="20261121T200000Z-hyperv2013-3f2a",
+        created_at=datetime(2026, 11, 21, 20, tzinfo=UTC),
+        campaign="hyperv2013",
+        host={"hypervisor": Value(value=True)} if host is None else host,
+        cells=cells,
+        skipped=skipped or {},
+    )

@@ -1,0 +1,304 @@
+"""An agent that follows a script, in this process: real frames on a real socket pair, made-up figures."""
+
+import asyncio
+import io
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel
+
+from stealtime.platforms.cgroup import CpuGroup
+from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.wire.connection import AgentConnection
+from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
+from stealtime.wire.message import (
+    PROTOCOL_VERSION,
+    AgentHello,
+    Calibrate,
+    Calibrated,
+    ClockAnswer,
+    ClockCheck,
+    ClockReading,
+    ClockRecord,
+    ExchangeClock,
+    Failed,
+    Finding,
+    Gapped,
+    Layout,
+    LoadDone,
+    LoadOutcome,
+    LoadStarted,
+    Periodic,
+    Placement,
+    Progress,
+    RunTrial,
+    StartLoad,
+    StartTracing,
+    StopLoad,
+    StopTracing,
+    StreamBegin,
+    StreamEnd,
+    StreamName,
+    Tiled,
+    TraceRequest,
+    TracingDone,
+    TracingOutcome,
+    TracingStarted,
+    TrialDone,
+    TrialRequest,
+    Value,
+    to_agent,
+)
+
+UNITS_PER_S = 2e9
+ITERATIONS_A_US = 1000
+
+Behaviour = Callable[[TrialRequest], str]
+"""What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die`` or ``hang``."""
+
+
+def measure_all(_: object) -> str:
+    return "measure"
+
+
+@dataclass
+class ScriptedPlatform:
+    """A platform whose machines are scripted agents; it counts its boots and the trials it was asked for."""
+
+    name: str = "native"
+    behaviour: Behaviour = measure_all
+    protocol: int = PROTOCOL_VERSION
+    unusable: str | None = None
+    load_behaviour: Callable[[int], str] = measure_all
+    """What the agent does when the load of a trial is to be stopped: ``measure`` or ``die``."""
+    untraceable: str | None = None
+    """Why the agent refuses to trace."""
+    boots: int = 0
+    trials: list[TrialRequest] = field(default_factory=list)
+    loads: list[int] = field(default_factory=list)
+    """The trials that a load was started for."""
+    traces: list[TraceRequest] = field(default_factory=list)
+    """Of agents that were asked to trace besides a trial."""
+
+    async def check(self) -> Availability:
+        return Availability(self.unusable is None, self.unusable or "scripted")
+
+    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
+        return self._boot(request)
+
+    @asynccontextmanager
+    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+        self.boots += 1
+        (request.folder / "serial.log").write_text(f"boot {self.boots} of {self.name}\nlast words\n")
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        agent = asyncio.create_task(self._serve(*await asyncio.open_connection(sock=theirs)))
+        try:
+            connection = AgentConnection(reader, writer, peer=self.name)
+            hello = await connection.hello()
+            yield ScriptedMachine(self.name, connection, request, hello, agent)
+        finally:
+            agent.cancel()
+            await asyncio.gather(agent, return_exceptions=True)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def send(message: BaseModel) -> None:
+            writer.write(encode_frame(FrameKind.MESSAGE, message.model_dump_json().encode()))
+
+        decoder = FrameDecoder()
+        send(AgentHello(protocol=self.protocol, agent_version="9.9.9", facts={}))
+        try:
+            while data := await reader.read(1 << 16):
+                for frame in decoder.feed(data):
+                    match to_agent.validate_json(frame.payload):
+                        case ExchangeClock(id=number):
+                            send(ClockAnswer(id=number, reading=_CLOCK))
+                        case Calibrate(loop_ns=loop_ns):
+                            send(
+                                Calibrated(
+                                    loop_ns=loop_ns, iterations=loop_ns * ITERATIONS_A_US // 1000, floor_ns=loop_ns
+                                )
+                            )
+                        case StartLoad(trial=trial):
+                            self.loads.append(trial)
+                            send(LoadStarted(trial=trial, thread_ids=[2]))
+                        case StopLoad(trial=trial):
+                            if self.load_behaviour(trial) == "die":
+                                return
+                            self._stream(trial, "load", _load_rows(), writer, send)
+                            send(LoadDone(trial=trial, outcome=load_outcome()))
+                        case StartTracing(trial=trial, tracing=tracing):
+                            self.traces.append(tracing)
+                            if self.untraceable is None:
+                                send(TracingStarted(trial=trial, groups={"sched": Value(value=True)}))
+                            else:
+                                send(Failed(trial=trial, error=self.untraceable, hint="mount tracefs"))
+                        case StopTracing(trial=trial):
+                            self._stream(trial, "trace", _trace_rows(), writer, send)
+                            send(TracingDone(trial=trial, outcome=_tracing_outcome()))
+                        case RunTrial() as request:
+                            self.trials.append(request)
+                            if await self._trial(request, writer, send) == "die":
+                                return
+                        case _:
+                            pass
+                await writer.drain()
+        finally:
+            writer.close()
+
+    async def _trial(
+        self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]
+    ) -> str:
+        behaviour = self.behaviour(request)
+        if behaviour == "hang":
+            await asyncio.Event().wait()
+        if behaviour == "refuse":
+            send(Failed(trial=request.trial, error="9 is no priority here", hint="choose another"))
+        if behaviour in ("measure", "invalid"):
+            send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
+            samples, layout = _samples(request)
+            self._stream(request.trial, "samples", samples, writer, send)
+            self._stream(request.trial, "events", _events(), writer, send)
+            if request.tracing is not None:
+                self._stream(request.trial, "trace", _trace_rows(), writer, send)
+            send(_done(request, layout, samples.num_rows, is_valid=behaviour == "measure"))
+        return behaviour
+
+    def _stream(
+        self, trial: int, name: StreamName, table: Any, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]
+    ) -> None:
+        stream = _stream(table)
+        send(StreamBegin(trial=trial, stream=name))
+        writer.write(encode_frame(FrameKind.ARROW, stream))
+        send(StreamEnd(trial=trial, stream=name, bytes=len(stream)))
+
+
+class ScriptedMachine:
+    """A booted scripted agent."""
+
+    def __init__(
+        self,
+        platform: str,
+        connection: AgentConnection,
+        request: MachineRequest,
+        hello: AgentHello,
+        agent: "asyncio.Task[None]",
+    ) -> None:
+        self.platform = platform
+        self.connection = connection
+        self.boot = BootRecord(("scripted",), 0.25, {"kernel_image": "none"})
+        self.measured_cpus: tuple[int, ...] = (0,)
+        self.cpu_group: CpuGroup | None = None
+        self.serial_log: Path | None = request.folder / "serial.log"
+        self.agent_facts = hello.facts
+        self.request = request
+        self.agent = agent
+
+    def threads(self) -> list[HostThread]:
+        return [HostThread("vcpu", "scripted", 1, self.request.vcpu_cpus[0])]
+
+    def exit_reason(self) -> str | None:
+        return "the agent ended" if self.agent.done() else None
+
+
+_CLOCK = ClockReading(tsc=1000, monotonic_raw_ns=500, monotonic_ns=500, bracket_tsc=10)
+
+
+def _samples(request: TrialRequest) -> tuple[Any, Layout]:
+    """Make 1000 samples; the longest, saturated one is number 7: 5,000,000,000 units, 2.5 s."""
+    durations = np.arange(1000, dtype=np.uint32) + np.uint32(200)
+    durations[7] = np.uint32(0xFFFF_FFFF)
+    columns = {"duration": durations}
+    match request.probe.name:
+        case "tick":
+            return pa.table(columns), Tiled()
+        case "switch":
+            return pa.table({"gap": np.full(1000, 50, np.uint32), **columns}), Gapped()
+        case "wakeup":
+            return pa.table(columns), Periodic(interval=request.probe.interval_ns * 2)
+
+
+def _events() -> Any:
+    columns = {"kind": ["saturated"], "index": [7], "start": [1421], "duration": [5_000_000_000]}
+    types = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
+    return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+
+
+def _trace_rows() -> Any:
+    """Make one switch: thread 1 left the CPU to thread 2, which is called ``hog``."""
+    row = {"time": 1100, "cpu": 1, "kind": 0, "thread": 1, "value": 0, "other": 2, "priority": 120, "name": 0}
+    return pa.table({field.name: pa.array([row[field.name]], field.type) for field in TRACE_SCHEMA})
+
+
+def _tracing_outcome() -> TracingOutcome:
+    return TracingOutcome(
+        clock="x86-tsc",
+        tsc_hz=UNITS_PER_S,
+        start=_CLOCK,
+        end=_CLOCK,
+        events=1,
+        lost=3,
+        groups={"sched": Value(value=True)},
+        names=["hog"],
+        findings=[],
+    )
+
+
+def _load_rows() -> Any:
+    columns = {"thread": [2, 2], "start": [1500, 3500], "duration": [1000, 1000], "work": [10, 10]}
+    types = {"thread": pa.uint32(), "start": pa.uint64(), "duration": pa.uint64(), "work": pa.uint64()}
+    return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
+
+
+def load_outcome() -> LoadOutcome:
+    return LoadOutcome(
+        unit="loops",
+        work=20,
+        on_ns=1000,
+        rate_per_s=2e7,
+        tsc_hz=UNITS_PER_S,
+        start=_CLOCK,
+        end=_CLOCK,
+        thread_ids=[2],
+        findings=[],
+    )
+
+
+def _stream(table: Any) -> bytes:
+    buffer = io.BytesIO()
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table, max_chunksize=300)
+    return buffer.getvalue()
+
+
+def _done(request: TrialRequest, layout: Layout, rows: int, *, is_valid: bool) -> TrialDone:
+    invalid = Finding(code="tsc_disagrees", level="invalidates", text="the clock ran 900 ppm fast")
+    return TrialDone(
+        trial=request.trial,
+        request=TrialRequest.model_validate(request.model_dump(exclude={"type"})),
+        findings=[] if is_valid else [invalid],
+        clock=ClockRecord(
+            name="tsc",
+            units_per_s=UNITS_PER_S,
+            tsc_hz=UNITS_PER_S,
+            tsc_hz_source="script",
+            check=ClockCheck(disagreement_ppm=0.5, error_ppm=0.1, limit_ppm=500),
+            start=_CLOCK,
+            end=_CLOCK,
+            start_realtime_ns=0,
+            origin_units=0,
+        ),
+        layout=layout,
+        placement=Placement(cpu=0, cpus=[0], policy="SCHED_FIFO", priority=request.priority, thread_ids=[1]),
+        calibrated_floor_units=200,
+        counters={"recorded": rows},
+        tracing=_tracing_outcome() if request.tracing is not None else None,
+    )

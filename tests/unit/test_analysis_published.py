@@ -1,0 +1,380 @@
+"""A run beside published figures: which of our figures are taken, what agrees, and what cannot be judged."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
+
+from stealtime.analysis.model import CellSummary, TrialSummary
+from stealtime.analysis.published import SAMPLES_MIN, compare_with_published, comparison_of_campaign
+from stealtime.analysis.published_judgement import COUNT_FACTOR, OurRatio, direction, judge
+from stealtime.analysis.published_model import Judgement, PublishedComparison, TableRow
+from stealtime.analysis.published_platforms import choose_platforms
+from stealtime.errors import ExitCode, StealtimeError
+from stealtime.published.library import find_published
+from stealtime.published.model import PublishedRow, Role
+from stealtime.wire.message import Value
+
+PAPER = find_published("hyperv2013")
+
+
+def compared(cells: list[CellSummary], **run: dict[str, str]) -> PublishedComparison:
+    return compare_with_published(run_of(cells, skipped=run.get("skipped")), PAPER)
+
+
+def row_of(comparison: PublishedComparison, scenario: str, test: str) -> TableRow:
+    return next(row for row in comparison.rows if (row.scenario, row.test) == (scenario, test))
+
+
+def replaced(cells: Sequence[CellSummary], new: CellSummary) -> list[CellSummary]:
+    return [new if one.key == new.key else one for one in cells]
+
+
+def test_a_run_with_the_papers_own_figures_agrees_in_everything() -> None:
+    comparison = compared(campaign_cells())
+    assert {judgement.verdict for _, judgement in comparison.judgements} == {"agrees"}
+    assert comparison.is_judged
+    assert len(comparison.rows) == 21
+    assert len(comparison.growth) == 2 * 2 * 3
+    means = {row.test: row for row in comparison.means}
+    assert means["tick"].theirs == pytest.approx(2.25, abs=0.005)
+    assert means["all"].theirs == pytest.approx(1.95, abs=0.005)
+    assert means["all"].mean.ours == pytest.approx(means["all"].theirs)
+    assert (means["all"].theirs_count, means["all"].ours_count) == (21, 21)
+
+
+def test_contention_is_what_the_papers_tables_say() -> None:
+    growth = {
+        (row.contended, row.base, row.test, row.role): row.growth.theirs for row in compared(campaign_cells()).growth
+    }
+    assert growth["contention-cpu", "one-to-all", "tick", "emulated"] == pytest.approx(18.56 / 4.35)
+    assert growth["all-to-all-memory", "all-to-all-cpu", "switch-2", "paravirt"] == pytest.approx(87 / 36)
+
+
+def test_a_slower_machine_changes_no_verdict() -> None:
+    comparison = compared(campaign_cells(lambda _row, _role: 37.0))
+    assert comparison.count("agrees") == len(comparison.judgements)
+    assert row_of(comparison, "one-to-one", "tick").maximum("emulated").ours_ns == pytest.approx(37 * 7_190_000)
+
+
+def test_an_emulated_machine_as_good_as_the_paravirtual_one_disagrees() -> None:
+    def equal(row: PublishedRow, role: Role) -> float:
+        return 1 / row.emulated_over_paravirt if role == "emulated" else 1.0
+
+    comparison = compared(campaign_cells(equal))
+    tick = row_of(comparison, "one-to-all", "tick").emulated_over_paravirt
+    assert tick.verdict == "disagrees"
+    assert tick.words.startswith("ours 1 (no difference), theirs 2.69 (higher): 2.69 times apart, 1.1 are allowed")
+    assert f"maxima of {SAMPLES:,} and {SAMPLES:,} samples" in tick.words
+    level = row_of(comparison, "contention-memory", "switch-2").emulated_over_paravirt
+    assert (round(level.theirs, 3), level.verdict) == (1.015, "agrees"), "theirs shows no difference either"
+
+
+def test_the_clock_tick_is_compared_by_its_overhead_and_a_switch_by_its_latency() -> None:
+    comparison = compared(campaign_cells())
+    tick = row_of(comparison, "one-to-all", "tick").maximum("emulated")
+    assert tick.ours_ns == pytest.approx(4_350_000)
+    assert tick.ours_p9999_ns == pytest.approx(0.5 * 4_350_000), "over the floor as well"
+    switch = row_of(comparison, "one-to-all", "switch-1000").maximum("emulated")
+    assert switch.ours_ns == pytest.approx(1_240_000)
+    assert switch.ours_p9999_ns == pytest.approx((0.1 + 0.5 * 0.9) * 1_240_000), "the latency itself"
+
+
+def test_the_bare_machine_is_the_one_without_neighbours_in_every_table() -> None:
+    comparison = compared(campaign_cells())
+    for row in comparison.rows:
+        bare = row.maximum("bare")
+        assert bare.ours_ns == pytest.approx(bare.theirs_ns), (
+            f"{row.scenario}: the cell beside neighbours is 10 times that"
+        )
+        assert bare.scenario == "one-to-all"
+    assert [row.maximum.ours_ns for row in comparison.bare] == pytest.approx([11_200, 11_450])
+
+
+def test_a_valid_bare_cell_is_taken_before_an_invalid_one() -> None:
+    cells = replaced(campaign_cells(), cell("native", "one-to-all", "tick", 5.0, "the clock ran fast"))
+    bare = row_of(compared(cells), "contention-cpu", "tick").maximum("bare")
+    assert (bare.scenario, bare.unusable) == ("one-to-one", None)
+
+
+def test_traced_cells_are_left_out_and_counted() -> None:
+    traced = [one.model_copy(update={"traced": True}) for one in campaign_cells(lambda _row, _role: 50.0)]
+    comparison = compared([*campaign_cells(), *traced])
+    assert row_of(comparison, "one-to-all", "tick").maximum("emulated").ours_ns == pytest.approx(4_350_000)
+    assert "traced cells left out, as looking has a cost of its own: 63" in comparison.differences
+
+
+def test_of_several_busy_loops_the_one_of_the_paper_is_taken() -> None:
+    longer = cell("qemu-tcg-emulated", "one-to-all", "tick", 9e9, loop_ns=5_000_000)
+    shorter = cell("qemu-tcg-emulated", "one-to-all", "tick", 9e9, loop_ns=10_000)
+    comparison = compared([shorter, *campaign_cells(), longer])
+    assert row_of(comparison, "one-to-all", "tick").maximum("emulated").ours_ns == pytest.approx(4_350_000)
+    assert not any("busy loop" in text for text in comparison.differences)
+
+
+def test_another_busy_loop_is_told() -> None:
+    cells = [one.model_copy(update={"parameters": {"loop_ns": 100_000}}) if one.probe == "tick" else one
+             for one in campaign_cells()]  # fmt: skip
+    assert "our busy loop lasts 100 us, theirs 68 us" in compared(cells).differences
+
+
+NOT_JUDGED = [
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, "the clock ran fast"),
+     "qemu-tcg-emulated is invalid in one-to-one: the clock ran fast"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, count=SAMPLES_MIN - 1),
+     "qemu-tcg-emulated has 4,999 samples in one-to-one, of which a maximum says too little: 5,000 are needed, "
+     "theirs are of 50,000,000"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6).model_copy(update={"scaled": "2 CPUs instead of 4"}),
+     "the scenario one-to-one was scaled: 2 CPUs instead of 4"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, "no guest").model_copy(update={"stats": None}),
+     "qemu-tcg-emulated failed in one-to-one: no guest"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, count=SAMPLES * 5),
+     "the two maxima are of 750,000 and of 150,000 samples, more than 4 times apart, and a maximum grows with their "
+     "number"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 25e6).model_copy(update={"rt_pause_ns": 50e6}),
+     "the maximum of qemu-tcg-emulated in one-to-one with tick, 25 ms, may be a pause of RT throttling (up to 50 ms)"),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 0.0), "ours is 0, and a ratio needs positive values"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "because"), NOT_JUDGED, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_may_not_be_judged_says_why_and_is_in_no_mean(bad: CellSummary, because: str) -> None:
+    comparison = compared(replaced(campaign_cells(), bad))
+    judgement = row_of(comparison, "one-to-one", "tick").emulated_over_paravirt
+    assert (judgement.verdict, judgement.because) == ("not judged", because)
+    assert not comparison.is_judged
+    mean = next(row for row in comparison.means if row.test == "tick")
+    assert (mean.ours_count, mean.theirs_count) == (6, 7)
+    assert mean.theirs == pytest.approx(2.2547, abs=1e-4), "theirs stays whole"
+    assert mean.theirs_of_the_same == pytest.approx((2.25471**7 / (7190 / 4080)) ** (1 / 6), abs=1e-3)
+    assert mean.mean.ours == pytest.approx(mean.theirs_of_the_same)
+
+
+def test_what_is_only_scaled_says_what_the_verdict_would_be() -> None:
+    scaled = [one.model_copy(update={"scaled": "2 CPUs"}) if one.scenario == "one-to-all" else one
+              for one in campaign_cells()]  # fmt: skip
+    comparison = compared(scaled)
+    judgement = row_of(comparison, "one-to-all", "tick").emulated_over_paravirt
+    assert (judgement.verdict, judgement.but_for_scaling) == ("not judged", "agrees")
+    assert judgement.words.startswith(
+        "not judged, because the scenario one-to-all was scaled: 2 CPUs; but for that agrees: ours 2.69 (higher)"
+    )
+    # 3 ratios of the scenario, and the growth of scenario 3 over it: 3 tests, 2 guests.
+    assert (comparison.count("not judged"), comparison.count_but_for_scaling("agrees")) == (9, 9)
+    few = cell("qemu-tcg-emulated", "one-to-all", "tick", 4.35e6, count=100).model_copy(update={"scaled": "2 CPUs"})
+    judgement = row_of(compared(replaced(scaled, few)), "one-to-all", "tick").emulated_over_paravirt
+    assert judgement.but_for_scaling is None, "it has too few samples besides"
+    many = cell("qemu-tcg-emulated", "one-to-all", "tick", 4.35e6, count=SAMPLES * 5)
+    many = many.model_copy(update={"scaled": "2 CPUs"})
+    judgement = row_of(compared(replaced(scaled, many)), "one-to-all", "tick").emulated_over_paravirt
+    assert (judgement.verdict, judgement.but_for_scaling) == ("not judged", None)
+    assert "scaled: 2 CPUs; the two maxima are of 750,000 and of 150,000 samples" in str(judgement.because)
+
+
+def test_a_skipped_scenario_says_why() -> None:
+    cells = [one for one in campaign_cells() if one.scenario != "two-to-all-memory"]
+    comparison = compared(cells, skipped={"two-to-all-memory": "it needs 3 CPUs, this host has 2"})
+    judgement = row_of(comparison, "two-to-all-memory", "tick").emulated_over_paravirt
+    assert judgement.because == "the scenario two-to-all-memory was skipped: it needs 3 CPUs, this host has 2"
+    assert judgement.ours is None
+    assert judgement.theirs == pytest.approx(2.5)
+    assert "two-to-all-memory was skipped: it needs 3 CPUs, this host has 2" in comparison.differences
+
+
+def test_a_maximum_far_below_a_pause_of_rt_throttling_is_judged() -> None:
+    throttled = cell("qemu-tcg-emulated", "one-to-one", "tick", 7.19e6).model_copy(update={"rt_pause_ns": 50e6})
+    comparison = compared(replaced(campaign_cells(), throttled))
+    assert row_of(comparison, "one-to-one", "tick").emulated_over_paravirt.verdict == "agrees"
+    assert (
+        "RT throttling was on in qemu-tcg-emulated; --lift-rt-throttling measures without it" in comparison.differences
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "because"),
+    [
+        ({"scenario": "one-to-one"}, "the scenario one-to-one was not measured"),
+        (
+            {"scenario": "one-to-one", "platform": "qemu-tcg-paravirt"},
+            "qemu-tcg-paravirt was not measured in one-to-one",
+        ),
+        (
+            {"scenario": "one-to-one", "platform": "qemu-tcg-paravirt", "parameters": {"threads": 2}},
+            "qemu-tcg-paravirt was not measured in one-to-one with switch-2",
+        ),
+    ],
+)
+def test_what_was_not_measured_is_named_as_a_whole(missing: dict[str, object], because: str) -> None:
+    cells = [one for one in campaign_cells() if any(getattr(one, key) != value for key, value in missing.items())]
+    assert row_of(compared(cells), "one-to-one", "switch-2").emulated_over_paravirt.because == because
+
+
+def test_a_run_without_a_paravirtual_machine_is_judged_by_contention_alone() -> None:
+    comparison = compared([one for one in campaign_cells() if not one.platform.endswith("-paravirt")])
+    assert {row.emulated_over_paravirt.because for row in comparison.rows} == {
+        "no platform of this run stands for the paravirt machine"
+    }
+    assert {row.growth.verdict for row in comparison.growth if row.role == "emulated"} == {"agrees"}
+    assert {row.mean.because for row in comparison.means} == {
+        "none of the 7 ratios could be judged", "none of the 21 ratios could be judged",
+    }  # fmt: skip
+
+
+def test_99_99th_percentiles_that_point_the_other_way_are_told() -> None:
+    judgement = judge(2.0, OurRatio(1.5, 0.8, (SAMPLES, SAMPLES)))
+    assert judgement.verdict == "agrees"
+    assert judgement.words.endswith("our 99.99th percentiles say lower (0.8)")
+
+
+def repeated(one: CellSummary, *factors: float) -> CellSummary:
+    """The same cell of several valid repetitions and an invalid one; the largest factor is 1."""
+    assert one.stats is not None
+    trials = [
+        TrialSummary(
+            repetition=number, valid=True, reasons=[], folder="",
+            stats=one.stats.model_copy(update={"max_overhead_ns": one.stats.max_overhead_ns * factor}),
+        )
+        for number, factor in enumerate(factors, 1)
+    ]  # fmt: skip
+    wrong = trials[0].model_copy(update={"valid": False, "stats": stats("tick", 1.0)})
+    return one.model_copy(update={"trials": [*trials, wrong]})
+
+
+def test_how_far_our_own_repetitions_lie_apart_is_told() -> None:
+    emulated = repeated(cell("qemu-tcg-emulated", "one-to-one", "tick", 8e6), 0.5, 1.0)
+    paravirt = repeated(cell("qemu-tcg-paravirt", "one-to-one", "tick", 4e6), 1.0, 0.25)
+    comparison = compared(replaced(replaced(campaign_cells(), emulated), paravirt))
+    judgement = row_of(comparison, "one-to-one", "tick").emulated_over_paravirt
+    assert (judgement.ours, judgement.ours_low, judgement.ours_high) == pytest.approx((2.0, 1.0, 8.0))
+    assert judgement.words.endswith("; from 1 to 8 between our repetitions")
+    once = replaced(replaced(campaign_cells(), emulated), repeated(paravirt, 1.0))
+    assert row_of(compared(once), "one-to-one", "tick").emulated_over_paravirt.ours_low is None
+
+
+def test_an_unresolved_percentile_gives_no_second_view() -> None:
+    few = cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, count=9_999)
+    comparison = compared(replaced(campaign_cells(), few))
+    assert row_of(comparison, "one-to-one", "tick").emulated_over_paravirt.ours_p9999 is None
+
+
+@pytest.mark.parametrize(
+    ("platforms", "emulated", "paravirt"),
+    [
+        (["qemu-tcg-emulated", "qemu-tcg-paravirt", "native"], "qemu-tcg-emulated", "qemu-tcg-paravirt"),
+        (
+            ["qemu-tcg-emulated", "qemu-tcg-paravirt", "qemu-kvm-emulated", "qemu-kvm-paravirt"],
+            "qemu-kvm-emulated", "qemu-kvm-paravirt",
+        ),
+        (["qemu-tcg-emulated", "qemu-tcg-paravirt", "qemu-kvm-paravirt"], "qemu-tcg-emulated", "qemu-tcg-paravirt"),
+        (["qemu-tcg-emulated", "qemu-kvm-paravirt"], None, "qemu-kvm-paravirt"),
+        (["qemu-kvm-hyperv", "uml"], None, None),
+    ],
+)  # fmt: skip
+def test_both_guests_are_of_one_family(platforms: list[str], emulated: str | None, paravirt: str | None) -> None:
+    chosen = {one.role: one for one in choose_platforms(platforms)}
+    assert (chosen["emulated"].platform, chosen["paravirt"].platform) == (emulated, paravirt)
+    for one in chosen.values():
+        if one.platform is not None and "tcg" in one.platform:
+            assert "TCG, which translates every instruction in software: this is not KVM" in one.words
+        else:
+            assert "TCG" not in one.words
+    assert ("native" in platforms) == (chosen["bare"].platform == "native")
+
+
+def test_a_run_without_any_fitting_cell_ends_as_not_judged() -> None:
+    cells = [cell("native", "alone", "tick", 5e6), cell("native", "one-to-all", "switch-10", 5e6)]
+    with pytest.raises(StealtimeError, match="no untraced cell of which hyperv2013 has figures") as raised:
+        compared(cells)
+    assert raised.value.exit_code == ExitCode.NOT_JUDGED
+    assert raised.value.hint == "measure one with `stealtime run hyperv2013 --short`"
+    assert comparison_of_campaign(run_of(cells)) is None
+
+
+def test_only_a_campaign_named_after_a_paper_is_compared_by_itself() -> None:
+    run = run_of(campaign_cells())
+    assert comparison_of_campaign(run) == compare_with_published(run, PAPER)
+    assert comparison_of_campaign(run.model_copy(update={"campaign": "quick"})) is None
+
+
+def test_what_differs_from_the_paper_is_told() -> None:
+    comparison = compared(campaign_cells())
+    assert any("Microsoft Hyper-V Server 2012" in text for text in comparison.differences)
+    assert any(f"maxima of 50,000,000 samples, ours of {SAMPLES:,}:" in text for text in comparison.differences)
+    assert any("itself a virtual machine" in text for text in comparison.differences)
+    bare_host = compare_with_published(run_of(campaign_cells(), host={"hypervisor": Value(value=False)}), PAPER)
+    assert not any("itself a virtual machine" in text for text in bare_host.differences)
+
+
+RATIO = st.floats(1e-4, 1e4)
+
+
+def verdict(theirs: float, ours: float) -> str:
+    return judge(theirs, OurRatio(ours, None, None)).verdict
+
+
+@given(RATIO)
+def test_every_ratio_agrees_with_itself(ratio: float) -> None:
+    assert verdict(ratio, ratio) == "agrees"
+
+
+@given(RATIO, RATIO)
+def test_the_verdict_does_not_depend_on_whose_ratio_is_whose(first: float, second: float) -> None:
+    assert verdict(first, second) == verdict(second, first)
+
+
+@given(RATIO, st.floats(2.01, 1e4))
+def test_ratios_further_apart_than_the_factor_disagree(ratio: float, factor: float) -> None:
+    assert verdict(ratio, ratio * factor) == "disagrees"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "expected"),
+    [
+        (2.25, 1.13, "agrees"), (2.25, 4.49, "agrees"), (2.25, 1.12, "disagrees"), (2.25, 4.51, "disagrees"),
+        (1.05, 0.96, "agrees"), (1.15, 1.06, "agrees"), (1.01, 0.82, "disagrees"), (1.01, 1.3, "disagrees"),
+        (1.95, 1.0, "disagrees"), (1.2, 0.8, "disagrees"),
+    ],
+)  # fmt: skip
+def test_the_rule_at_its_limits(theirs: float, ours: float, expected: str) -> None:
+    assert verdict(theirs, ours) == expected
+
+
+@given(st.floats(1.2, 100.0), st.floats(0.01, 0.9))
+def test_opposite_directions_disagree(above: float, below: float) -> None:
+    assert (direction(above), direction(below)) == ("higher", "lower")
+    assert verdict(above, below) == verdict(below, above) == "disagrees"
+
+
+@given(st.floats(0.01, 100.0), st.floats(0.01, 100.0))
+def test_the_verdict_does_not_depend_on_which_machine_is_the_base(first: float, second: float) -> None:
+    apart = max(first, second) / min(first, second)
+    limits = [abs(value - 1.1) for value in (first, second, 1 / first, 1 / second)]
+    assume(min(*limits, abs(apart - 1.1), abs(apart - 2)) > 1e-9)
+    assert verdict(1 / first, 1 / second) == verdict(first, second)
+
+
+@given(st.integers(1, 10**9), st.integers(1, 10**9))
+def test_maxima_of_very_different_numbers_of_samples_are_not_judged(first: int, second: int) -> None:
+    judgement: Judgement = judge(2.0, OurRatio(2.0, None, (first, second)))
+    assert (judgement.verdict == "not judged") == (max(first, second) > COUNT_FACTOR * min(first, second))
+
+
+@given(st.floats(0.1, 50.0), st.floats(0.1, 50.0), st.floats(0.1, 50.0))
+def test_our_ratio_is_that_of_our_maxima(emulated: float, paravirt: float, bare: float) -> None:
+    factors: dict[Role, float] = {"emulated": emulated, "paravirt": paravirt, "bare": bare}
+    comparison = compared(campaign_cells(lambda _row, role: factors[role]))
+    for row in comparison.rows:
+        judgement = row.emulated_over_paravirt
+        assert judgement.ours == pytest.approx(judgement.theirs * emulated / paravirt)
+    means = {row.test: row.mean for row in comparison.means}
+    assert means["all"].ours == pytest.approx(1.95377 * emulated / paravirt, rel=1e-4)
+
+
+def test_the_made_up_campaign_has_the_papers_shape() -> None:
+    assert len(campaign_cells()) == 63
+    assert {one.platform for one in campaign_cells()} == set(PLATFORMS.values())
+    assert all(
+        one.stats is not None and one.stats.floor_ns == FLOOR_NS for one in campaign_cells() if one.probe == "tick"
+    )

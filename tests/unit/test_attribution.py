@@ -1,0 +1,232 @@
+"""From a trial on disk with traces to causes: what is read, refused, chosen and told."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from stealtime.analysis.attribution.attribute import NotAttributed, attribute_trial
+from stealtime.analysis.attribution.cost_of_looking import cost_of_looking
+from stealtime.analysis.attribution.model import Cause
+from stealtime.analysis.attribution.periodic_causes import periodic_causes
+from stealtime.analysis.attribution.time_line import allowed_offsets
+from stealtime.analysis.series import load_series
+from stealtime.analysis.summary import summarize
+from stealtime.errors import StealtimeError
+from stealtime.store.run import Run, Trial
+from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.wire.message import TracingOutcome
+from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
+
+PROBE = 4242
+START_TSC = 8_123_456_789_012
+START_RAW_NS = 3_868_312_757_000
+FLOOR_NS = 68_000.0
+TICK_SHARE = 0.9
+"""Of a sample's overhead that the made-up trace lays to the timer tick; the rest is the way in and out."""
+SWITCH, VECTOR_ENTRY, VECTOR_EXIT, LOST = 0, 6, 7, 12
+
+
+def tick_cell(**changes: Any) -> SyntheticCell:
+    settings: dict[str, Any] = {"tick_cost_ns": 30_000.0, "traced": True} | changes
+    return SyntheticCell("native", "tick", {"loop_ns": 68_000}, FLOOR_NS, 3_000_000.0, 0.31, 8_000, **settings)
+
+
+def tracing(duration_s: float, events: int) -> dict[str, Any]:
+    start = {"tsc": START_TSC, "monotonic_raw_ns": START_RAW_NS, "monotonic_ns": START_RAW_NS, "bracket_tsc": 64}
+    elapsed_ns = round((duration_s + 0.1) * 1e9)
+    end = {
+        "tsc": START_TSC + round((duration_s + 0.1) * UNITS_PER_S),
+        "monotonic_raw_ns": START_RAW_NS + elapsed_ns,
+        "monotonic_ns": START_RAW_NS + elapsed_ns,
+        "bracket_tsc": 64,
+    }
+    present = {"value": True}
+    groups = {"sched": present, "interrupts": present, "vectors": present, "softirqs": {"absent": "no such event"}}
+    return {
+        "clock": "x86-tsc", "tsc_hz": UNITS_PER_S, "start": start, "end": end, "events": events, "lost": 0,
+        "groups": groups,
+        "names": ["local_timer", "neighbour"], "findings": [],
+    }  # fmt: skip
+
+
+def to_table(rows: list[tuple[int, ...]]) -> Any:
+    columns = zip(zip(*rows, strict=True), TRACE_SCHEMA, strict=True)
+    return pa.table([pa.array(list(column), field.type) for column, field in columns], TRACE_SCHEMA)
+
+
+def write_trace(folder: Path, rows: list[tuple[int, ...]], duration_s: float) -> None:
+    """Put a trace of the host beside a made-up trial."""
+    pq.write_table(to_table(sorted(rows)), folder / "host_trace.parquet")
+    record = json.loads((folder / "trial.json").read_text())
+    record["host_tracing"] = tracing(duration_s, len(rows))
+    (folder / "trial.json").write_text(json.dumps(record))
+
+
+def trace_ticks(folder: Path) -> list[tuple[int, ...]]:
+    """Make a tick of most of the overhead of every sample that has one; the longest is a neighbour's."""
+    durations = pq.read_table(folder / "samples.parquet")["duration"].to_numpy().astype(np.int64)
+    starts = START_TSC + np.cumsum(durations) - durations
+    floor = round(FLOOR_NS * UNITS_PER_S / 1e9)
+    rows: list[tuple[int, ...]] = [(START_TSC - 10, 0, SWITCH, 0, 0, PROBE, 4, 1)]
+    for row in np.flatnonzero(durations > floor + 10_000):
+        begin, lost = int(starts[row]) + 1_000, round(TICK_SHARE * int(durations[row] - floor))
+        if durations[row] == durations.max():
+            rows += [
+                (begin, 0, SWITCH, PROBE, 0, 77, 2, 1),
+                (begin + lost, 0, SWITCH, 77, 0, PROBE, 4, 1),
+            ]
+        else:
+            rows += [
+                (begin, 0, VECTOR_ENTRY, PROBE, 236, 0, 0, 0),
+                (begin + lost, 0, VECTOR_EXIT, PROBE, 236, 0, 0, 0),
+            ]
+    return rows
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Trial:
+    known = write_synthetic_run(tmp_path / "run", cells=[tick_cell()])
+    (cell,) = known.cells.values()
+    write_trace(cell.folder, trace_ticks(cell.folder), cell.duration_s)
+    return Run.open(known.folder).trials[0]
+
+
+def test_shares_add_up_to_the_excess_and_name_who_took_it(traced: Trial) -> None:
+    found = attribute_trial(traced)
+    p50_ns = load_series(traced.folder).summary()["p50_ns"]
+    assert found.threshold_ns == pytest.approx(p50_ns + 0.1 * FLOOR_NS, abs=2.0)
+    assert found.judged == found.spikes > 100
+    assert sum(share.lost_ns for share in found.shares) == pytest.approx(found.excess_ns, rel=1e-9)
+    assert sum(share.share for share in found.shares) == pytest.approx(1.0)
+    by_kind = {share.cause.kind: share for share in found.shares}
+    assert set(by_kind) == {"timer_tick", "thread", "unexplained"}
+    assert by_kind["unexplained"].share == pytest.approx(1 - TICK_SHARE, abs=0.005)
+    assert by_kind["thread"].cause == Cause(layer="machine", kind="thread", name="neighbour")
+    assert by_kind["thread"].spikes == 1
+    assert found.trace.steps == [
+        "the host was traced without softirqs (no such event): softirqs are unexplained,"
+        " or part of the interrupt before them"
+    ]
+    assert found.time_line.error_ns == 0.0
+
+
+def test_the_worst_come_with_parts_and_time_lines_that_tile_them(traced: Trial) -> None:
+    found = attribute_trial(traced, worst=5)
+    assert [spike.duration_ns for spike in found.worst] == sorted((it.duration_ns for it in found.worst), reverse=True)
+    assert len(found.worst) == 5
+    first = found.worst[0]
+    assert first.duration_ns == pytest.approx(3_000_000.0, abs=1.0)
+    assert first.parts[0].cause.label == "thread neighbour"
+    for spike in found.worst:
+        assert sum(part.ns for part in spike.parts) == pytest.approx(spike.excess_ns)
+        assert sum(segment.duration_ns for segment in spike.segments) == pytest.approx(spike.duration_ns)
+        assert [segment.text for segment in spike.segments][::2] == ["the probe ran", "the probe ran"]
+
+
+def test_a_threshold_that_was_asked_for_chooses_the_spikes(traced: Trial) -> None:
+    found = attribute_trial(traced, threshold_ns=2_999_000.0)
+    assert (found.spikes, found.threshold_ns) == (1, 2_999_000.0)
+    with pytest.raises(StealtimeError, match="was not measured"):
+        attribute_trial(Trial(traced.folder, traced.record.model_copy(update={"outcome": None})))
+
+
+def test_spikes_beside_lost_events_are_not_judged(traced: Trial) -> None:
+    rows = trace_ticks(traced.folder)
+    lost_at = sorted(rows)[len(rows) // 2][0] - 1
+    write_trace(traced.folder, [*rows, (lost_at, 0, LOST, 0, 33, 0, 0, 2**32 - 1)], 3.0)
+    found = attribute_trial(Run.open(traced.folder.parents[1]).trials[0])
+    assert 1 <= found.not_judged <= 2
+    assert found.judged + found.not_judged == found.spikes
+    assert found.total_lost_ns > found.excess_ns
+
+
+def test_what_is_behind_a_period_is_found(traced: Trial) -> None:
+    periods = summarize(Run.open(traced.folder.parents[1])).cells[0].periods
+    assert len(periods) == 1
+    (found,) = periodic_causes(periods, traced)
+    assert found.cause is not None
+    assert found.cause.kind == "timer_tick"
+    assert re.fullmatch(r"every (3\.999|4|4\.001) ms: timer tick", found.text)
+    assert found.share == pytest.approx(TICK_SHARE, abs=0.03)
+    # The same period, but the probe was another thread: nothing in the trace concerns it.
+    rows = [(time, *rest[:2], 77, *rest[3:]) for time, *rest in trace_ticks(traced.folder)[1:]]
+    write_trace(traced.folder, rows, 3.0)
+    (found,) = periodic_causes(periods, Run.open(traced.folder.parents[1]).trials[0])
+    assert found.cause is None
+    assert "no single cause (unexplained has 100%" in found.text
+
+
+def test_a_trial_without_traces_says_so(tmp_path: Path) -> None:
+    known = write_synthetic_run(tmp_path / "run", cells=[tick_cell()])
+    with pytest.raises(NotAttributed, match="was not traced") as caught:
+        attribute_trial(Run.open(known.folder).trials[0])
+    assert caught.value.hint is not None
+    assert "tracing" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda rows: rows[:1] + rows[2:3] + rows[1:2] + rows[3:], "row 2 of the trace is earlier"),
+        (lambda rows: [*rows[:4], (*rows[4][:2], 99, *rows[4][3:]), *rows[5:]], "unknown kind 99"),
+    ],
+)
+def test_a_trace_that_cannot_be_is_refused(traced: Trial, damage: Any, message: str) -> None:
+    rows = damage(sorted(trace_ticks(traced.folder)))
+    pq.write_table(to_table(rows), traced.folder / "host_trace.parquet")
+    with pytest.raises(NotAttributed, match=message):
+        attribute_trial(traced)
+
+
+def test_a_truncated_trace_is_refused(traced: Trial) -> None:
+    path = traced.folder / "host_trace.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(StealtimeError, match="is not a whole trace"):
+        attribute_trial(traced)
+
+
+def test_exchanges_that_contradict_each_other_mean_that_clocks_cannot_be_aligned(traced: Trial) -> None:
+    alignment = traced.record.alignment
+    assert alignment is not None
+    host = TracingOutcome.model_validate(tracing(3.0, 1))
+    low, high = allowed_offsets(alignment, host)
+    assert low <= 0 <= high
+    assert (high - low) / 2 <= (380 + 1) * 2.1 + 3 * 64 + 3
+    jumped = alignment.after.model_copy(update={"machine_tsc": alignment.after.machine_tsc + 1_000_000})
+    with pytest.raises(NotAttributed, match=r"clocks cannot be aligned: .* apart"):
+        allowed_offsets(alignment.model_copy(update={"after": jumped}), host)
+    moved = alignment.model_copy(update={"before": jumped, "after": jumped})
+    with pytest.raises(NotAttributed, match="should read the host's counter"):
+        attribute_trial(Trial(traced.folder, traced.record.model_copy(update={"alignment": moved})))
+
+
+def test_looking_costs_what_pairs_of_one_repetition_differ_by(tmp_path: Path) -> None:
+    cells = [
+        SyntheticCell(
+            "native", "tick", {"loop_ns": 68_000}, FLOOR_NS + 100.0 * traced, 3e6 + 1e5 * number * traced, 0.3, 4_000,
+            repetition=number, traced=traced,
+        )
+        for number in (1, 2, 3)
+        for traced in (False, True)
+    ]  # fmt: skip
+    lonely = SyntheticCell("uml", "tick", {"loop_ns": 68_000}, FLOOR_NS, 3e6, 0.3, 4_000, traced=True)
+    run = Run.open(write_synthetic_run(tmp_path / "run", cells=[*cells, lonely]).folder)
+    (cost,) = cost_of_looking(run)
+    assert (cost.cell, cost.pairs) == ("native.alone.tick-68us", 3)
+    assert cost.floor_shift_ns.median_ns == pytest.approx(100.0, abs=1.0)
+    shift = cost.max_shift_ns
+    assert (shift.min_ns, shift.median_ns, shift.max_ns) == pytest.approx((1e5, 2e5, 3e5), abs=2.0)
+
+
+def test_labels_are_words() -> None:
+    cause = Cause(layer="host", kind="host_preempted", name="neighbour 1")
+    assert cause.label == "host: preempted by neighbour 1"
+    assert Cause(layer="host", kind="host_interrupt", name="local_timer").label == "host interrupt local_timer"
+    assert Cause(layer="machine", kind="rt_throttling", name="fair server").label == "RT throttling (fair server)"
+    assert Cause(layer="above", kind="unexplained").label == "unexplained"

@@ -1,0 +1,272 @@
+"""What a user types and what comes back: text, documents, errors and exit codes."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from command import Command, make_command
+from scripted_agent import ScriptedPlatform
+from test_runner import only
+
+from stealtime import cli, schemas
+from stealtime.campaigns import session
+from stealtime.platforms import registry
+
+
+@pytest.fixture
+def platforms(monkeypatch: pytest.MonkeyPatch) -> list[ScriptedPlatform]:
+    """The platforms there are; a test may change them."""
+    there = [
+        ScriptedPlatform("native"),
+        ScriptedPlatform("uml"),
+        ScriptedPlatform("qemu-x", unusable="no such program"),
+    ]
+    monkeypatch.setattr(registry, "all_platforms", lambda: there)
+    return there
+
+
+@pytest.fixture
+def stealtime(
+    platforms: list[ScriptedPlatform],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """Run a command with runs of its own on scripted ``platforms``; the host is left as it is."""
+
+    async def leave_the_host() -> None:
+        return None
+
+    monkeypatch.setattr(session, "put_host_right", leave_the_host)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    return make_command(monkeypatch, capsys)
+
+
+SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
+
+
+def the_run(tmp_path: Path) -> Path:
+    return sorted((tmp_path / "data" / "stealtime" / "runs").iterdir())[0]
+
+
+def test_a_run_ends_with_its_table_and_its_report(stealtime: Command, tmp_path: Path) -> None:
+    affinity = os.sched_getaffinity(0)
+    ended = stealtime(*SHORT)
+    assert ended.code == 0, ended.err
+    assert os.sched_getaffinity(0) == affinity, "the statistics may use every CPU again"
+    assert "Worst case" in ended.out
+    assert str(the_run(tmp_path) / "report.html") in ended.out
+    assert (the_run(tmp_path) / "report.html").stat().st_size > 100_000
+    assert "skipping qemu-x: no such program" in ended.err
+    manifest = json.loads((the_run(tmp_path) / "manifest.json").read_text())
+    assert manifest["command_line"][:3] == ["stealtime", "run", "quick"]
+    measured_cpu = manifest["host"]["measured_cpu"]["value"]
+    others = sorted(os.sched_getaffinity(0) - {measured_cpu}) or [measured_cpu]
+    assert {tuple(thread["cpus"]) for thread in manifest["host_threads"]} == {tuple(others)}
+
+
+def test_the_document_of_show_is_the_only_thing_on_stdout_and_valid(stealtime: Command) -> None:
+    measured = stealtime(*SHORT, "--json")
+    shown = stealtime("show", "last", "--json")
+    assert json.loads(measured.out) == json.loads(shown.out)
+    document = json.loads(shown.out)
+    jsonschema.validate(document, json.loads(schemas.SHOW.file.read_text()))
+    assert {cell["platform"] for cell in document["cells"]} == {"native", "uml"}
+    assert document["cells"][0]["stats"]["max_ns"] == 2.5e9
+
+
+def test_the_schema_in_the_repository_is_that_of_the_model() -> None:
+    assert json.loads(schemas.SHOW.file.read_text()) == schemas.SHOW.schema(), "run `python -m stealtime.schemas`"
+
+
+@pytest.mark.parametrize("command", [("show", "last"), ("ls",), ("run", "--dry-run")])
+def test_every_document_has_a_schema_version(stealtime: Command, command: tuple[str, ...]) -> None:
+    stealtime(*SHORT)
+    document: dict[str, Any] = json.loads(stealtime(*command, "--json").out)
+    assert document["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "hint"),
+    [
+        (("run", "-P", "uml2"), "there is no platform 'uml2'", "uml"),
+        (("run", "-a", "4711"), "CPU 4711", "lets us use the CPUs"),
+        (("run", "-a", "x"), "'x' is not a CPU list", "lets us use the CPUs"),
+        (("run", "quik"), "there is no campaign 'quik'", "'quick'"),
+        (("run", "-D", "5"), "--duration: '5' has no unit", None),
+        (("run", "-t", "2,x"), "--threads: '2,x'", None),
+        (("run", "-p", "100"), "priority cannot be 100", None),
+        (("run", "--max-overhead", "x"), "--max-overhead: 'x'", None),
+        (("run", "--resume", "last"), "there is no run 'last'", "stealtime run"),
+        (("show", "nothing"), "there is no run 'nothing'", "stealtime run"),
+        (("run", "--nothing"), "no such option: --nothing", "stealtime run -h"),
+        (("nothing",), "no such command 'nothing'", "stealtime -h"),
+    ],
+)
+def test_bad_usage_is_one_sentence_with_the_value_and_a_hint(
+    stealtime: Command, arguments: tuple[str, ...], error: str, hint: str | None
+) -> None:
+    ended = stealtime(*arguments)
+    assert ended.code == 2
+    assert ended.out == ""
+    first, *others = ended.err.strip().splitlines()
+    assert first.startswith("error: ")
+    assert error in first
+    assert hint is None or hint in others[0]
+    assert "Traceback" not in ended.err
+
+
+def test_a_campaign_with_a_wrong_key_is_named_with_its_line(stealtime: Command, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\nrepetition = 3\n[[probes]]\nprobe = "tick"\nduration = "1ms"\n')
+    ended = stealtime("run", str(path))
+    assert ended.code == 2
+    assert f"error: {path}, line 2: unknown key 'repetition'" in ended.err
+    assert "hint: did you mean 'repetitions'?" in ended.err
+
+
+def test_a_failed_cell_is_told_and_the_exit_code_is_4(stealtime: Command, platforms: list[ScriptedPlatform]) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    ended = stealtime(*SHORT)
+    assert ended.code == 4
+    assert "9 is no priority here" in ended.err
+    assert "| last words" in ended.err
+    assert "1 cells failed: uml.alone.switch-10.r1" in ended.err
+    assert stealtime("show", "last").code == 4
+
+
+def test_an_invalid_cell_says_why_in_the_table(stealtime: Command, platforms: list[ScriptedPlatform]) -> None:
+    platforms[1].behaviour = only(10, "invalid")
+    ended = stealtime(*SHORT)
+    assert ended.code == 4
+    assert "the clock ran 900 ppm fast [uml switch 10]" in ended.out
+
+
+def test_a_platform_that_was_asked_for_and_cannot_be_used_ends_with_4(stealtime: Command) -> None:
+    ended = stealtime(*SHORT, "-P", "native,qemu-x")
+    assert ended.code == 4
+    assert "qemu-x was asked for and cannot be used: no such program" in ended.err
+
+
+def test_a_run_without_any_platform_fails(stealtime: Command) -> None:
+    ended = stealtime(*SHORT, "-P", "qemu-x")
+    assert ended.code == 1
+    assert "no platform can be used (qemu-x: no such program)" in ended.err
+
+
+def test_an_overhead_over_the_threshold_ends_with_3(stealtime: Command) -> None:
+    assert stealtime(*SHORT, "--max-overhead", "3s").code == 0
+    ended = stealtime(*SHORT, "--max-overhead", "2s")
+    assert ended.code == 3
+    assert "over --max-overhead" in ended.err
+
+
+def test_a_resumed_run_measures_only_what_failed(stealtime: Command, platforms: list[ScriptedPlatform]) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    stealtime(*SHORT)
+    platforms[1].behaviour = only(0, "measure")
+    dry = stealtime("run", "--resume", "last", "--dry-run", "--json")
+    assert [cell["id"] for cell in json.loads(dry.out)["cells"]] == ["uml.alone.switch-10.r1"]
+    assert stealtime("run", "--resume", "last", "--repetitions", "2").code == 2
+    assert stealtime("run", "--resume", "last").code == 0
+    ended = stealtime("run", "--resume", "last")
+    assert ended.code == 2
+    assert "nothing left to measure" in ended.err
+
+
+def test_a_parquet_file_cut_short_is_told_without_a_traceback(stealtime: Command, tmp_path: Path) -> None:
+    stealtime(*SHORT)
+    path = the_run(tmp_path) / "cells" / "uml.alone.tick-68us.r1" / "samples.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    for command in (("show",), ("export", "last", "--csv", str(tmp_path / "csv"))):
+        ended = stealtime(*command)
+        assert ended.code == 1
+        assert f"error: {path} is damaged: it was cut short at 100 bytes" in ended.err
+        assert "hint: " in ended.err
+    listed = stealtime("ls")
+    assert "damaged" in listed.out
+
+
+def test_export_writes_every_sample_of_every_cell(stealtime: Command, tmp_path: Path) -> None:
+    stealtime(*SHORT)
+    ended = stealtime("export", "last", "--csv", str(tmp_path / "csv"))
+    assert ended.code == 0, ended.err
+    files = sorted(path.name for path in (tmp_path / "csv").iterdir())
+    assert len(files) == 12 + 1
+    assert len((tmp_path / "csv" / "native.alone.switch-2.r1.csv").read_text().splitlines()) == 1001
+    summary = (tmp_path / "csv" / "summary.csv").read_text().splitlines()
+    assert len(summary) == 13
+    assert "max_overhead_ns" in summary[0]
+
+
+def test_two_runs_of_the_same_figures_show_no_difference(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    stealtime(*SHORT, "-P", "native")
+    first = the_run(tmp_path).name
+    platforms[0].behaviour = only(10, "invalid")
+    stealtime(*SHORT, "-P", "native")
+    (second,) = {path.name for path in the_run(tmp_path).parent.iterdir()} - {first}
+    ended = stealtime("compare", first, second)
+    assert "no difference shown" in ended.out
+    assert "the second run has no valid trial of this cell" in ended.out
+    assert ended.code == 4, "one cell was not judged"
+    document = json.loads(stealtime("compare", first, second, "--json").out)
+    assert (document["schema_version"], document["a"], document["b"]) == (1, first, second)
+
+
+def test_a_fault_of_our_own_is_one_sentence_unless_debug_is_on(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fall(*_: object) -> None:
+        raise ZeroDivisionError("by our own fault")
+
+    monkeypatch.setattr(registry, "all_platforms", fall)
+    ended = stealtime("run", "--dry-run")
+    assert ended.code == 1
+    assert ended.err.startswith("error: stealtime itself is at fault: ZeroDivisionError: by our own fault\nhint: ")
+    monkeypatch.setattr(sys, "argv", ["stealtime", "run", "--dry-run", "--debug"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_version_and_help_are_data(stealtime: Command) -> None:
+    assert stealtime("--version").out.startswith("stealtime 0.")
+    for flag in ("-h", "--help"):
+        assert "export" in stealtime(flag).out
+        assert "--max-overhead" in stealtime("run", flag).out
+
+
+def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "allowed_cpus", lambda: tuple(sorted(os.sched_getaffinity(0)))[:1])
+    named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
+    assert named.code == 4, named.err
+    assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err
+    assert "the scenario two-to-all-memory was asked for and cannot be had here" in named.err
+    shown = json.loads(stealtime("show", "last", "--json").out)
+    assert "needs 3 CPUs" in shown["skipped"]["two-to-all-memory"]
+    alone = stealtime("run", "quick", "--dry-run", "--scenario", "two-to-all-memory")
+    assert alone.code == 1
+    assert "no scenario of quick can be had here" in alone.err
+
+
+def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealtime: Command) -> None:
+    planned = stealtime("run", "hyperv2013", "--dry-run", "-P", "native", "--scenario", "contention-memory")
+    assert planned.code == 0
+    assert "50,000,000 samples of a 68 us loop" in planned.out
+    assert "1 machine, memory-load" in planned.out
+    assert "at most 50 % of a CPU" in planned.out
+    assert "up to 1 h 00 min a cell; --short takes seconds" in planned.out
+    short = json.loads(
+        stealtime("run", "hyperv2013", "--short", "--dry-run", "--json", "-P", "native", "--scenario", "one-to-one").out
+    )
+    assert [cell["traced"] for cell in short["cells"]] == [False, True, True, False, False, True]
+    assert short["estimate"]["total_s"] < 60

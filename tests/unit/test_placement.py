@@ -1,0 +1,218 @@
+"""Where scenarios put machines and neighbours on hosts of 1 to 8 CPUs, and when they cannot."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stealtime.errors import ExitCode, UsageError
+from stealtime.platforms.share import Share
+from stealtime.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
+from stealtime.scenarios.placement import Placement, ScenarioSkipped
+
+FEWEST_CPUS = {
+    "alone": 1,
+    "one-to-all": 2,
+    "one-to-one": 1,
+    "contention-cpu": 1,
+    "contention-memory": 1,
+    "all-to-all-cpu": 2,
+    "all-to-all-memory": 2,
+    "two-to-all-memory": 3,
+}
+"""From how many CPUs on each scenario keeps its meaning."""
+
+
+def place(name: str, cpu_count: int) -> Placement:
+    return SCENARIOS[name].place(tuple(range(cpu_count)), None)
+
+
+def test_the_papers_seven_scenarios_are_there_in_its_order() -> None:
+    numbered = [(scenario.paper_number, name) for name, scenario in SCENARIOS.items() if scenario.paper_number]
+    assert numbered == list(enumerate([name for name in FEWEST_CPUS if name != "alone"], start=1))
+    assert all(scenario.description for scenario in SCENARIOS.values())
+
+
+@pytest.mark.parametrize("name", FEWEST_CPUS)
+@pytest.mark.parametrize("cpu_count", [1, 2, 3, 4, 8])
+def test_a_scenario_is_placed_or_skipped_with_the_numbers(name: str, cpu_count: int) -> None:
+    if cpu_count >= FEWEST_CPUS[name]:
+        assert place(name, cpu_count).scenario == name
+        return
+    with pytest.raises(ScenarioSkipped) as caught:
+        place(name, cpu_count)
+    assert f"{name} needs {FEWEST_CPUS[name]} CPUs, here " in caught.value.reason
+    assert caught.value.hint
+    assert caught.value.exit_code is ExitCode.NOT_JUDGED
+
+
+def test_what_cannot_be_honest_says_what_it_would_be_instead() -> None:
+    with pytest.raises(ScenarioSkipped, match="here are 2: with a neighbour on every other CPU it would be all-to-all"):
+        place("two-to-all-memory", 2)
+    with pytest.raises(ScenarioSkipped, match="here is 1: a vCPU has nowhere to roam"):
+        place("one-to-all", 1)
+
+
+def test_alone_measures_the_last_cpu_and_keeps_house_on_the_others() -> None:
+    placement = place("alone", 3)
+    assert placement.vcpu_cpus == ((2,),)
+    assert placement.housekeeping_cpus == placement.emulator_cpus == (0, 1)
+    assert (placement.findings, placement.scaled, placement.share, placement.neighbours) == ((), None, None, ())
+
+
+def test_alone_measures_the_cpu_that_was_asked_for() -> None:
+    placement = SCENARIOS["alone"].place((0, 1, 2), 0)
+    assert (placement.measured_cpu, placement.vcpu_cpus, placement.housekeeping_cpus) == (0, ((0,),), (1, 2))
+
+
+def test_on_the_only_cpu_all_is_shared_and_the_result_says_so() -> None:
+    placement = SCENARIOS["alone"].place((3,), None)
+    assert placement.housekeeping_cpus == (3,)
+    assert [finding.code for finding in placement.findings] == ["shared_cpu"]
+
+
+def test_one_to_all_roams_over_two_cpus_that_the_control_plane_shares() -> None:
+    placement = place("one-to-all", 2)
+    assert placement.vcpu_cpus == ((0, 1),)
+    assert (placement.emulator_cpus, placement.housekeeping_cpus) == ((0, 1), (0,))
+    [finding] = placement.findings
+    assert finding.code == "shared_cpu"
+    assert "CPUs 0-1" in finding.text
+    assert "CPU 0 as well" in finding.text
+    assert placement.scaled == (
+        "the paper's host has 4 CPUs, here are 2 (0-1): the vCPU may run on 2 CPUs instead of 4"
+    )
+
+
+def test_one_to_one_puts_the_emulator_on_the_measured_cpu() -> None:
+    placement = place("one-to-one", 2)
+    assert placement.vcpu_cpus == ((1,),)
+    assert (placement.emulator_cpus, placement.housekeeping_cpus) == ((1,), (0,))
+    assert (placement.findings, placement.scaled) == ((), None)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "memory"])
+def test_in_contention_two_machines_share_the_measured_cpu_half_and_half(kind: str) -> None:
+    placement = place(f"contention-{kind}", 2)
+    [neighbour] = placement.neighbours
+    assert placement.vcpu_cpus == ((1,),)
+    assert (neighbour.name, neighbour.kind, neighbour.load) == ("neighbour 1", "machine", f"{kind}-load")
+    assert neighbour.cpus == placement.emulator_cpus == (1,)
+    assert placement.share == neighbour.share == Share(quota_percent=50, weight=100)
+
+
+@pytest.mark.parametrize(("cpu_count", "neighbours"), [(2, 1), (3, 2), (4, 3), (8, 7)])
+def test_all_to_all_has_a_roaming_neighbour_for_each_other_cpu(cpu_count: int, neighbours: int) -> None:
+    placement = place("all-to-all-memory", cpu_count)
+    everywhere = tuple(range(cpu_count))
+    assert [neighbour.cpus for neighbour in placement.neighbours] == [everywhere] * neighbours
+    assert placement.vcpu_cpus == (everywhere,)
+    if cpu_count == 4:
+        assert placement.scaled is None
+    else:
+        assert f"here are {cpu_count} " in str(placement.scaled)
+        assert f"{neighbours} neighbour" in str(placement.scaled)
+        assert "memory-load instead of 3" in str(placement.scaled)
+
+
+def test_two_to_all_says_how_many_cpus_stay_idle() -> None:
+    assert "1 CPU left idle instead of 2" in str(place("two-to-all-memory", 3).scaled)
+    assert len(place("two-to-all-memory", 8).neighbours) == 1
+
+
+def test_a_cpu_that_may_not_be_used_is_refused_with_those_that_may() -> None:
+    with pytest.raises(UsageError, match="CPU 5") as caught:
+        SCENARIOS["alone"].place((0, 1), 5)
+    assert "0-1" in str(caught.value.hint)
+    with pytest.raises(UsageError, match="CPU 7 of '1,7'"):
+        Scenario(name="pinned", cpus="1,7").place((0, 1), None)
+    listed = Scenario(
+        name="listed", neighbours=[NeighbourSpec(kind="process", load="cpu-load", cpus="2-4")], cpus="measured"
+    )
+    with pytest.raises(UsageError, match="CPU 4 of '2-4'"):
+        listed.place((0, 1, 2, 3), None)
+
+
+def test_a_set_of_cpus_is_left_to_the_vcpu_and_the_rest_keeps_house() -> None:
+    placement = Scenario(name="set", cpus="1-2").place((0, 1, 2, 3), None)
+    assert placement.vcpu_cpus == ((1, 2),)
+    assert (placement.measured_cpu, placement.housekeeping_cpus, placement.findings) == (2, (0, 3), ())
+
+
+def test_further_vcpus_are_pinned_to_cpus_of_their_own_or_the_scenario_is_skipped() -> None:
+    pair = Scenario(name="pair", vcpus=2)
+    assert pair.place((0, 1, 2), None).vcpu_cpus == ((0,), (2,))
+    with pytest.raises(ScenarioSkipped, match="pins 2 vCPUs to a CPU each, here is 1"):
+        pair.place((0,), None)
+
+
+def test_neighbours_on_the_other_cpus_need_another_cpu() -> None:
+    beside = Scenario(name="beside", neighbours=[NeighbourSpec(kind="process", load="cpu-load", cpus="others")])
+    assert beside.place((0, 1, 2), None).neighbours[0].cpus == (0, 1)
+    with pytest.raises(ScenarioSkipped, match="those are all there are"):
+        beside.place((0,), None)
+
+
+def test_one_weight_gives_everybody_one() -> None:
+    beside = NeighbourSpec(kind="process", load="cpu-load", share=Share(weight=300))
+    other = NeighbourSpec(kind="process", load="cpu-load", share=Share(quota_percent=20))
+    placement = Scenario(name="weighted", neighbours=[beside, other]).place((0, 1), None)
+    assert placement.share == Share(weight=100)
+    assert [neighbour.share for neighbour in placement.neighbours] == [
+        Share(weight=300),
+        Share(quota_percent=20, weight=100),
+    ]
+
+
+@given(
+    st.sets(st.integers(0, 200), min_size=1, max_size=12).map(lambda cpus: tuple(sorted(cpus))),
+    st.sampled_from(sorted(SCENARIOS)),
+    st.data(),
+)
+def test_nobody_is_put_where_we_may_not_run(host_cpus: tuple[int, ...], name: str, data: st.DataObject) -> None:
+    measured_cpu = data.draw(st.none() | st.sampled_from(host_cpus))
+    try:
+        placement = SCENARIOS[name].place(host_cpus, measured_cpu)
+    except ScenarioSkipped:
+        assert len(host_cpus) < FEWEST_CPUS[name]
+        return
+    sets = [
+        *placement.vcpu_cpus,
+        placement.emulator_cpus,
+        placement.housekeeping_cpus,
+        *(neighbour.cpus for neighbour in placement.neighbours),
+    ]
+    assert all(cpus and set(cpus) <= set(host_cpus) for cpus in sets)
+    assert placement.measured_cpu in placement.vcpu_cpus[-1]
+    assert measured_cpu in (None, placement.measured_cpu)
+    shared = bool(set(placement.housekeeping_cpus) & set(placement.vcpu_cpus[-1]))
+    assert shared == bool(placement.findings), "a control plane on a measured CPU must be told, and nothing else"
+    assert (placement.scaled is not None) == (len(host_cpus) != 4 and SCENARIOS[name].cpus == "all"), (
+        "whatever is on all CPUs is scaled on every host but one like the paper's"
+    )
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_survives_writing_and_reading(name: str) -> None:
+    assert Scenario.model_validate(SCENARIOS[name].document()) == SCENARIOS[name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"on": "5s"}, "'on' is given without 'off'"),
+        ({"off": "5s"}, "'off' is given without 'on'"),
+        ({"priority": 10, "kind": "machine"}, "priority 10 is only for neighbours of the kind 'process'"),
+        ({"block": "9MB", "load": "cpu-load"}, "'block' is only for memory-load"),
+        ({"cpus": "3-"}, "'3-' names no CPUs"),
+        ({"count": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_a_neighbour_that_cannot_be_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        NeighbourSpec.model_validate({"kind": "process", "load": "memory-load"} | fields)
+
+
+def test_phases_are_read_in_nanoseconds() -> None:
+    spec = NeighbourSpec.model_validate({"kind": "machine", "load": "cpu-load", "on": "5s", "off": "500ms"})
+    assert (spec.on_ns, spec.off_ns) == (5_000_000_000, 500_000_000)

@@ -1,0 +1,82 @@
+"""Certificates for hosts, tried with a TLS connection that asks both sides for theirs."""
+
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import pytest
+
+from stealtime.errors import StealtimeError
+from stealtime.protect.identity import make_identity
+from stealtime.protect.vm_file import Identity
+
+
+def context_of(identity: Identity, purpose: ssl.Purpose) -> ssl.SSLContext:
+    context = ssl.create_default_context(purpose, cafile=str(identity.ca))
+    context.load_cert_chain(identity.certificate, identity.key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def shake_hands(server: Identity, client: Identity, name: str) -> None:
+    """Connect with each side's certificate; raises what either side complains of."""
+    ours, theirs = socket.socketpair()
+    problems: list[OSError] = []
+
+    def serve() -> None:
+        try:
+            with context_of(server, ssl.Purpose.CLIENT_AUTH).wrap_socket(theirs, server_side=True) as stream:
+                stream.sendall(stream.recv(10))
+        except OSError as error:
+            problems.append(error)
+            theirs.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        with context_of(client, ssl.Purpose.SERVER_AUTH).wrap_socket(ours, server_hostname=name) as stream:
+            stream.sendall(b"hello")
+            if stream.recv(10) != b"hello":
+                raise OSError("no answer")
+    finally:
+        ours.close()
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+def test_hosts_of_one_authority_trust_each_other_by_name_and_address(tmp_path: Path) -> None:
+    first = make_identity(tmp_path, "a", ["10.77.2.1"])
+    second = make_identity(tmp_path, "b", ["10.77.2.2", "b.lan"])
+    for name in ("b", "b.lan", "10.77.2.2"):
+        shake_hands(second, first, name)
+    with pytest.raises(OSError, match="IP address mismatch"):
+        shake_hands(second, first, "10.77.2.1")
+
+
+def test_a_host_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
+    ours = make_identity(tmp_path / "ours", "a", [])
+    stranger = make_identity(tmp_path / "others", "a", [])
+    with pytest.raises(OSError, match=r"(?i)certificate|alert"):
+        shake_hands(stranger, ours, "a")
+    with pytest.raises(OSError, match=r"(?i)certificate|answer|alert|EOF|closed|reset|broken"):
+        shake_hands(ours, stranger, "a")
+
+
+def test_keys_are_their_owners_alone_and_a_new_certificate_replaces_the_old(tmp_path: Path) -> None:
+    first = make_identity(tmp_path, "a", [])
+    before = first.key.read_bytes()
+    again = make_identity(tmp_path, "a", [])
+    assert again == first
+    assert again.key.read_bytes() != before
+    for key in ("a.key", "ca.key"):
+        assert (tmp_path / key).stat().st_mode & 0o777 == 0o600
+    shake_hands(again, make_identity(tmp_path, "b", []), "a")
+
+
+def test_an_authority_without_its_key_is_told(tmp_path: Path) -> None:
+    make_identity(tmp_path, "a", [])
+    (tmp_path / "ca.key").unlink()
+    with pytest.raises(StealtimeError, match="the authority in"):
+        make_identity(tmp_path, "b", [])

@@ -1,0 +1,186 @@
+"""What members are told: the JSON itself, and that both sides mean the same by it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from syrupy.assertion import SnapshotAssertion
+
+from stealtime.protect.bypass import ALWAYS_HELD
+from stealtime.protect.devices import ALLOWED
+from stealtime.protect.endpoint import StandbyHost
+from stealtime.protect.host_file import HostFile, host_spec
+from stealtime.protect.specification import (
+    HostSpec,
+    IdentitySpec,
+    ImageSpec,
+    MachineSpec,
+    MemberSpec,
+    Place,
+    TimingSpec,
+    member_spec,
+    write_document,
+)
+from stealtime.protect.state import State
+from stealtime.protect.status import MemberStatus
+from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, parse_vm_file
+
+CRATES = Path(__file__).parents[2] / "crates"
+
+MACHINE = MachineSpec(
+    name="phone",
+    program=Path("/usr/bin/qemu-system-x86_64"),
+    accelerator="tcg",
+    machine="pc-i440fx-7.2",
+    cpu="max",
+    vcpus=1,
+    memory_bytes=128 << 20,
+    kernel=ImageSpec(path=Path("/boot/vmlinux"), sha256="ab" * 32),
+    initramfs=ImageSpec(path=Path("/boot/guest.cpio"), sha256="cd" * 32),
+    kernel_arguments="console=ttyS0 quiet panic=-1",
+    mac="52:54:00:00:00:01",
+    devices=("virtio-rng-pci",),
+)
+PLACE = Place(host="a", folder=Path("/run/stealtime/protect/a/phone"), register_folder=Path("/run/stealtime/register"))
+
+LOCAL = """
+name = "phone"
+program = "counter"
+standby_hosts = [{ name = "b", endpoint = "unix:/run/b.sock" }]
+"""
+
+EVERYTHING = """
+name = "phone"
+program = "counter"
+mode = "net+bypass"
+interval = "auto"
+overhead = 0.05
+tracker = "shadow"
+device_state = "ignore-shared"
+epochs_in_flight = 2
+hold = "8MiB"
+metrics = "127.0.0.1:9464"
+allow_faults = true
+identity = { ca = "ca.pem", certificate = "a.pem", key = "a.key" }
+
+[network]
+bridge = "br0"
+tap = "tap7"
+
+[register]
+etcd = ["https://10.0.0.9:2379", "https://10.0.0.10:2379/"]
+identity = { ca = "ca.pem", certificate = "a.pem", key = "a.key" }
+
+[timing]
+heartbeat = "10ms"
+active_deadline = "50ms"
+standby_timeout = "100ms"
+register_deadline = "1s"
+
+[[standby_hosts]]
+name = "b"
+endpoint = "tcp:10.0.0.2:7460"
+
+[[bypass]]
+protocol = "udp"
+source_port = "30000-40000"
+dscp = 46
+"""
+
+
+@pytest.fixture
+def pem_folder(tmp_path: Path) -> Path:
+    for name in ("ca.pem", "a.pem", "a.key"):
+        (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
+    return tmp_path
+
+
+def spec_of(text: str, folder: Path) -> MemberSpec:
+    return member_spec(parse_vm_file(text, "VM.toml", folder), MACHINE, PLACE)
+
+
+def test_a_machine_on_one_host_as_its_member_is_told(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
+    assert spec_of(LOCAL, tmp_path).text() == snapshot
+
+
+def test_everything_that_can_be_told(snapshot: SnapshotAssertion, pem_folder: Path) -> None:
+    assert spec_of(EVERYTHING, pem_folder).text().replace(str(pem_folder), "FOLDER") == snapshot
+
+
+def test_a_host_as_its_daemon_is_told(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
+    told = host_spec(HostFile(name="b", bridge="br0"), State(tmp_path))
+    assert told.text().replace(str(tmp_path), "STATE") == snapshot
+
+
+def rust_fields(file: str, struct: str) -> set[str]:
+    """Give the names of the public fields of a Rust struct, as JSON has them."""
+    source = (CRATES / file).read_text()
+    body = re.search(rf"pub struct {struct} \{{(.*?)\n\}}", source, re.DOTALL)
+    assert body is not None, f"{file} has no struct {struct}"
+    fields = re.findall(r"(?:rename = \"(\w+)\"[^]]*\]\s+)?^    pub (\w+):", body[1], re.MULTILINE)
+    return {renamed or name for renamed, name in fields}
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "struct"),
+    [
+        (MemberSpec, "replicator/src/spec.rs", "Spec"),
+        (HostSpec, "replicator/src/host.rs", "HostConfig"),
+        (TimingSpec, "succession/src/timing.rs", "Timing"),
+        (IdentitySpec, "shipping/src/transport/identity.rs", "Identity"),
+        (MachineSpec, "capture/src/machine.rs", "MachineSpec"),
+        (ImageSpec, "capture/src/machine.rs", "BootFile"),
+    ],
+)
+def test_both_sides_know_the_same_fields(model: type[BaseModel], file: str, struct: str) -> None:
+    ours = {field.alias or name for name, field in model.model_fields.items()}
+    assert ours == rust_fields(file, struct)
+
+
+def test_all_that_a_member_says_of_itself_is_read() -> None:
+    ours = {field.alias or name for name, field in MemberStatus.model_fields.items()}
+    assert rust_fields("replicator/src/status.rs", "Status") <= ours
+
+
+def test_both_sides_hold_the_same_ports_always() -> None:
+    source = (CRATES / "outputhold/src/bypass.rs").read_text()
+    table = re.search(r"NEVER_BYPASS_PORTS: [^=]*= \[(.*?)\];", source, re.DOTALL)
+    assert table is not None
+    assert {int(port) for port in re.findall(r"\((\d+),", table[1])} == set(ALWAYS_HELD)
+
+
+def test_both_sides_allow_the_same_devices() -> None:
+    source = (CRATES / "capture/src/devices.rs").read_text()
+    table = re.search(r"const ALLOWED: &\[&str\] =\s*&\[(.*?)\];", source, re.DOTALL)
+    assert table is not None
+    assert set(re.findall(r'"([^"]+)"', table[1])) == set(ALLOWED)
+
+
+def test_both_sides_have_the_same_shortest_interval() -> None:
+    source = (CRATES / "replicator/src/spec.rs").read_text()
+    found = re.search(r"MINIMUM_INTERVAL_NS: u64 = ([\d_]+);", source)
+    assert found is not None
+    assert int(found[1]) == SHORTEST_INTERVAL_NS
+
+
+def test_a_spec_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "spec.json"
+    spec = spec_of(LOCAL, tmp_path)
+    write_document(path, spec)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert MemberSpec.model_validate(json.loads(path.read_text())) == spec
+
+
+def test_a_register_of_ones_own_goes_before_the_default(tmp_path: Path) -> None:
+    told = json.loads(spec_of(LOCAL + '[register]\nfolder = "/srv/register"\n', tmp_path).text())
+    assert told["register"] == {"file": "/srv/register"}
+    assert json.loads(spec_of(LOCAL, tmp_path).text())["register"] == {"file": str(PLACE.register_folder)}
+
+
+def test_hosts_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
+    vm = parse_vm_file(LOCAL, "VM.toml", tmp_path)
+    more = [StandbyHost(name=name, endpoint=f"unix:/{name}") for name in ("z", "a", "m")]
+    told = member_spec(vm.model_copy(update={"standby_hosts": more}), MACHINE, PLACE)
+    assert [host.name for host in told.standby_hosts] == ["z", "a", "m"]

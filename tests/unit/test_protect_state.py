@@ -1,0 +1,138 @@
+"""Folders of hosts and members, and who lives in them."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stealtime.errors import StealtimeError
+from stealtime.protect.state import STATE_VARIABLE, State, default_state, record_process, recorded_process
+
+
+@pytest.fixture
+def state(tmp_path_factory: pytest.TempPathFactory) -> State:
+    # A short path: sockets are made in it.
+    return State(tmp_path_factory.mktemp("s"))
+
+
+def test_the_folder_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
+    assert default_state().path == tmp_path
+    monkeypatch.delenv(STATE_VARIABLE)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert default_state().path == Path("/run/stealtime/protect")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
+    assert default_state().path == Path("/run/user/1000/stealtime/protect")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    with pytest.raises(StealtimeError, match="XDG_RUNTIME_DIR is not set"):
+        default_state()
+
+
+def test_hosts_and_members_are_found_and_the_register_is_neither(state: State) -> None:
+    for host, vm in (("b", "phone"), ("a", "phone"), ("a", "fax")):
+        state.host(host).member(vm).path.mkdir()
+    state.register.mkdir()
+    state.host("a").log.touch()
+    assert [host.host for host in state.hosts()] == ["a", "b"]
+    assert [(one.host, one.vm) for one in state.members()] == [("a", "fax"), ("a", "phone"), ("b", "phone")]
+    assert [one.host for one in state.members("phone")] == ["a", "b"]
+    assert State(state.path / "nowhere").members() == []
+
+
+def test_a_host_is_its_owners_alone(state: State) -> None:
+    assert state.host("a").path.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_name_that_is_too_long_for_a_socket_is_refused(state: State) -> None:
+    with pytest.raises(StealtimeError, match="at most 107 bytes"):
+        state.host("h" * 63).member("v" * 40)
+
+
+def test_a_process_is_known_by_pid_and_start(state: State) -> None:
+    pid_file = state.path / "member.pid"
+    assert recorded_process(pid_file) is None
+    record_process(pid_file, os.getpid(), automatic=True)
+    found = recorded_process(pid_file)
+    assert found is not None
+    assert found.pid == os.getpid()
+    noted = json.loads(pid_file.read_text())
+    # The same pid, but of a process that began at another time.
+    pid_file.write_text(json.dumps({**noted, "created": noted["created"] - 1}))
+    assert recorded_process(pid_file) is None
+    pid_file.write_text("{")
+    assert recorded_process(pid_file) is None
+
+
+def test_a_process_that_nobody_has_waited_for_is_dead(state: State) -> None:
+    pid_file = state.path / "member.pid"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        record_process(pid_file, process.pid)
+        assert recorded_process(pid_file) is not None
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert recorded_process(pid_file) is None
+
+
+def test_a_member_that_a_daemon_started_lives_by_its_socket(state: State) -> None:
+    folder = state.host("b").member("phone")
+    folder.path.mkdir()
+    assert not folder.lives()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(folder.control_socket))
+        listener.listen(1)
+        assert folder.lives()
+    # The file outlives whoever listened.
+    assert folder.control_socket.exists()
+    assert not folder.lives()
+
+
+def test_a_member_that_stands_still_lives(state: State) -> None:
+    folder = state.host("b").member("phone")
+    folder.path.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(folder.control_socket))
+        listener.listen(0)
+        waiting = []
+        # Until its queue is full: nobody accepts.
+        for _ in range(3):
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            connection.setblocking(False)
+            waiting.append(connection)
+            try:
+                connection.connect(str(folder.control_socket))
+            except BlockingIOError:
+                break
+        assert folder.lives()
+        for connection in waiting:
+            connection.close()
+
+
+def test_clearing_keeps_what_a_dead_member_says(state: State) -> None:
+    folder = state.host("a").member("phone")
+    (folder.path / "folder").mkdir(parents=True)
+    for name in ("events.jsonl", "epochs.csv", "member.log", "spec.json", "control.sock", "ram", "lock", "folder/file"):
+        (folder.path / name).touch()
+    (folder.path / "link").symlink_to(state.path)
+    folder.clear()
+    left = sorted(entry.name for entry in folder.path.iterdir())
+    assert left == ["epochs.csv", "events.jsonl", "lock", "member.log"]
+    assert state.path.is_dir()
+    state.host("a").member("never-there").clear()
+
+
+def test_one_start_at_a_time_decides(state: State) -> None:
+    code = (
+        "import sys; from pathlib import Path; from stealtime.protect.state import State\n"
+        "with State(Path(sys.argv[1])).starting(): print('in', flush=True)\n"
+    )
+    with state.starting():
+        other = subprocess.Popen([sys.executable, "-c", code, str(state.path)], stdout=subprocess.PIPE, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(timeout=0.5)
+    output, _ = other.communicate(timeout=60)
+    assert output == "in\n"

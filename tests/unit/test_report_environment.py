@@ -1,0 +1,99 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stealtime.report import environment, wording
+from stealtime.report.content import ReportContent
+from stealtime.report.gather import gather
+from stealtime.store.model import NeighbourRecord, ThreadRecord
+from stealtime.store.run import Run
+from stealtime.wire.message import CpuLoad, LoadRequest
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> ReportContent:
+    cells = [
+        SyntheticCell(platform, "switch", {"threads": threads}, 180.0, 9e4, 0.5, 3_000, findings=findings)
+        for platform, findings in (("native", (RT_THROTTLING,)), ("qemu-tcg-paravirt", (RT_THROTTLING,)), ("uml", ()))
+        for threads in (2, 10)
+    ]
+    known = write_synthetic_run(tmp_path_factory.mktemp("runs") / "run", cells=cells)
+    return gather(Run.open(known.folder))
+
+
+def test_remark_of_many_cells_is_told_once_with_all_of_them(content: ReportContent) -> None:
+    spread = wording.spread_remarks(content)
+    assert [one.remark.text for one in spread] == [RT_THROTTLING["text"]]
+    assert spread[0].where == (("native", "every probe"), ("qemu-tcg-paravirt", "every probe"))
+
+
+def test_facts_of_host_and_machines_stand_side_by_side(content: ReportContent) -> None:
+    facts = environment.fact_table(content.manifest, content.trials)
+    assert facts.machines == ("host", "native", "qemu-tcg-paravirt", "uml")
+    shared = dict(facts.shared)
+    assert [cell.text for cell in shared["clocksource"]] == ["tsc", "tsc", "tsc", "timer"]
+    assert {cell.absent_because for cell in shared["governor"]} == {
+        "/sys/devices/system/cpu/cpu0/cpufreq does not exist"
+    }
+    assert [(name, machine, cell.text) for name, machine, cell in facts.single] == [
+        ("accelerator", "qemu-tcg-paravirt", "tcg"),
+        ("qemu version", "qemu-tcg-paravirt", "7.2.22"),
+    ]
+
+
+def test_threads_are_told_with_their_cpus_and_number_of_trials(content: ReportContent) -> None:
+    lines = {
+        (line.machine, line.role): (line.cpus, line.trials)
+        for line in environment.thread_lines(content.manifest, content.trials)
+    }
+    assert lines["qemu-tcg-paravirt", "vcpu"] == ("1", 2)
+    assert lines["qemu-tcg-paravirt", "measuring"] == ("0 of this machine", 2)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"), [([0, 1, 2, 3, 8], "0-3,8"), ([5], "5"), ([3, 1, 3], "1,3"), ([], "\N{EN DASH}")]
+)
+def test_cpus_are_written_as_the_kernel_does(cpus: list[int], text: str) -> None:
+    assert environment.cpu_list(cpus) == text
+
+
+def test_answer_names_every_virtual_platform_once(content: ReportContent) -> None:
+    answers = wording.answer(content)
+    assert [one.platform for one in answers] == ["uml", "qemu-tcg-paravirt"]
+    for one in answers:
+        assert len(one.sentences) == 1
+        assert "(2 threads, " in one.sentences[0]
+        assert "(10 threads, " in one.sentences[0]
+
+
+def test_answer_of_several_scenarios_names_the_worst_and_the_best(tmp_path: Path) -> None:
+    cell = SyntheticCell("uml", "switch", {"threads": 2}, 200.0, 1e5, 0.5, 2_000, scenario="one-to-one")
+    worse = replace(cell, scenario="contention-cpu", worst_ns=9e5)
+    run = Run.open(write_synthetic_run(tmp_path / "run", cells=[cell, worse]).folder)
+    (answer,) = wording.answer(gather(run))
+    assert "in the worst scenario, contention-cpu; in the best one, one-to-one, by 99.8 µs" in answer.sentences[0]
+
+
+def test_threads_of_neighbours_and_every_cpu_of_a_roaming_thread_are_told(content: ReportContent) -> None:
+    trial = content.trials[0]
+    assert trial.outcome is not None
+    roaming = trial.outcome.placement.model_copy(update={"cpus": [0, 1, 2], "policy": "SCHED_OTHER", "priority": 0})
+    neighbour = NeighbourRecord(
+        name="neighbour 1",
+        kind="process",
+        platform="native",
+        cpus=[1],
+        load=LoadRequest(kind=CpuLoad()),
+        threads=[ThreadRecord(role="neighbour", name="stealtime-agent", tid=77, cpus=[1])],
+    )
+    changed = trial.model_copy(
+        update={"outcome": trial.outcome.model_copy(update={"placement": roaming}), "neighbours": [neighbour]}
+    )
+    lines = {
+        (line.machine, line.role): (line.name, line.cpus)
+        for line in environment.thread_lines(content.manifest, (changed,))
+    }
+    assert lines[f"neighbour 1 of {trial.cell.platform}", "neighbour"] == ("stealtime-agent", "1")
+    assert lines[trial.cell.platform, "measuring"] == ("SCHED_OTHER 0", "0-2 of this machine")

@@ -1,0 +1,311 @@
+"""A plan is carried out whatever its machines do, and every whole cell stays."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from scripted_agent import ScriptedPlatform
+
+from stealtime.campaigns.events import Booting, CellFailed, CellProgressed, Event, MachineLost
+from stealtime.campaigns.file import read_campaign
+from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.runner import Lab, Runner, Tally
+from stealtime.store.model import Manifest, PlatformRecord
+from stealtime.store.run import Run
+from stealtime.store.writer import DiskError, RunWriter
+from stealtime.wire.message import Absent, TrialRequest
+
+CAMPAIGN = """
+name = "scripted"
+repetitions = 2
+[[probes]]
+probe = "tick"
+duration = "1ms"
+[[probes]]
+probe = "switch"
+threads = [2, 10]
+duration = "1ms"
+[[probes]]
+probe = "wakeup"
+duration = "1ms"
+"""
+
+
+_Kind = TypeVar("_Kind")
+
+
+@pytest.fixture(autouse=True)
+def no_syncing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is what a real run wants, and no test sees the difference."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@dataclass
+class Recorder:
+    """Keeps all events."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass
+class Bench:
+    """A run of the scripted campaign on scripted platforms."""
+
+    folder: Path
+    platforms: list[ScriptedPlatform]
+    text: str = CAMPAIGN
+    recorder: Recorder = field(default_factory=Recorder)
+
+    @property
+    def campaign(self) -> Campaign:
+        return read_campaign(self.text, "test")
+
+    @property
+    def plan(self) -> Plan:
+        records = [PlatformRecord(name=one.name, usable=True, reason="") for one in self.platforms]
+        return plan(self.campaign, records, HostCpus((0, 1)))
+
+    def create(self) -> RunWriter:
+        return RunWriter.create(self.folder, manifest(self.campaign))
+
+    async def run(self, writer: RunWriter, planned: Plan | None = None) -> Tally:
+        lab = Lab({one.name: one for one in self.platforms})
+        return await Runner(planned or self.plan, lab, writer, self.recorder).run()
+
+
+def manifest(campaign: Campaign) -> Manifest:
+    return Manifest(
+        run_id="20261121T000000Z-scripted-0001",
+        created_at=datetime.now(UTC),
+        command_line=["stealtime", "run"],
+        stealtime_version="0",
+        git_describe=Absent(absent="a test"),
+        campaign=campaign.document(),
+        host={},
+        seed=1,
+    )
+
+
+def only(number_of_threads: int, what: str) -> Callable[[TrialRequest], str]:
+    """Do ``what`` for the switch of so many threads, and measure everything else."""
+
+    def behaviour(request: TrialRequest) -> str:
+        return what if request.probe.name == "switch" and request.probe.threads == number_of_threads else "measure"
+
+    return behaviour
+
+
+async def test_every_cell_of_every_repetition_is_measured_and_whole(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), ScriptedPlatform("uml")])
+    writer = bench.create()
+    tally = await bench.run(writer)
+    writer.close()
+    run = Run.open(writer.folder)
+    run.check_tables()
+    assert len(tally.measured) == 2 * 2 * 4
+    assert {trial.record.trial_id for trial in run.measured} == {cell.trial_id for cell in bench.plan.cells}
+    assert run.manifest.state == "finished"
+    assert run.manifest.finished_at is not None
+    assert not list(writer.folder.rglob(".partial-*"))
+
+
+async def test_the_loop_is_calibrated_once_and_the_same_everywhere(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), ScriptedPlatform("uml")])
+    writer = bench.create()
+    await bench.run(writer)
+    iterations = {
+        trial.probe.iterations for one in bench.platforms for trial in one.trials if trial.probe.name == "tick"
+    }
+    assert iterations == {68_000}
+    assert [(loop.loop_ns, loop.iterations) for loop in writer.manifest.loops] == [(68_000, 68_000)]
+
+
+async def test_a_trial_says_where_it_ran_and_how_the_clocks_stood(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native")])
+    writer = bench.create()
+    await bench.run(writer)
+    record = Run.open(writer.folder).trials[0].record
+    assert record.machine is not None
+    assert record.machine.threads[0].cpus == [1]
+    assert record.alignment is not None
+    assert record.alignment.before.error_ns >= 0
+    assert "last words" in (writer.folder / "cells" / record.trial_id / "serial.log").read_text()
+
+
+async def test_a_refused_cell_fails_alone_and_the_machine_stays(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native", only(10, "refuse"))])
+    tally = await bench.run(writer := bench.create())
+    assert tally.failed == ["native.alone.switch-10.r1", "native.alone.switch-10.r2"]
+    assert bench.platforms[0].boots == 3, "one for the calibration, one a repetition"
+    failure = bench.recorder.of(CellFailed)[0].failure
+    assert "9 is no priority here" in failure.message
+    assert failure.hint == "choose another"
+    assert failure.log_tail[-1] == "last words"
+    failed = [trial.record for trial in Run.open(writer.folder).trials if trial.record.state == "failed"]
+    assert failed[0].failure == failure
+
+
+async def test_a_dead_machine_is_booted_once_more_and_its_killer_comes_last(tmp_path: Path) -> None:
+    platform = ScriptedPlatform("native", only(2, "die"))
+    bench = Bench(tmp_path, [platform], CAMPAIGN.replace("repetitions = 2", "repetitions = 1"))
+    tally = await bench.run(bench.create())
+    assert tally.failed == ["native.alone.switch-2.r1"]
+    assert len(tally.measured) == 3, "the others were measured on the second machine"
+    assert platform.boots == 1 + 2
+    assert [one.again for one in bench.recorder.of(Booting)] == [False, True]
+    assert len(bench.recorder.of(MachineLost)) == 1
+
+
+async def test_a_machine_that_dies_once_loses_no_cell(tmp_path: Path) -> None:
+    died: list[int] = []
+
+    def once(request: TrialRequest) -> str:
+        if request.probe.name == "switch" and not died:
+            died.append(1)
+            return "die"
+        return "measure"
+
+    bench = Bench(tmp_path, [ScriptedPlatform("native", once)])
+    tally = await bench.run(bench.create())
+    assert tally.failed == []
+    assert len(tally.measured) == 8
+
+
+async def test_a_silent_machine_is_given_up_after_its_timeout(tmp_path: Path) -> None:
+    text = 'cell_timeout = "50ms"\n' + CAMPAIGN.replace("repetitions = 2", "repetitions = 1")
+    bench = Bench(tmp_path, [ScriptedPlatform("native", only(10, "hang"))], text)
+    tally = await bench.run(bench.create())
+    assert tally.failed == ["native.alone.switch-10.r1"]
+    assert len(tally.measured) == 3
+
+
+async def test_an_agent_of_another_version_fails_its_cells_and_is_not_booted_again(tmp_path: Path) -> None:
+    old = ScriptedPlatform("uml", protocol=99)
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), old])
+    tally = await bench.run(bench.create())
+    assert len(tally.failed) == 8
+    assert len(tally.measured) == 8
+    assert old.boots == 1
+    messages = [event.failure.message for event in bench.recorder.of(CellFailed)]
+    assert "9.9.9" in messages[0]
+    assert "99" in messages[0]
+    assert messages[-1].startswith("not tried again")
+
+
+async def test_an_invalid_cell_is_kept_and_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native", only(2, "invalid"))])
+    tally = await bench.run(bench.create())
+    assert tally.invalid == ["native.alone.switch-2.r1", "native.alone.switch-2.r2"]
+    assert len(tally.measured) == 8
+
+
+async def test_an_interruption_keeps_what_is_whole_and_a_resumed_run_does_the_rest(tmp_path: Path) -> None:
+    third_cell_hangs = asyncio.Event()
+
+    def behaviour(request: TrialRequest) -> str:
+        what = only(10, "hang")(request)
+        if what == "hang":
+            third_cell_hangs.set()
+        return what
+
+    platform = ScriptedPlatform("native", behaviour)
+    bench = Bench(tmp_path, [platform])
+    writer = bench.create()
+    task = asyncio.create_task(bench.run(writer))
+    await third_cell_hangs.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    writer.close()
+    run = Run.open(writer.folder)
+    assert run.manifest.state == "interrupted"
+    assert [trial.record.trial_id for trial in run.trials] == ["native.alone.tick-68us.r1", "native.alone.switch-2.r1"]
+    assert not list(run.folder.rglob(".partial-*"))
+
+    platform.behaviour, platform.trials = only(0, "measure"), []
+    again = RunWriter.reopen(run)
+    tally = await bench.run(again, bench.plan.without({trial.record.trial_id for trial in run.measured}))
+    assert len(tally.measured) == 6
+    assert len(platform.trials) == 6, "nothing is measured twice"
+    assert Run.open(writer.folder).manifest.state == "finished"
+
+
+async def test_a_resumed_run_replaces_a_failed_cell(tmp_path: Path) -> None:
+    platform = ScriptedPlatform("native", only(10, "refuse"))
+    bench = Bench(tmp_path, [platform])
+    writer = bench.create()
+    await bench.run(writer)
+    writer.close()
+    platform.behaviour = only(0, "measure")
+    run = Run.open(writer.folder)
+    again = RunWriter.reopen(run)
+    tally = await bench.run(again, bench.plan.without({trial.record.trial_id for trial in run.measured}))
+    assert tally.measured == ["native.alone.switch-10.r1", "native.alone.switch-10.r2"]
+    assert len(Run.open(writer.folder).measured) == 8
+
+
+async def test_progress_reaches_the_observer(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native")])
+    await bench.run(bench.create())
+    assert all(event.max_ns == 2000.0 for event in bench.recorder.of(CellProgressed))
+    assert len(bench.recorder.of(CellProgressed)) == 8
+
+
+async def test_a_full_disk_ends_the_run_in_one_sentence_and_keeps_what_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native")])
+    writer = bench.create()
+    limit_writes_after(2, monkeypatch)
+    with pytest.raises(DiskError, match="No space left on device") as caught:
+        await bench.run(writer)
+    assert "--resume" in (caught.value.hint or "")
+    writer.close()
+    run = Run.open(writer.folder)
+    run.check_tables()
+    assert len(run.trials) == 2
+    assert not list(run.folder.rglob(".partial-*"))
+
+
+async def test_a_disk_that_is_full_while_samples_come_ends_the_run_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    bench = Bench(tmp_path, [ScriptedPlatform("native")])
+    writer = bench.create()
+    monkeypatch.setattr("stealtime.wire.spool.TableSpool.discard", refuse)
+    monkeypatch.setattr("stealtime.wire.spool.TableSpool.write", refuse)
+    with pytest.raises(DiskError, match="No space left on device"):
+        await bench.run(writer)
+    assert Run.open(writer.folder).manifest.state == "interrupted"
+
+
+def limit_writes_after(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk be full at the Parquet file of the cell after ``cells``."""
+    from stealtime.store import tables
+
+    real, count = tables.write_parquet, [0]
+
+    def write(stream: Path, target: Path, outcome: object) -> int:
+        if target.name == "samples.parquet":
+            count[0] += 1
+            if count[0] > cells:
+                target.write_bytes(b"PAR1 and a part")
+                raise OSError(28, "No space left on device")
+        return real(stream, target, outcome)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tables, "write_parquet", write)

@@ -1,0 +1,89 @@
+"""The set-up scripts on machines where something is missing: one sentence, the exact command, exit code 2."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TABLE = "src/stealtime/doctor/debian_packages.txt"
+USED_PROGRAMS = ("bash", "dirname", "sed", "sort", "env", "unshare")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Copy the scripts beside a package table of their own, and link the few programs that they use."""
+    shutil.copytree(ROOT / "tools", tmp_path / "tools")
+    table = tmp_path / TABLE
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        "# a comment | with | bars | in it\n"
+        "run  | bash             | bash         | is there\n"
+        "run  | no-such-program  | the-package  | is not\n"
+        "run  | /no/such/file-*  | libfile-dev  | is not either\n"
+        "test | no-such-test     | test-package | is of another ring\n"
+    )
+    (tmp_path / "bin").mkdir()
+    for program in USED_PROGRAMS:
+        found = shutil.which(program)
+        assert found, program
+        (tmp_path / "bin" / program).symlink_to(found)
+    return tmp_path
+
+
+def install_packages(tree: Path, *rings: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run tools/packages.sh with nothing on PATH but the tree's own programs."""
+    environment = {"PATH": str(tree / "bin"), "HOME": str(tree)}
+    argv = [*before, "bash", "tools/packages.sh", *rings]
+    return subprocess.run(argv, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_nothing_is_said_or_done_where_nothing_is_missing(tree: Path) -> None:
+    done = install_packages(tree, "bench")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_without_apt_the_missing_packages_of_the_ring_are_named(tree: Path) -> None:
+    done = install_packages(tree, "run")
+    assert done.returncode == 2
+    assert "error: missing: libfile-dev the-package, and this is no Debian\n" in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_without_root_the_exact_command_is_printed(tree: Path) -> None:
+    namespace = ("unshare", "--user")
+    if subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this kernel lets nobody be somebody else: no user namespaces")
+    apt_get = tree / "bin" / "apt-get"
+    apt_get.write_text("#!/bin/sh\necho must not be called >&2\nexit 99\n")
+    apt_get.chmod(0o755)
+    tree.chmod(0o755)
+    done = install_packages(tree, "run", "test", before=namespace)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: missing Debian packages: libfile-dev test-package the-package\n"
+        "hint: sudo apt-get update && sudo apt-get install --no-install-recommends "
+        "libfile-dev test-package the-package\n"
+    )
+
+
+def test_a_failed_step_shows_the_end_of_its_log_and_where_it_is(tree: Path) -> None:
+    for program in ("mkdir", "tail", "seq"):
+        (tree / "bin" / program).symlink_to(str(shutil.which(program)))
+    script = 'source tools/steps.sh; step "count to fifty" bash -c "seq 50; exit 7"'
+    environment = {"PATH": str(tree / "bin"), "HOME": str(tree)}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 7
+    assert "count to fifty ... failed (exit code 7)\n    11\n" in done.stderr
+    assert done.stderr.endswith("hint: the whole log is in .tools/logs/count-to-fifty.log\n")
+    assert (tree / ".tools/logs/count-to-fifty.log").read_text().splitlines() == [str(n) for n in range(1, 51)]
+
+
+def test_make_lists_every_target_that_it_promises(tmp_path: Path) -> None:
+    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, check=True, env=dict(os.environ))
+    listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")}
+    assert listed >= {"help", "setup", "run", "test", "lint", "format", "bench", "fuzz", "wheel", "clean"}

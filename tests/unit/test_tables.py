@@ -1,0 +1,86 @@
+"""The printed tables: units that fit, ratios to native, marks that are explained."""
+
+import io
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from stealtime.analysis.model import CellSummary, Period, RunSummary, Stats
+from stealtime.report import notation
+from stealtime.report.tables import print_summary
+
+
+def stats(floor_ns: float, max_ns: float, unresolved: tuple[str, ...] = ()) -> Stats:
+    percentiles = {f"p{name}_ns": floor_ns * 1.5 for name in ("50", "90", "99", "999", "9999", "99999")}
+    return Stats(
+        count=1234567, floor_ns=floor_ns, min_ns=floor_ns, mean_ns=floor_ns, sd_ns=1.0, **percentiles, max_ns=max_ns,
+        max_at_s=0.5, max_overhead_ns=max_ns - floor_ns, unresolved=list(unresolved),
+    )  # fmt: skip
+
+
+def cell(platform: str, figures: Stats | None, *reasons: str, periods: tuple[Period, ...] = ()) -> CellSummary:
+    return CellSummary(
+        platform=platform, scenario="alone", probe="tick", parameters={"loop_ns": 68_000}, valid=not reasons,
+        reasons=list(reasons), limits=["RT throttling is on"], clock=None, stats=figures,
+        periods=list(periods), trials=[],
+    )  # fmt: skip
+
+
+def printed(*cells: CellSummary) -> str:
+    console = Console(width=80, file=io.StringIO())
+    summary = RunSummary(run_id="r", created_at=datetime.now(UTC), campaign="c", host={}, cells=list(cells))
+    print_summary(summary, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def row_of(text: str, start: str) -> list[str]:
+    return next(line.split() for line in text.splitlines() if line.startswith(start))
+
+
+def test_the_first_table_gives_the_overhead_and_its_ratio_to_native() -> None:
+    text = printed(cell("native", stats(68_000, 78_000)), cell("uml", stats(68_000, 2_068_000)))
+    assert row_of(text, "native")[-1] == "10.0"
+    assert row_of(text, "uml")[-1] == "2,000"
+    assert row_of(text, "  to native")[-1] == "200\N{MULTIPLICATION SIGN}"
+
+
+def test_emulated_is_compared_with_paravirt() -> None:
+    text = printed(
+        cell("qemu-tcg-emulated", stats(68_000, 6_068_000)), cell("qemu-tcg-paravirt", stats(68_000, 2_068_000))
+    )
+    assert row_of(text, "tcg emul./paravirt")[-1] == "3.00\N{MULTIPLICATION SIGN}"
+    assert "to native" not in text.split("tick 68us")[0], "there is no native figure to compare with"
+
+
+def test_what_is_invalid_is_marked_explained_and_compared_with_nothing() -> None:
+    text = printed(cell("native", stats(68_000, 78_000), "the clock ran fast"), cell("uml", stats(68_000, 99_000)))
+    assert row_of(text, "native")[-1] == "10.0!"
+    assert row_of(text, "  to native")[-1] == notation.ABSENT
+    assert "the clock ran fast [native tick 68us]" in text
+
+
+def test_a_failed_cell_has_no_figures() -> None:
+    text = printed(cell("native", None, "the guest was gone"), cell("uml", stats(68_000, 99_000)))
+    assert "failed" in text
+    assert "the guest was gone [native tick 68us]" in text
+
+
+def test_an_unresolved_percentile_is_marked_and_explained() -> None:
+    text = printed(cell("native", stats(68_000, 78_000, ("p999_ns",))))
+    assert "102*" in text
+    assert "less than one sample lies beyond this percentile" in text
+
+
+def test_periods_are_told_in_words() -> None:
+    tick = Period(
+        period_s=0.004, rate_hz=250.0, cost_p50_ns=3100.0, cost_p90_ns=4000.0, events=500, coverage=1.0,
+        lost_share=0.4, level_ns=1000.0, repetition=1,
+    )  # fmt: skip
+    text = printed(cell("native", stats(68_000, 78_000), periods=(tick,)))
+    assert "native: every 4.000 ms (250 Hz): 3.10 µs" in text
+
+
+def test_every_table_fits_80_columns() -> None:
+    text = printed(cell("qemu-tcg-paravirt", stats(68_000, 2_068_000)), cell("native", stats(68_000, 78_000)))
+    assert "…" not in text

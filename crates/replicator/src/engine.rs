@@ -94,7 +94,12 @@ pub enum Told {
     /// It goes on.
     GuestContinued,
     /// Capture does not work any more; what was captured so far is whole.
-    Failed(String),
+    Failed {
+        /// What does not.
+        reason: String,
+        /// Where the output was cut last, perhaps for an epoch that was then not captured.
+        cut: Epoch,
+    },
 }
 
 /// What is known of a guest as soon as its QEMU answers.
@@ -185,6 +190,8 @@ struct Engine {
     /// To be told to the encoder before the next copy.
     link: Option<Parcel>,
     phase: Phase,
+    /// Where the output was cut last.
+    cut: Epoch,
     captured: Epoch,
     acknowledged: Epoch,
     is_stopped: bool,
@@ -224,6 +231,7 @@ impl EngineHandle {
                         devices,
                         link: None,
                         phase,
+                        cut: captured,
                         captured,
                         acknowledged,
                         is_stopped,
@@ -293,7 +301,7 @@ impl Engine {
                     // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that
                     // capture fails, this member would ask to go on alone, with no guest to go on with.
                     if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
-                        (self.settings.told)(Told::Failed(error.to_string()));
+                        (self.settings.told)(Told::Failed { reason: error.to_string(), cut: self.cut });
                     }
                 }
             }
@@ -427,6 +435,7 @@ impl Engine {
             relay.set_policy(Policy::Hold)?;
         }
         let cut = relay.drain_and_cut(epoch)?;
+        self.cut = epoch;
         let cut_at = now();
         faults::point("after-cut");
         let state = devices.finish_capture(&mut guest.qmp)?;

@@ -101,9 +101,11 @@ impl Active {
                 // The engine held the output at the first cut; meanwhile the session may have ended.
                 self.apply_policy();
             }
-            Told::Failed(reason) => {
+            Told::Failed { reason, cut } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
                 self.give_up_link(&reason);
+                // Without a session this only counts it: the output is never cut at a number twice.
+                self.tell(ActiveInput::EpochCut { epoch: cut, last: false });
             }
         }
     }

@@ -4,6 +4,7 @@
 mod preparing;
 
 use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,6 +101,7 @@ enum Input {
     LinkClosed(LinkError),
     Register(RegisterAnswer),
     Machine(Happening),
+    GuestExited(ExitStatus),
     Terminate,
 }
 
@@ -222,9 +224,11 @@ impl Standby {
                 self.tell(StandbyInput::LinkClosed);
             }
             Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
-            Input::Machine(Happening::Engine(Told::Failed(reason))) => {
+            Input::Machine(Happening::Engine(Told::Failed { reason, .. })) => {
                 return Err(StandbyError::Guest(reason));
             }
+            // The active member shall look for another standby now, not when it is needed.
+            Input::GuestExited(status) => return Err(StandbyError::Guest(status.to_string())),
             Input::Machine(_) => {}
             Input::Terminate => self.ending = Some(End::Left),
         }

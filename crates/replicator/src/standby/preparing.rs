@@ -18,7 +18,7 @@ use crate::engine::{GuestFacts, Told};
 use crate::events::{Event, EventLog};
 use crate::gate::LeaseGate;
 use crate::host::HostConfig;
-use crate::machine::{Happening, Machine, MachineError, Switchboard, start_relay};
+use crate::machine::{self, Happening, Machine, MachineError, Switchboard, start_relay};
 use crate::member_folder::FolderError;
 use crate::registers::Registrar;
 use crate::spec::Spec;
@@ -185,6 +185,11 @@ impl Prepared {
         })
         .map_err(MachineError::from)?;
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
+        let exited = to_inputs.clone();
+        machine::watch(facts.exit.clone(), move |status| {
+            let _ = exited.send(Input::GuestExited(status));
+        })
+        .map_err(MachineError::from)?;
         tokio::spawn(async move {
             signals::terminated().await;
             let _ = to_inputs.send(Input::Terminate);

@@ -121,6 +121,7 @@ impl Machine {
         let settings = EngineSettings {
             device_state: spec.device_state,
             pacing: Pacing::new(spec.interval, spec.first_interval()),
+            host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
             in_flight_limit: spec.epochs_in_flight as u64,
             holds_output: spec.mode.gates_on_ack(),
             relay,

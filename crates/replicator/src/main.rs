@@ -26,6 +26,7 @@ mod spec;
 mod staging;
 mod standby;
 mod status;
+mod turn;
 mod urgency;
 
 use std::os::fd::AsFd;

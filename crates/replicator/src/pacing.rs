@@ -1,8 +1,11 @@
-//! How long an epoch lasts: a fixed time, or as long as keeps the guest standing for a set share of the time.
+//! When epochs begin: after a fixed time, or after as long as keeps the guest standing for a set share of the time; and
+//! beside the epochs of other members of this host.
 
 use std::time::Duration;
 
+use crate::clock::nanoseconds;
 use crate::spec::Interval;
+use crate::turn::Turn;
 
 /// What an automatic interval stays between.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -30,6 +33,19 @@ impl Pacing {
         self.interval
     }
 
+    /// When the next epoch begins, after one that began and let the guest go on at these times of the monotonic clock.
+    ///
+    /// Moments are counted from the clock's zero, the same for all members of a host, so that those with one interval keep
+    /// the distance that their turns give them.
+    pub fn next(&self, turn: &Turn, begin: Duration, continued: Duration) -> Duration {
+        // Never two epochs without the guest having run in between.
+        let earliest = (begin + self.interval / 2).max(continued + self.interval / 4);
+        let offset = turn.offset(self.interval);
+        let interval_ns = nanoseconds(self.interval);
+        let intervals = nanoseconds(earliest.saturating_sub(offset)).div_ceil(interval_ns);
+        Duration::from_nanos(intervals * interval_ns) + offset
+    }
+
     /// The guest stood for so long.
     pub fn paused(&mut self, pause: Duration) {
         let Interval::AutoOverhead(share) = self.wanted else { return };
@@ -49,6 +65,20 @@ mod tests {
         let mut pacing = Pacing::new(Interval::FixedNs(25_000_000), Duration::from_millis(25));
         pacing.paused(Duration::from_millis(20));
         assert_eq!(pacing.interval(), Duration::from_millis(25));
+    }
+
+    #[test]
+    fn members_of_one_host_keep_their_distance() {
+        let folder = tempfile::tempdir().unwrap();
+        let turns = [(); 3].map(|()| Turn::take(folder.path()));
+        let pacing = Pacing::new(Interval::FixedNs(100_000_000), Duration::from_millis(100));
+        let ms = Duration::from_millis;
+        let next = |turn: &Turn, begin, continued| pacing.next(turn, ms(begin), ms(continued)).as_millis();
+        assert_eq!(turns.each_ref().map(|turn| next(turn, 7_003, 7_009)), [7_100, 7_150, 7_125]);
+        // One that begins late does not shift those after it.
+        assert_eq!(next(&turns[0], 7_130, 7_134), 7_200);
+        assert_eq!(next(&turns[0], 7_100, 7_180), 7_300, "the guest must have run");
+        assert_eq!(next(&turns[1], 7_150, 7_153), 7_250);
     }
 
     #[test]

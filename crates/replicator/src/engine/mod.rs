@@ -2,27 +2,28 @@
 //!
 //! Nothing else happens while the guest stands: pages are copied aside, and encoding and shipping come afterwards.
 
+mod interface;
+
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TrySendError};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateError, DeviceStateKind, ExitWatch, Guest, GuestError, PAGE_BYTES, PageRange,
-    QmpError, RamError, RamFile, StagedPages, TrackError, parse_blocks,
+    DeviceState, DeviceStateKind, Guest, GuestError, PAGE_BYTES, PageRange, StagedPages, parse_blocks,
 };
-use stealtime_outputhold::{Policy, Relay, RelayError};
-use stealtime_shipping::LinkSender;
+use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
+
+pub use interface::{CaptureError, EngineSettings, GuestFacts, Order, Told};
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::epoch_log::EpochRow;
 use crate::faults;
-use crate::pacing::Pacing;
+use crate::turn::Turn;
 use crate::urgency;
 
 /// Pages of one part of the first full copy: 8 MiB.
@@ -33,146 +34,6 @@ const ROOM_PAGES: usize = 2048;
 
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle host.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
-
-/// What the engine is told to do.
-pub enum Order {
-    /// What is captured from now on goes over this link.
-    Link {
-        /// To the standby.
-        sender: LinkSender,
-        /// Whether it takes differences.
-        delta: bool,
-    },
-    /// Copy all memory while the guest runs, then capture a first whole epoch, and wait for [`Order::Go`].
-    FullCopy {
-        /// The term of what is captured.
-        term: Term,
-        /// The number of the first whole epoch.
-        first: Epoch,
-    },
-    /// Capture epoch after epoch.
-    Go {
-        /// The term of what is captured.
-        term: Term,
-    },
-    /// The standby holds everything up to this epoch.
-    Acknowledged(Epoch),
-    /// Capture nothing more: there is nobody to ship to.
-    Rest,
-    /// Capture once more, and leave the guest standing.
-    Last,
-    /// Stop the guest.
-    StopGuest,
-    /// Let it go on, or begin.
-    ContinueGuest,
-    /// Load this state into the standby's guest, and let it run.
-    Load {
-        /// The state of the devices.
-        state: Vec<u8>,
-        /// Its output from now on.
-        relay: Arc<Relay>,
-    },
-    /// End the guest and the thread.
-    End,
-}
-
-/// What the engine tells.
-pub enum Told {
-    /// The guest is there, and stands.
-    Ready(GuestFacts),
-    /// There is no guest.
-    NoGuest(CaptureError),
-    /// An epoch was captured and is with the encoder.
-    Captured {
-        /// Which.
-        epoch: Epoch,
-        /// Whether the guest was left standing.
-        is_last: bool,
-    },
-    /// The guest stands.
-    GuestStopped,
-    /// It goes on.
-    GuestContinued,
-    /// Capture does not work any more; what was captured so far is whole.
-    Failed {
-        /// What does not.
-        reason: String,
-        /// Where the output was cut last, perhaps for an epoch that was then not captured.
-        cut: Epoch,
-    },
-}
-
-/// What is known of a guest as soon as its QEMU answers.
-pub struct GuestFacts {
-    /// With its package.
-    pub qemu_version: String,
-    /// QEMU's process.
-    pub qemu_pid: u32,
-    /// To kill it.
-    pub pidfd: OwnedFd,
-    /// To wait for its end.
-    pub exit: ExitWatch,
-    /// Its memory.
-    pub ram: Arc<RamFile>,
-    /// All its memory blocks.
-    pub ram_blocks: Vec<stealtime_shipping::RamBlock>,
-    /// How written pages are found.
-    pub tracker: &'static str,
-    /// Better ways that were refused, in sentences.
-    pub refused_trackers: Vec<String>,
-}
-
-/// Why an epoch was not captured.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// QEMU did not do as told.
-    #[error(transparent)]
-    Qmp(#[from] QmpError),
-    /// The state of the devices could not be had.
-    #[error(transparent)]
-    Devices(#[from] DeviceStateError),
-    /// Written pages could not be told.
-    #[error(transparent)]
-    Track(#[from] TrackError),
-    /// The memory could not be read.
-    #[error(transparent)]
-    Ram(#[from] RamError),
-    /// The output could not be cut.
-    #[error(transparent)]
-    Output(#[from] RelayError),
-    /// The state was not loaded.
-    #[error(transparent)]
-    Guest(#[from] GuestError),
-    /// No descriptors are left.
-    #[error("a descriptor of QEMU's process cannot be had: {0}")]
-    Descriptor(#[source] io::Error),
-    /// There is no network yet.
-    #[error("the guest has no network to cut")]
-    NoNetwork,
-    /// The encoder is gone.
-    #[error("nobody takes what was captured")]
-    NobodyShips,
-}
-
-/// What the thread is started with.
-pub struct EngineSettings {
-    /// How the state of devices is taken.
-    pub device_state: DeviceStateKind,
-    /// How often.
-    pub pacing: Pacing,
-    /// How many epochs may be captured and not acknowledged.
-    pub in_flight_limit: u64,
-    /// Whether output is held from the first cut on.
-    pub holds_output: bool,
-    /// The output, of a guest that is to boot.
-    pub relay: Option<Arc<Relay>>,
-    /// Staging memory that comes back from the encoder.
-    pub spare: Receiver<StagedPages>,
-    /// The encoder.
-    pub parcels: SyncSender<Parcel>,
-    /// Who is told.
-    pub told: Box<dyn Fn(Told) + Send>,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -195,6 +56,8 @@ struct Engine {
     captured: Epoch,
     acknowledged: Epoch,
     is_stopped: bool,
+    /// Taken with the first epoch: one that stands by needs none.
+    turn: Option<Turn>,
     next_at: Duration,
     ranges: Vec<PageRange>,
 }
@@ -235,6 +98,7 @@ impl EngineHandle {
                         captured,
                         acknowledged,
                         is_stopped,
+                        turn: None,
                         next_at,
                         ranges,
                     }
@@ -331,7 +195,8 @@ impl Engine {
             Some(Order::FullCopy { term, first }) => return self.full_copy(term, first),
             Some(Order::Go { term }) => {
                 self.phase = Phase::Epochs(term);
-                self.next_at = now() + self.settings.pacing.interval();
+                let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
+                self.next_at = self.settings.pacing.next(turn, now(), now());
             }
             Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
             Some(Order::Rest) => self.phase = Phase::Resting,
@@ -475,8 +340,8 @@ impl Engine {
         };
         pacing.paused(continued.saturating_sub(begin));
         self.captured = epoch;
-        // From one begin to the next, and never two without the guest having run in between.
-        self.next_at = (begin + pacing.interval()).max(continued + pacing.interval() / 4);
+        let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
+        self.next_at = pacing.next(turn, begin, continued);
         self.settings
             .parcels
             .send(Parcel::Epoch { pages, devices: state, row })

@@ -1,0 +1,160 @@
+//! What the engine is told, what it tells, and what it is started with.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use stealtime_capture::{
+    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, QmpError, RamError, RamFile, StagedPages,
+    TrackError,
+};
+use stealtime_outputhold::{Relay, RelayError};
+use stealtime_shipping::LinkSender;
+use stealtime_succession::{Epoch, Term};
+
+use crate::encoder::Parcel;
+use crate::pacing::Pacing;
+
+/// What the engine is told to do.
+pub enum Order {
+    /// What is captured from now on goes over this link.
+    Link {
+        /// To the standby.
+        sender: LinkSender,
+        /// Whether it takes differences.
+        delta: bool,
+    },
+    /// Copy all memory while the guest runs, then capture a first whole epoch, and wait for [`Order::Go`].
+    FullCopy {
+        /// The term of what is captured.
+        term: Term,
+        /// The number of the first whole epoch.
+        first: Epoch,
+    },
+    /// Capture epoch after epoch.
+    Go {
+        /// The term of what is captured.
+        term: Term,
+    },
+    /// The standby holds everything up to this epoch.
+    Acknowledged(Epoch),
+    /// Capture nothing more: there is nobody to ship to.
+    Rest,
+    /// Capture once more, and leave the guest standing.
+    Last,
+    /// Stop the guest.
+    StopGuest,
+    /// Let it go on, or begin.
+    ContinueGuest,
+    /// Load this state into the standby's guest, and let it run.
+    Load {
+        /// The state of the devices.
+        state: Vec<u8>,
+        /// Its output from now on.
+        relay: Arc<Relay>,
+    },
+    /// End the guest and the thread.
+    End,
+}
+
+/// What the engine tells.
+pub enum Told {
+    /// The guest is there, and stands.
+    Ready(GuestFacts),
+    /// There is no guest.
+    NoGuest(CaptureError),
+    /// An epoch was captured and is with the encoder.
+    Captured {
+        /// Which.
+        epoch: Epoch,
+        /// Whether the guest was left standing.
+        is_last: bool,
+    },
+    /// The guest stands.
+    GuestStopped,
+    /// It goes on.
+    GuestContinued,
+    /// Capture does not work any more; what was captured so far is whole.
+    Failed {
+        /// What does not.
+        reason: String,
+        /// Where the output was cut last, perhaps for an epoch that was then not captured.
+        cut: Epoch,
+    },
+}
+
+/// What is known of a guest as soon as its QEMU answers.
+pub struct GuestFacts {
+    /// With its package.
+    pub qemu_version: String,
+    /// QEMU's process.
+    pub qemu_pid: u32,
+    /// To kill it.
+    pub pidfd: OwnedFd,
+    /// To wait for its end.
+    pub exit: ExitWatch,
+    /// Its memory.
+    pub ram: Arc<RamFile>,
+    /// All its memory blocks.
+    pub ram_blocks: Vec<stealtime_shipping::RamBlock>,
+    /// How written pages are found.
+    pub tracker: &'static str,
+    /// Better ways that were refused, in sentences.
+    pub refused_trackers: Vec<String>,
+}
+
+/// Why an epoch was not captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// QEMU did not do as told.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// The state of the devices could not be had.
+    #[error(transparent)]
+    Devices(#[from] DeviceStateError),
+    /// Written pages could not be told.
+    #[error(transparent)]
+    Track(#[from] TrackError),
+    /// The memory could not be read.
+    #[error(transparent)]
+    Ram(#[from] RamError),
+    /// The output could not be cut.
+    #[error(transparent)]
+    Output(#[from] RelayError),
+    /// The state was not loaded.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+    /// No descriptors are left.
+    #[error("a descriptor of QEMU's process cannot be had: {0}")]
+    Descriptor(#[source] io::Error),
+    /// There is no network yet.
+    #[error("the guest has no network to cut")]
+    NoNetwork,
+    /// The encoder is gone.
+    #[error("nobody takes what was captured")]
+    NobodyShips,
+}
+
+/// What the thread is started with.
+pub struct EngineSettings {
+    /// How the state of devices is taken.
+    pub device_state: DeviceStateKind,
+    /// How often.
+    pub pacing: Pacing,
+    /// Where members of this host agree on who stops its guest when.
+    pub host_folder: PathBuf,
+    /// How many epochs may be captured and not acknowledged.
+    pub in_flight_limit: u64,
+    /// Whether output is held from the first cut on.
+    pub holds_output: bool,
+    /// The output, of a guest that is to boot.
+    pub relay: Option<Arc<Relay>>,
+    /// Staging memory that comes back from the encoder.
+    pub spare: Receiver<StagedPages>,
+    /// The encoder.
+    pub parcels: SyncSender<Parcel>,
+    /// Who is told.
+    pub told: Box<dyn Fn(Told) + Send>,
+}

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from stealtime.analysis import model, published_model
 from stealtime.doctor import document
+from stealtime.protect import status
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,15 @@ PUBLISHED = JsonDocument(
     command="stealtime compare --published --json",
 )
 DOCTOR = JsonDocument("doctor", "stealtime.doctor", document.DoctorDocument, document.SCHEMA_VERSION)
+PROTECTION = JsonDocument(
+    "status",
+    "stealtime.protect",
+    status.StatusDocument,
+    status.SCHEMA_VERSION,
+    command="stealtime protect status --json",
+)
 
 
 if __name__ == "__main__":
-    for one in (SHOW, PUBLISHED, DOCTOR):
+    for one in (SHOW, PUBLISHED, DOCTOR, PROTECTION):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

@@ -1,0 +1,50 @@
+"""What `stealtime protect status --json` promises to programs: its schema, and when a machine counts as protected."""
+
+import json
+
+import jsonschema
+import pytest
+
+from stealtime import schemas
+from stealtime.protect.status import FullCopy, MemberStatus, Peer, StatusDocument
+
+ACTIVE = MemberStatus(
+    vm="phone",
+    host="a",
+    role="active",
+    protected=True,
+    mode="net",
+    epoch=7,
+    standby=Peer(name="b", endpoint="unix:/run/b.sock"),
+    register_="in the folder /run/register",
+    warnings=("written pages are found by shadow",),
+)
+COPYING = MemberStatus(
+    vm="fax", host="a", role="solo", protected=False, full_copy=FullCopy(done_bytes=4096, total_bytes=8192)
+)
+GONE = MemberStatus(vm="fax", host="b", role="gone", protected=False)
+
+
+def test_the_schema_in_the_repository_is_that_of_the_model() -> None:
+    written = json.loads(schemas.PROTECTION.file.read_text())
+    assert written == schemas.PROTECTION.schema(), "run `python -m stealtime.schemas`"
+
+
+def test_a_document_of_members_in_all_states_is_valid() -> None:
+    document = json.loads(StatusDocument(members=(ACTIVE, COPYING, GONE)).model_dump_json())
+    schema = json.loads(schemas.PROTECTION.file.read_text())
+    jsonschema.validate(document, schema)
+    assert document["schema_version"] == 1
+    assert document["members"][0]["register"] == "in the folder /run/register"
+    for key, wrong in (("role", "sleeping"), ("mode", "fast"), ("epoch", "7"), ("warnings", "none")):
+        damaged = {**document, "members": [{**document["members"][0], key: wrong}]}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(damaged, schema)
+
+
+def test_each_machine_must_be_protected_by_somebody() -> None:
+    assert not StatusDocument(members=()).is_protected()
+    assert StatusDocument(members=(ACTIVE,)).is_protected()
+    assert not StatusDocument(members=(ACTIVE, COPYING)).is_protected()
+    standby = ACTIVE.model_copy(update={"host": "b", "role": "standby", "protected": False})
+    assert StatusDocument(members=(standby, ACTIVE)).is_protected()

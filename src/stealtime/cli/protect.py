@@ -9,7 +9,7 @@ import typer
 from stealtime.cli import protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import Mode
-from stealtime.errors import ExitCode, UsageError
+from stealtime.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
     from stealtime.protect.state import MemberFolder, State
@@ -123,8 +123,12 @@ def start(
     if not wait:
         console.print(f"started {vm.name} on {name}; its log: {folder.log}", markup=False, soft_wrap=True)
         return
-    with show_full_copy(console) as update:
-        reached = session.await_protection(folder, process, vm.mode, (timeout_ns or 0) / 1e9, update)
+    try:
+        with show_full_copy(console) as update:
+            reached = session.await_protection(folder, process, vm.mode, (timeout_ns or 0) / 1e9, update)
+    except StealtimeError:
+        session.give_up(state)
+        raise
     if reached is None:
         from stealtime.protect.members import read_status
 
@@ -197,7 +201,6 @@ def stop(
 ) -> None:
     """End a machine, on both hosts; of one that is gone already, remove what it left here."""
     from stealtime.cli.output import message_console
-    from stealtime.errors import StealtimeError
     from stealtime.protect.control import ControlClient
     from stealtime.protect.members import running_member
     from stealtime.protect.state import default_state
@@ -228,7 +231,6 @@ def export(
 ) -> None:
     """Write what each epoch cost: stop, save, scan, copy, continue, encode, ship, acknowledge, hold, pages, bytes."""
     from stealtime.cli.output import message_console
-    from stealtime.errors import StealtimeError
     from stealtime.protect.epochs import export_epochs
     from stealtime.protect.state import default_state
 

@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import psutil
+
 from stealtime.errors import StealtimeError, UsageError
 from stealtime.image.cache import remembered_hash
 from stealtime.image.initramfs import pack_initramfs
@@ -42,6 +44,7 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
             f"{vm.memory_bytes >> 20} MiB of memory are too little for this kernel and initramfs",
             hint=f'they are loaded whole: give memory = "{-(-needed >> 20)}MiB" or more',
         )
+    check_room(vm.memory_bytes, psutil.virtual_memory().available)
     return MachineSpec(
         name=vm.name,
         program=program,
@@ -56,6 +59,19 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
         mac=vm.mac,
         devices=tuple(vm.devices),
     )
+
+
+def check_room(memory_bytes: int, available_bytes: int) -> None:
+    """Refuse a machine that this host cannot hold: its memory comes page by page, so it would be killed when it runs.
+
+    Raises:
+        UsageError: It has more memory than this host can give.
+    """
+    if memory_bytes > available_bytes:
+        raise UsageError(
+            f"the machine has {memory_bytes >> 20} MiB of memory, and this host {available_bytes >> 20} MiB to give",
+            hint="give it less memory, or end something on this host",
+        )
 
 
 def kernel_arguments(vm: VmFile) -> list[str]:

@@ -1,5 +1,6 @@
 """Members and host daemons as processes: started detached, with their log in their folder, and found again."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -11,12 +12,12 @@ from pathlib import Path
 import psutil
 
 from stealtime.errors import StealtimeError, UsageError
-from stealtime.platforms.failure import last_words
 from stealtime.platforms.process import RUN_MARK
 from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.ending import ending_error
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.programs import find_replicator, member_environment
-from stealtime.protect.specification import HostSpec, MemberSpec, write_document
+from stealtime.protect.specification import HostSpec, MemberSpec, unwritable, write_document
 from stealtime.protect.state import HostFolder, MemberFolder, State, record_process, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
 
@@ -50,6 +51,7 @@ def prepare_member(folder: MemberFolder, spec: MemberSpec) -> None:
 
     Raises:
         UsageError: A member of the same machine lives there.
+        StealtimeError: It cannot be written.
     """
     if folder.lives():
         raise UsageError(
@@ -58,7 +60,12 @@ def prepare_member(folder: MemberFolder, spec: MemberSpec) -> None:
         )
     folder.path.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.clear()
-    write_document(folder.spec, spec)
+    try:
+        write_document(folder.spec, spec)
+    except StealtimeError:
+        with contextlib.suppress(OSError):
+            folder.path.rmdir()  # unless an earlier life left a log in it
+        raise
 
 
 def start_member(
@@ -130,7 +137,7 @@ def await_socket(path: Path, process: psutil.Process, log: Path) -> None:
     deadline = time.monotonic() + _ANSWERS_WITHIN_S
     while not path.exists():
         if not is_running(process):
-            raise StealtimeError(f"the host daemon ended at once; {last_words(log)}", hint=f"see {log}")
+            raise ending_error("the host daemon ended at once", log)
         if time.monotonic() > deadline:
             raise StealtimeError(
                 f"the host daemon has not made {path} within {_ANSWERS_WITHIN_S:g} s", hint=f"see {log}"
@@ -169,9 +176,7 @@ def await_status(
         except ControlError:
             # Not listening yet, or just gone: what its process does decides.
             if process is not None and not is_running(process):
-                raise StealtimeError(
-                    f"the member of {folder.vm!r} ended; {last_words(folder.log)}", hint=f"see {folder.log}"
-                ) from None
+                raise ending_error(f"the member of {folder.vm!r} ended", folder.log) from None
         else:
             on_status(status)
             if until(status):
@@ -238,7 +243,11 @@ def _start(
     if RUN_MARK not in dict(surroundings.environment):
         # What carries the mark is ended by the next run of anything when we are gone; this must outlive us.
         environment.pop(RUN_MARK, None)
-    with log.open("ab") as output:
+    try:
+        output = log.open("ab")
+    except OSError as error:
+        raise unwritable(log, error) from error
+    with output:
         started = psutil.Popen(
             [*surroundings.prefix, *argv],
             stdin=subprocess.DEVNULL,
@@ -248,7 +257,13 @@ def _start(
             cwd="/",
             start_new_session=True,
         )
-    record_process(pid_file, started.pid, **facts)
+    try:
+        record_process(pid_file, started.pid, **facts)
+    except OSError as error:
+        # Nobody would find it again.
+        started.kill()
+        started.wait()
+        raise unwritable(pid_file, error) from error
     return started
 
 

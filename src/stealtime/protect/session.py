@@ -10,7 +10,13 @@ from stealtime.errors import UsageError
 from stealtime.protect.endpoint import StandbyHost, parse_target
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.machine import resolve_machine
-from stealtime.protect.members import await_status, ensure_host_daemon, prepare_member, start_member
+from stealtime.protect.members import (
+    await_status,
+    end_idle_hosts,
+    ensure_host_daemon,
+    prepare_member,
+    start_member,
+)
 from stealtime.protect.specification import MemberSpec, Place, member_spec
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
@@ -112,7 +118,17 @@ def start(vm: VmFile, state: State, host: str, *, is_local: bool, force: bool) -
     check_destination(vm, host, is_local=is_local)
     with state.starting():
         folder, _ = prepare(vm, state, host, is_local=is_local)
-        return folder, start_member(folder, force=force)
+        try:
+            return folder, start_member(folder, force=force)
+        except BaseException:
+            end_idle_hosts(state)
+            raise
+
+
+def give_up(state: State) -> None:
+    """End what was started for a member that has ended."""
+    with state.starting():
+        end_idle_hosts(state)
 
 
 def prepare(vm: VmFile, state: State, host: str, *, is_local: bool) -> tuple[MemberFolder, MemberSpec]:
@@ -129,8 +145,13 @@ def prepare(vm: VmFile, state: State, host: str, *, is_local: bool) -> tuple[Mem
                 f"the VM {vm.name!r} already has a member here, as the host {member.host!r}",
                 hint=f"see `stealtime protect status {vm.name}`; end it with `stealtime protect stop {vm.name}`",
             )
-    spec = make_spec(with_local_hosts(vm, state, host) if is_local else vm, state, host)
-    prepare_member(folder, spec)
+    try:
+        spec = make_spec(with_local_hosts(vm, state, host) if is_local else vm, state, host)
+        prepare_member(folder, spec)
+    except BaseException:
+        # Daemons that were just started for this machine serve nobody.
+        end_idle_hosts(state)
+        raise
     return folder, spec
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stealtime.errors import StealtimeError
 from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
 
 VERSION = 1
@@ -213,7 +214,26 @@ def identity_spec(identity: Identity | None) -> IdentitySpec | None:
 
 
 def write_document(path: Path, document: MemberSpec | HostSpec) -> None:
-    """Write a spec for its owner alone: with ``allow_faults`` or paths of keys it is nobody else's matter."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(document.text())
+    """Write a spec for its owner alone: with ``allow_faults`` or paths of keys it is nobody else's matter.
+
+    Raises:
+        StealtimeError: It cannot be written; then it is not there.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(document.text())
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> StealtimeError:
+    """Give the error that tells of a file that cannot be written, as on a full disk."""
+    return StealtimeError(
+        f"{path} cannot be written: {error.strerror or error}",
+        hint=f"see that there is room in {path.parent} and that it is yours",
+    )

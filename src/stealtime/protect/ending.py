@@ -1,0 +1,39 @@
+"""Why a member or a daemon ended: in its own words, if it had any left.
+
+The last that they write is ``error: ...``, then perhaps ``hint: ...``; before it come events, a JSON object a line. The
+log holds earlier lives too, whose last words are followed by the events of the next one.
+"""
+
+from itertools import takewhile
+from pathlib import Path
+
+from stealtime.errors import StealtimeError
+from stealtime.platforms.failure import last_words, read_tail
+
+_ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
+
+
+def ending_error(what: str, log: Path) -> StealtimeError:
+    """Give the error that tells of the end of a process.
+
+    Args:
+        what: What ended, as the beginning of a sentence: ``the member of 'phone' ended``.
+        log: Where it wrote.
+    """
+    reason, hint = parse_last_words(read_tail(log).splitlines())
+    if reason is None:
+        return StealtimeError(f"{what}; {last_words(log)}", hint=f"see {log}")
+    return StealtimeError(f"{what}: {reason}", hint=f"{hint}; its log: {log}" if hint is not None else f"see {log}")
+
+
+def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:
+    """Find the error and the hint with which a log ends; what an error quotes may have several lines."""
+    last = list(takewhile(lambda line: not line.startswith(_EVENT), reversed(lines)))[::-1]
+    beginnings = [number for number, line in enumerate(last) if line.startswith(_ERROR)]
+    if not beginnings:
+        return None, None
+    error = last[beginnings[-1] :]
+    hint = None
+    if error[-1].startswith(_HINT):
+        hint = error.pop().removeprefix(_HINT)
+    return " ".join(error).removeprefix(_ERROR), hint

@@ -18,7 +18,12 @@ Path = tuple[str | int, ...]
 
 
 def explain(
-    error: ValidationError, document: dict[str, Any], text: str, source: str, model: type[BaseModel]
+    error: ValidationError,
+    document: dict[str, Any],
+    text: str,
+    source: str,
+    model: type[BaseModel],
+    hint: str | None = None,
 ) -> UsageError:
     """Tell of the first error; an unknown key goes first, because what is missing is often only misspelt.
 
@@ -28,6 +33,7 @@ def explain(
         text: The TOML, to find the line.
         source: The name of the file.
         model: What the document should be.
+        hint: What to do where nothing better is known.
     """
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = _as_written(first["loc"], document)
@@ -35,7 +41,6 @@ def explain(
     line = _line_of(text, location)
     place = f"{source}, line {line}" if line is not None else source
     message = first["msg"].removeprefix("Value error, ")
-    hint = None
     if first["type"] == "extra_forbidden":
         known = _known_keys(model, location, document)
         close = nearest(str(location[-1]), known)

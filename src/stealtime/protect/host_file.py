@@ -13,7 +13,7 @@ from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint,
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.specification import HostSpec, identity_spec, register_spec
 from stealtime.protect.state import State, this_host
-from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
+from stealtime.protect.vm_file import FILE_HINT, INTERFACE_NAME, Identity, Register
 
 
 class HostFile(Table):
@@ -65,7 +65,7 @@ def read_host_file(path: Path) -> HostFile:
     try:
         return HostFile.model_validate(with_absolute_paths(document, path.absolute().parent))
     except ValidationError as error:
-        raise explain(error, document, text, str(path), HostFile) from error
+        raise explain(error, document, text, str(path), HostFile, FILE_HINT) from error
 
 
 def host_spec(host: HostFile, state: State) -> HostSpec:

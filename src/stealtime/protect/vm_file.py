@@ -18,7 +18,7 @@ from stealtime.campaigns.explanation import explain
 from stealtime.campaigns.probes import Table
 from stealtime.errors import UsageError
 from stealtime.protect.bypass import BypassRule
-from stealtime.protect.devices import reason_against
+from stealtime.protect.devices import ALLOWED, reason_against
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
@@ -30,6 +30,8 @@ SHORTEST_INTERVAL_NS = 5_000_000
 
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
+
+FILE_HINT = "docs/protect-files.md says what each key takes"
 
 LONGEST_INTERFACE_NAME = 15
 """IFNAMSIZ of linux/if.h without its final zero."""
@@ -251,7 +253,9 @@ class VmFile(Table):
         for device in devices:
             reason = reason_against(device)
             if reason is not None:
-                raise ValueError(f"the device {device!r} cannot be protected: {reason}")
+                raise ValueError(
+                    f"the device {device!r} cannot be protected: {reason}; those that can: {', '.join(ALLOWED)}"
+                )
         return devices
 
     @model_validator(mode="after")
@@ -326,4 +330,4 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
     try:
         return VmFile.model_validate(with_absolute_paths(document, folder))
     except ValidationError as error:
-        raise explain(error, document, text, source, VmFile) from error
+        raise explain(error, document, text, source, VmFile, FILE_HINT) from error

@@ -30,6 +30,8 @@ PROBES: list[tuple[str, dict[str, int], float]] = [
 ]
 PHASES_S = [(0.0, 0.05), (0.1, 0.15)]
 LARGEST_BYTES = 10_000_000
+SHIFT_PX = 300
+"""A line of a caption may wrap differently once a figure is drawn; a figure is taller."""
 
 
 def write_page(folder: Path, cells: list[SyntheticCell]) -> Path:
@@ -218,6 +220,8 @@ def test_seven_scenarios_on_four_platforms_stay_readable(tmp_path: Path, open_pa
         page.locator('nav.scenarios a:text-is("all-to-all-memory")').click()
         wait_until(page, "document.getElementById('scenario-5').open")
         wait_until(page, "document.querySelector('#scenario-5 [data-figure=time] .plot').data !== undefined")
+        # What was drawn on the way did not push away what the link leads to.
+        assert abs(page.evaluate("document.getElementById('scenario-5').getBoundingClientRect().top")) < SHIFT_PX
         page.locator('[data-bar="traced-9"] a').click()
         wait_until(page, "document.querySelectorAll('#traced-9 .spike').length > 0")
         assert observed.complaints == []

@@ -22,6 +22,11 @@ function platformColour(platform) {
   return theme().isDark ? platform.dark : platform.light;
 }
 
+/** Keep the room that a figure takes when drawn: what a link leads to would be pushed away by figures drawn above it. */
+function reserveHeight(figure) {
+  figure.element.style.minHeight = `${figure.height()}px`;
+}
+
 /** Give the parts of a layout that all figures share. */
 function baseLayout(height) {
   const colours = theme();

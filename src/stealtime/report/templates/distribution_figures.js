@@ -36,6 +36,10 @@ class DistributionFigure {
     return this.cells.filter((cell) => !this.page.hidden.has(cell.platform));
   }
 
+  height() {
+    return LOW_AXIS_HEIGHT_PX;
+  }
+
   line(cell) {
     const platform = this.page.platforms[cell.platform];
     return { color: platformColour(platform), dash: platform.dash, width: cell.repetition === 1 ? 2 : 1.2 };
@@ -43,7 +47,7 @@ class DistributionFigure {
 
   async draw() {
     const cells = this.visibleCells();
-    const layout = { ...baseLayout(LOW_AXIS_HEIGHT_PX), showlegend: false, margin: { l: 76, r: 30, t: 12, b: 56 } };
+    const layout = { ...baseLayout(this.height()), showlegend: false, margin: { l: 76, r: 30, t: 12, b: 56 } };
     await Plotly.react(this.element, this.traces(cells), { ...layout, ...this.axes(cells) }, PLOT_OPTIONS);
     if (this.isListening) return;
     this.isListening = true;

@@ -107,6 +107,7 @@ function wireFigure(page, container, groups) {
     describeResolution(status, drawn, isZoomed, cells),
   );
   element.figure = figure;
+  reserveHeight(figure);
   container.querySelector("[data-role=logarithmic]").addEventListener("change", (event) => {
     figure.isLogarithmic = event.target.checked;
     figure.draw();

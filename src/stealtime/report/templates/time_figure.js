@@ -3,6 +3,7 @@
 const ROW_HEIGHT_PX = 150;
 const ROW_GAP_PX = 26;
 const OVERLAID_HEIGHT_PX = 420;
+const MARGIN = { l: 76, r: 14, t: 8, b: 52 };
 const PIXELS_PER_COLUMN = 3;
 const EXACT_MARKS = 12; // of each trial within what is shown; more would hide the rest
 
@@ -44,6 +45,19 @@ class TimeFigure {
     return [-0.004 * end, 1.004 * end];
   }
 
+  /** Give the names of the rows, from the top. */
+  rows() {
+    return this.isStacked ? [...new Set(this.visibleCells().map((cell) => cell.platform))] : ["all"];
+  }
+
+  plotHeight() {
+    return this.isStacked ? this.rows().length * (ROW_HEIGHT_PX + ROW_GAP_PX) : OVERLAID_HEIGHT_PX;
+  }
+
+  height() {
+    return this.plotHeight() + MARGIN.t + MARGIN.b;
+  }
+
   /** Show the time from `from` to `to`, or all of it. */
   async show(range) {
     this.range = range;
@@ -81,10 +95,11 @@ class TimeFigure {
     const columns = Math.floor(width / PIXELS_PER_COLUMN);
     const drawn = cells.map((cell) => columnsBetween(cell.unpacked, from, to, columns));
 
-    const rows = this.isStacked ? [...new Set(cells.map((cell) => cell.platform))] : ["all"];
+    const rows = this.rows();
     const rowOf = (cell) => (this.isStacked ? rows.indexOf(cell.platform) : 0);
     const traces = cells.flatMap((cell, index) => this.traces(cell, drawn[index], rowOf(cell), from, to));
     const layout = this.layout(cells, drawn, rows, rowOf, [from, to]);
+    reserveHeight(this);
     await Plotly.react(this.element, traces, layout, PLOT_OPTIONS);
     this.listen();
     this.onDrawn(drawn, this.range !== null);
@@ -138,9 +153,8 @@ class TimeFigure {
 
   layout(cells, drawn, rows, rowOf, range) {
     const colours = theme();
-    const plotHeight = this.isStacked ? rows.length * (ROW_HEIGHT_PX + ROW_GAP_PX) : OVERLAID_HEIGHT_PX;
-    const margin = { l: 76, r: 14, t: 8, b: 52 };
-    const layout = { ...baseLayout(plotHeight + margin.t + margin.b), margin, showlegend: false, shapes: [], annotations: [] };
+    const plotHeight = this.plotHeight();
+    const layout = { ...baseLayout(this.height()), margin: MARGIN, showlegend: false, shapes: [], annotations: [] };
     const span = range[1] - range[0];
     layout.xaxis = baseAxis({
       range,

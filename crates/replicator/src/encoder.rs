@@ -14,7 +14,7 @@ use stealtime_succession::{Epoch, Term};
 use crate::clock::{nanoseconds, now};
 use crate::epoch_log::EpochRow;
 use crate::faults;
-use crate::urgency;
+use crate::{urgency, words};
 
 /// What comes to the encoder, in order.
 pub enum Parcel {
@@ -109,7 +109,7 @@ impl Encoder {
                         Ok(following) => next = following,
                         Err(error) => {
                             link = None;
-                            (self.told)(Sent::Failed(error.to_string()));
+                            (self.told)(Sent::Failed(words::in_full(&error)));
                         }
                     }
                 }
@@ -122,7 +122,7 @@ impl Encoder {
                         Ok(sent) => (self.told)(sent),
                         Err(error) => {
                             link = None;
-                            (self.told)(Sent::Failed(error.to_string()));
+                            (self.told)(Sent::Failed(words::in_full(&error)));
                         }
                     }
                     self.give_back(staged);

@@ -1,9 +1,11 @@
 //! What each epoch cost, a line each: `epochs.csv` in the folder of the member.
 
-use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
+
+use crate::line_file::LineFile;
 
 /// One epoch; times in nanoseconds, of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -50,21 +52,26 @@ pub struct EpochRow {
     pub interval_ns: u64,
 }
 
-/// The open file.
+/// The file.
+#[derive(Debug)]
 pub struct EpochLog {
-    writer: csv::Writer<File>,
+    lines: LineFile,
+    has_head: bool,
 }
 
 impl EpochLog {
-    /// Begin a new file.
-    pub fn create(folder: &Path) -> Result<Self, csv::Error> {
-        Ok(Self { writer: csv::Writer::from_path(folder.join("epochs.csv"))? })
+    /// Begin a new file, as soon as there is something to write.
+    pub fn new(folder: &Path) -> Self {
+        Self { lines: LineFile::anew(folder.join("epochs.csv")), has_head: false }
     }
 
-    /// Add a line; it is in the file at once, as a member may be killed at any time.
-    pub fn add(&mut self, row: &EpochRow) -> Result<(), csv::Error> {
-        self.writer.serialize(row)?;
-        self.writer.flush()?;
+    /// Add a line, the first one below a line with the names.
+    pub fn add(&mut self, row: &EpochRow) -> io::Result<()> {
+        let mut writer = csv::WriterBuilder::new().has_headers(!self.has_head).from_writer(Vec::new());
+        writer.serialize(row).map_err(io::Error::other)?;
+        let lines = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
+        self.lines.add(&lines)?;
+        self.has_head = true;
         Ok(())
     }
 }
@@ -75,14 +82,14 @@ mod tests {
 
     #[test]
     fn a_line_is_there_before_the_file_is_closed() {
-        let folder = std::env::temp_dir().join(format!("stealtime-epoch-log-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut log = EpochLog::create(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = EpochLog::new(folder.path());
         log.add(&EpochRow { term: 2, epoch: 7, pages: 1850, ..EpochRow::default() }).unwrap();
-        let text = std::fs::read_to_string(folder.join("epochs.csv")).unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
+        log.add(&EpochRow { term: 2, epoch: 8, ..EpochRow::default() }).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("epochs.csv")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("term,epoch,begin_ns,stop_ns"), "{text}");
         assert!(lines[1].starts_with("2,7,0,0") && lines[1].contains(",1850,"), "{text}");
+        assert!(lines[2].starts_with("2,8,0,0") && lines.len() == 3, "{text}");
     }
 }

@@ -1,14 +1,13 @@
 //! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those of two members
 //! on one machine can be laid side by side; and the same in words on standard error, for the journal.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
 use std::path::Path;
 
 use serde::Serialize;
 use stealtime_succession::{Epoch, Term};
 
-use crate::clock;
+use crate::line_file::LineFile;
+use crate::{clock, words};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -93,18 +92,18 @@ struct Line<'a> {
     event: &'a Event,
 }
 
-/// The open log of one member.
+/// The log of one member.
 pub struct EventLog {
-    file: File,
+    lines: LineFile,
     host: String,
     vm: String,
 }
 
 impl EventLog {
     /// Go on with the log of this folder: it holds all lives of a machine on this host.
-    pub fn open(folder: &Path, host: &str, vm: &str) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(folder.join("events.jsonl"))?;
-        Ok(Self { file, host: host.to_owned(), vm: vm.to_owned() })
+    pub fn new(folder: &Path, host: &str, vm: &str) -> Self {
+        let lines = LineFile::continued(folder.join("events.jsonl"));
+        Self { lines, host: host.to_owned(), vm: vm.to_owned() }
     }
 
     /// Add what happened now. A full disk must not end the protection, so that it is only told.
@@ -117,10 +116,9 @@ impl EventLog {
             event,
         };
         let text = serde_json::to_string(&line).unwrap_or_else(|error| error.to_string());
-        eprintln!("{text}");
-        // One write, so that two processes cannot mix their lines.
-        if let Err(error) = self.file.write_all(format!("{text}\n").as_bytes()) {
-            eprintln!("events.jsonl cannot be written: {error}");
+        words::say(&text);
+        if let Err(error) = self.lines.add(format!("{text}\n").as_bytes()) {
+            words::say(&format!("events.jsonl cannot be written: {error}"));
         }
     }
 }

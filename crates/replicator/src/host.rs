@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use stealtime_shipping::{Endpoint, Identity};
 
 use crate::spec::{RegisterSpec, Spec, SpecError};
+use crate::words;
 
 /// Who a host is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,7 +127,7 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
     let listen = |source| HostError::Listen { endpoint: config.listen.clone(), source };
     let listener = Listener::open(&endpoint).map_err(listen)?;
     let program = std::env::current_exe().map_err(listen)?;
-    eprintln!("{}: standby for others on {}", config.name, config.listen);
+    words::say(&format!("{}: standby for others on {}", config.name, config.listen));
     loop {
         let started = listener.accept().and_then(|stream| {
             // The connection is its standard input, as with inetd: nothing else need be inherited.
@@ -141,7 +142,7 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
             // What it has to say is in its own folder; here it is only buried.
             Ok(mut child) => drop(thread::spawn(move || child.wait())),
             Err(error) => {
-                eprintln!("{}: a connection could not be served: {error}", config.name);
+                words::say(&format!("{}: a connection could not be served: {error}", config.name));
                 // Out of processes or descriptors: do not spin.
                 thread::sleep(Duration::from_millis(100));
             }

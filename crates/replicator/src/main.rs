@@ -16,6 +16,7 @@ mod figures;
 mod gate;
 mod host;
 mod host_facts;
+mod line_file;
 mod machine;
 mod member_folder;
 mod metrics;
@@ -28,6 +29,7 @@ mod standby;
 mod status;
 mod turn;
 mod urgency;
+mod words;
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -51,7 +53,7 @@ fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            words::say(&format!("error: {}", words::in_full(error.as_ref())));
             ExitCode::FAILURE
         }
     }
@@ -104,8 +106,8 @@ fn told(ending: &ActiveEnding) -> ExitCode {
         ActiveEnding::Superseded { .. } => ExitCode::from(SUPERSEDED),
         other => {
             match other.hint() {
-                Some(hint) => eprintln!("error: {other}\nhint: {hint}"),
-                None => eprintln!("error: {other}"),
+                Some(hint) => words::say(&format!("error: {other}\nhint: {hint}")),
+                None => words::say(&format!("error: {other}")),
             }
             ExitCode::FAILURE
         }

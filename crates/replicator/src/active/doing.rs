@@ -82,8 +82,8 @@ impl Active {
 
     pub(super) fn watch_guest(&mut self, facts: GuestFacts) {
         faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
-        for refused in &facts.refused_trackers {
-            self.warn(format!("written pages are found by {}: {refused}", facts.tracker));
+        for text in facts.remarks() {
+            self.events.add(&Event::Warning { text });
         }
         let inputs = self.inputs.clone();
         let watched = machine::watch(facts.exit.clone(), move |status| {

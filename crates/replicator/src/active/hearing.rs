@@ -15,6 +15,7 @@ use crate::engine::{Order, Told};
 use crate::events::Event;
 use crate::faults;
 use crate::machine::Happening;
+use crate::words;
 
 impl Active {
     pub(super) fn take(&mut self, input: Input) {
@@ -26,8 +27,8 @@ impl Active {
             Input::Found(found) => self.found(*found),
             Input::NotFound(host, error) => {
                 let what = match &error {
-                    SeekError::Refused { .. } => error.to_string(),
-                    _ => format!("{} is no standby now: {error}", host.name),
+                    SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),
+                    SeekError::Refused { .. } | SeekError::Odd { .. } => error.to_string(),
                 };
                 if self.warn(what.clone()) {
                     self.events.add(&Event::Refused { reason: what });
@@ -40,7 +41,7 @@ impl Active {
             }
             Input::LinkClosed { link, reason } => {
                 if self.link.as_ref().is_some_and(|open| open.number == link) {
-                    self.events.add(&Event::LinkLost { reason: reason.to_string() });
+                    self.events.add(&Event::LinkLost { reason: words::of_link(&reason) });
                     self.tell(ActiveInput::LinkClosed);
                 }
             }
@@ -85,7 +86,7 @@ impl Active {
                 self.order(Order::ContinueGuest);
                 self.events.add(&Event::Active { term: self.term(), from: None });
             }
-            Told::NoGuest(error) => self.fatal = Some(error.to_string()),
+            Told::NoGuest(error) => self.fatal = Some(words::in_full(&error)),
             Told::GuestContinued => {
                 if let Some(decided) = self.decided.take() {
                     self.resume = Some(now().saturating_sub(decided));

@@ -53,14 +53,6 @@ pub enum ActiveError {
     /// Nobody could see the figures.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-    /// Files and sockets of the member.
-    #[error("the folder {folder} cannot be used: {source}")]
-    Folder {
-        /// Which.
-        folder: String,
-        /// Why.
-        source: std::io::Error,
-    },
 }
 
 /// A machine that stood by and has won.
@@ -176,7 +168,6 @@ impl Active {
         origin: Origin,
         inputs: mpsc::UnboundedSender<Input>,
     ) -> Result<Self, ActiveError> {
-        let folder = |source| ActiveError::Folder { folder: spec.folder.display().to_string(), source };
         let register = registers::open(&spec.register)?;
         let register_name = register.describe();
         let to_inputs = inputs.clone();
@@ -206,8 +197,8 @@ impl Active {
             Origin::Boot { .. } => ActiveMember::new(config, now()),
             Origin::Takeover(takeover) => ActiveMember::promoted(config, takeover.promotion.clone(), now()),
         };
-        let log = EpochLog::create(&spec.folder).map_err(|error| folder(std::io::Error::other(error)))?;
-        let events = EventLog::open(&spec.folder, &spec.host, &spec.machine.name).map_err(folder)?;
+        let log = EpochLog::new(&spec.folder);
+        let events = EventLog::new(&spec.folder, &spec.host, &spec.machine.name);
         let shared = metrics::Shared::default();
         if let Some(address) = &spec.metrics {
             metrics::serve(address, Arc::clone(&shared))?;

@@ -10,6 +10,7 @@ use stealtime_succession::{MemberId, Term};
 use crate::engine::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
+use crate::words;
 
 /// Between two rounds through all hosts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -35,9 +36,9 @@ pub struct Found {
 /// Why one host did not.
 #[derive(Debug, thiserror::Error)]
 pub enum SeekError {
-    /// Not reached.
-    #[error(transparent)]
-    Link(#[from] LinkError),
+    /// Not reached, or not for long.
+    #[error("{}", words::of_link(.0))]
+    Link(LinkError),
     /// Reached, and it said no.
     #[error("{host} refuses: {reason} (hint: {hint})")]
     Refused {
@@ -56,6 +57,12 @@ pub enum SeekError {
         /// What it did.
         what: String,
     },
+}
+
+impl From<LinkError> for SeekError {
+    fn from(error: LinkError) -> Self {
+        Self::Link(error)
+    }
 }
 
 /// What is said of the machine.
@@ -113,7 +120,8 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
     let endpoint: Endpoint = host.endpoint.parse().map_err(|error| odd(format!("is nowhere: {error}")))?;
     let link: Link = connect(&endpoint, identity).await?;
     if !link.vouches_for(&host.name) {
-        return Err(odd(format!("shows a certificate that is not for {}", host.name)));
+        let hint = "make one with `stealtime protect identity` and that name";
+        return Err(odd(format!("shows a certificate that is not for {} (hint: {hint})", host.name)));
     }
     let (sender, mut receiver) = link.split();
     sender.send(&Message::Hello(Box::new(hello.clone()))).await?;

@@ -6,6 +6,7 @@ use stealtime_succession::{ActiveState, Epoch};
 
 use super::Active;
 use crate::clock::{nanoseconds, now};
+use crate::engine::GuestFacts;
 use crate::metrics;
 use crate::status::{Role, Status};
 
@@ -27,6 +28,8 @@ impl Active {
         let acknowledged = self.member.acknowledged_epoch().unwrap_or(Epoch(0));
         let statistics = self.relay.as_ref().and_then(|relay| relay.statistics().ok());
         let (bytes_per_s, dirty_pages_per_s) = self.figures.rates();
+        // Those of the guest hold as long as it lives, the others until there is a standby.
+        let remarks = self.facts.iter().flat_map(GuestFacts::remarks);
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),
@@ -62,7 +65,7 @@ impl Active {
             qemu_pid: self.facts.as_ref().map(|facts| facts.qemu_pid),
             fenced_reason: self.ending.as_ref().map(ToString::to_string),
             resume_ns: self.resume.map(nanoseconds),
-            warnings: self.warnings.iter().cloned().collect(),
+            warnings: remarks.chain(self.warnings.iter().cloned()).collect(),
         }
     }
 

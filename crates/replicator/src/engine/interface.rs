@@ -105,6 +105,14 @@ pub struct GuestFacts {
     pub refused_trackers: Vec<String>,
 }
 
+impl GuestFacts {
+    /// What of it is not as wanted, in sentences.
+    pub fn remarks(&self) -> Vec<String> {
+        let remark = |refused| format!("written pages are found by {}: {refused}", self.tracker);
+        self.refused_trackers.iter().map(remark).collect()
+    }
+}
+
 /// Why an epoch was not captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {

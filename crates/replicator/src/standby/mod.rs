@@ -32,7 +32,7 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer, Role, Status};
-use crate::{faults, signals};
+use crate::{faults, signals, words};
 
 pub use preparing::run;
 
@@ -220,7 +220,7 @@ impl Standby {
             Input::Traffic { term } => self.tell(StandbyInput::Traffic { term }),
             Input::Staging(event) => self.staging_told(event)?,
             Input::LinkClosed(error) => {
-                self.events.add(&Event::LinkLost { reason: error.to_string() });
+                self.events.add(&Event::LinkLost { reason: words::of_link(&error) });
                 self.tell(StandbyInput::LinkClosed);
             }
             Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
@@ -272,7 +272,7 @@ impl Standby {
             }
             // The memory holds the last committed epoch: it may still be needed.
             StagingEvent::Failed(error @ StagingError::Stage(_)) => {
-                self.events.add(&Event::Warning { text: error.to_string() });
+                self.events.add(&Event::Warning { text: words::in_full(&error) });
                 self.act(vec![StandbyAction::CloseLink]);
                 self.reader.abort();
                 self.tell(StandbyInput::LinkClosed);
@@ -379,6 +379,7 @@ impl Standby {
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),
             qemu_pid: Some(self.facts.qemu_pid),
+            warnings: self.facts.remarks(),
             ..Status::nothing(self.spec.mode)
         }
     }

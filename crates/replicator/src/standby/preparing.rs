@@ -24,7 +24,7 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
-use crate::{faults, host_facts, member_folder, registers, signals};
+use crate::{faults, host_facts, member_folder, registers, signals, words};
 
 /// How long an active member may take to say what it wants.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -52,9 +52,13 @@ pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, St
             Err(StandbyError::Refused(refusal))
         }
         Err(error) => {
+            let hint = match &error {
+                StandbyError::Folder(FolderError::Io(_)) => "see that there is room on its disk",
+                _ => "see the log of the host daemon there",
+            };
             let refusal = ShippingRefusal::Other {
-                reason: format!("{} cannot stand by: {error}", config.name),
-                hint: "see the log of the host daemon there".to_owned(),
+                reason: format!("{} cannot stand by: {}", config.name, words::in_full(&error)),
+                hint: hint.to_owned(),
             };
             let _ = sender.send(&Message::Refuse { term: hello.term, refusal }).await;
             let _ = sender.close().await;
@@ -121,7 +125,7 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
         match inputs.recv().await {
             Some(Input::Machine(Happening::Engine(Told::Ready(facts)))) => break facts,
             Some(Input::Machine(Happening::Engine(Told::NoGuest(error)))) => {
-                return Err(StandbyError::Guest(error.to_string()));
+                return Err(StandbyError::Guest(words::in_full(&error)));
             }
             Some(_) => {}
             None => return Err(StandbyError::Guest("its thread ended".to_owned())),
@@ -174,8 +178,7 @@ impl Prepared {
             name: hello.host.clone(),
             endpoint: endpoint.map_or_else(String::new, |host| host.endpoint.clone()),
         };
-        let mut events =
-            EventLog::open(&spec.folder, &spec.host, &spec.machine.name).map_err(FolderError::from)?;
+        let mut events = EventLog::new(&spec.folder, &spec.host, &spec.machine.name);
         events.add(&Event::Began);
         events.add(&Event::Linked { peer: active.to_string() });
         sender.send(&Message::Welcome(welcome)).await?;

@@ -1,0 +1,65 @@
+//! What is said to a person.
+
+use std::error::Error;
+use std::io::{self, Write};
+
+use stealtime_shipping::LinkError;
+
+/// An error with everything that led to it, in one sentence.
+pub fn in_full(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let said = inner.to_string();
+        // Some say their cause themselves.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// Why there is no link, and what may be done about it.
+pub fn of_link(error: &LinkError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{} (hint: {hint})", in_full(error)),
+        None => in_full(error),
+    }
+}
+
+/// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else: `eprintln!` would
+/// panic, and a protected guest would end for the sake of its log.
+pub fn say(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the disk is {0}")]
+    struct Inner(&'static str);
+
+    #[derive(Debug, thiserror::Error)]
+    enum Outer {
+        #[error("it cannot be written")]
+        Silent(#[source] Inner),
+        #[error("it cannot be written, as {0}")]
+        Quoting(#[source] Inner),
+    }
+
+    #[test]
+    fn each_cause_is_said_once() {
+        assert_eq!(in_full(&Outer::Silent(Inner("full"))), "it cannot be written: the disk is full");
+        assert_eq!(in_full(&Outer::Quoting(Inner("full"))), "it cannot be written, as the disk is full");
+    }
+
+    #[test]
+    fn a_link_that_is_not_there_says_why_and_what_to_do() {
+        let source = io::ErrorKind::ConnectionRefused.into();
+        let text = of_link(&LinkError::Connect { peer: "tcp:b:7460".to_owned(), source });
+        assert!(text.starts_with("cannot connect to tcp:b:7460: connection refused (hint: is "), "{text}");
+    }
+}

@@ -93,7 +93,7 @@ pub struct DevicePiece {
     pub term: Term,
     /// The epoch.
     pub epoch: Epoch,
-    /// The piece.
+    /// The piece, packed.
     pub content: Vec<u8>,
 }
 

@@ -172,6 +172,24 @@ fn counters_in_constant_pages_take_a_small_part_of_their_pages() {
 }
 
 #[test]
+fn the_state_of_devices_is_packed_piece_by_piece() {
+    let memory = Memory::new(1);
+    // Longer than three pieces: registers that are mostly zero, and memory of a device that does not compress.
+    let mut devices = vec![0; 200_000];
+    for at in (0..devices.len()).step_by(61) {
+        devices[at] = at as u8;
+    }
+    noise(1, &mut devices[150_000..170_000]);
+    let frames = frames_of(&mut PageEncoder::new(1, true), &memory, 1, &[0], &devices);
+    let bytes = bytes_of(&frames);
+    assert!(bytes.len() < devices.len() / 4, "{} bytes", bytes.len());
+    let (messages, whole) = messages_of(&bytes);
+    whole.unwrap();
+    let staged = stage(&mut stager(1), &messages, &memory).unwrap().unwrap();
+    assert!(staged.devices == devices);
+}
+
+#[test]
 fn an_epoch_that_is_cut_anywhere_is_not_staged() {
     let epochs = two_epochs();
     let (first, _) = messages_of(&bytes_of(&epochs.first));

@@ -1,5 +1,6 @@
 //! The body of one batch of pages, as the table in [`super`] has it: written by the encoder, read by the stager.
 
+use super::packing::{PackingError, PackingHead, pack};
 use super::varint;
 
 /// How one page is shipped.
@@ -25,11 +26,7 @@ impl PageKind {
 /// The most pages of a batch: it bounds what a batch decodes to (16 MiB).
 pub const PAGES_LIMIT: u64 = 4096;
 
-/// The longest contents of a batch before packing: LZ4 looks back 64 KiB, so longer ones would pack no better, and
-/// heartbeats wait for a batch.
-pub const CONTENTS_LIMIT_BYTES: usize = 64 << 10;
-
-const FIXED_BYTES: usize = 4 + 8 + 1 + 4 + 2;
+const FIXED_BYTES: usize = 4 + 8 + PackingHead::BYTES + 2;
 
 /// Pages that lie side by side and are shipped in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,21 +42,15 @@ pub enum BatchError {
     /// The body ends early.
     #[error("it ends early")]
     Truncated,
-    /// The packing is none that this version knows.
-    #[error("its packing {0} is unknown")]
-    UnknownPacking(u8),
-    /// The contents are over the limit.
-    #[error("its contents have {0} bytes, over the limit of {CONTENTS_LIMIT_BYTES}")]
-    OversizedContents(u32),
     /// It has no page, too many, or a run without any.
     #[error("it has {0} pages, and not 1 to {PAGES_LIMIT}")]
     PageCount(u64),
     /// A page index is beyond 64 bits.
     #[error("a page index overflows")]
     IndexOverflow,
-    /// The packed contents do not unpack to their length.
-    #[error("its contents do not unpack: {0}")]
-    Unpack(String),
+    /// The contents do not unpack.
+    #[error(transparent)]
+    Packing(#[from] PackingError),
     /// A difference is not one, or the contents end within a page.
     #[error("the contents of page {0} are malformed")]
     Contents(u64),
@@ -102,20 +93,14 @@ impl RunBuilder {
         number: u32,
         hash: u64,
         contents: &[u8],
-        packed: &mut Vec<u8>,
+        room: &mut Vec<u8>,
         body: &mut Vec<u8>,
     ) -> bool {
         body.clear();
         body.extend_from_slice(&number.to_le_bytes());
         body.extend_from_slice(&hash.to_le_bytes());
-        packed.resize(lz4_flex::block::get_maximum_output_size(contents.len()), 0);
-        let contents_bytes = u32::try_from(contents.len()).unwrap_or(u32::MAX);
-        // Where packing gains less than a thirty-second, the standby is spared the unpacking.
-        let packed_bytes = lz4_flex::block::compress_into(contents, packed)
-            .ok()
-            .filter(|length| *length < contents.len() - contents.len() / 32);
-        body.push(u8::from(packed_bytes.is_some()));
-        body.extend_from_slice(&contents_bytes.to_le_bytes());
+        let (head, packed) = pack(contents, room);
+        head.push(body);
         body.extend_from_slice(&u16::try_from(self.runs.len()).unwrap_or(u16::MAX).to_le_bytes());
         let mut end = 0;
         for run in &self.runs {
@@ -123,10 +108,10 @@ impl RunBuilder {
             varint::push(body, run.count << 2 | run.kind as u64);
             end = run.first + run.count;
         }
-        body.extend_from_slice(packed_bytes.map_or(contents, |length| &packed[..length]));
+        body.extend_from_slice(packed);
         self.runs.clear();
         self.pages = 0;
-        packed_bytes.is_some()
+        head.is_packed()
     }
 }
 
@@ -162,29 +147,9 @@ pub fn read(mut body: &[u8], contents: &mut Vec<u8>) -> Result<BatchHead, BatchE
     let bytes = &mut body;
     let number = u32::from_le_bytes(take(bytes)?);
     let hash = u64::from_le_bytes(take(bytes)?);
-    let [packing] = take(bytes)?;
-    let contents_bytes = u32::from_le_bytes(take(bytes)?);
+    let packing = PackingHead::take(bytes)?;
     let run_count = u16::from_le_bytes(take(bytes)?);
     let runs = read_runs(bytes, run_count)?;
-    let length = contents_bytes as usize;
-    if length > CONTENTS_LIMIT_BYTES {
-        return Err(BatchError::OversizedContents(contents_bytes));
-    }
-    let unpacked = match packing {
-        0 => {
-            contents.clear();
-            contents.extend_from_slice(bytes);
-            bytes.len()
-        }
-        1 => {
-            contents.resize(length, 0);
-            lz4_flex::block::decompress_into(bytes, contents)
-                .map_err(|error| BatchError::Unpack(error.to_string()))?
-        }
-        other => return Err(BatchError::UnknownPacking(other)),
-    };
-    if unpacked != length {
-        return Err(BatchError::Unpack(format!("{unpacked} bytes instead of {length}")));
-    }
+    packing.unpack(bytes, contents)?;
     Ok(BatchHead { number, hash, runs })
 }

@@ -2,8 +2,9 @@
 
 use stealtime_succession::{Epoch, Term};
 
-use super::batch::{CONTENTS_LIMIT_BYTES, PAGES_LIMIT, PageKind, RunBuilder};
+use super::batch::{PAGES_LIMIT, PageKind, RunBuilder};
 use super::digest::{BatchHash, EpochDigest};
+use super::packing::{CONTENTS_LIMIT_BYTES, pack};
 use super::shadow::Shadow;
 use super::{EncodeStatistics, PAGE_BYTES, Page, ZERO_PAGE, delta};
 use crate::frame::{EncodedFrame, FrameKind};
@@ -245,8 +246,13 @@ impl EpochEncoder<'_> {
         for piece in bytes.chunks(DEVICE_PIECE_BYTES) {
             self.digest.devices(piece);
             self.device_bytes += piece.len() as u64;
+            let PageEncoder { packed: room, body, .. } = &mut *self.encoder;
+            let (head, packed) = pack(piece, room);
+            body.clear();
+            head.push(body);
+            body.extend_from_slice(packed);
             let frame =
-                EncodedFrame::new(FrameKind::Devices, term, epoch, piece).map_err(MessageError::from)?;
+                EncodedFrame::new(FrameKind::Devices, term, epoch, body).map_err(MessageError::from)?;
             self.ship(frame);
         }
         self.statistics.device_bytes += self.statistics.shipped_bytes - before;

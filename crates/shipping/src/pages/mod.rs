@@ -13,6 +13,8 @@
 //! | 2.. a run | variable-length numbers: gap to the run before (the first: page index), and `count << 2 \| kind` |
 //! | the rest | packed contents of the differences and raw pages, one after the other |
 //!
+//! The state of the devices goes in pieces, each a packing, a length and packed contents as in a batch.
+//!
 //! An epoch as a whole carries a digest over the hashes of its batches and over its device state.
 
 mod batch;
@@ -20,6 +22,7 @@ mod delta;
 mod digest;
 mod encoder;
 mod layers;
+mod packing;
 mod shadow;
 mod stage_error;
 mod staged;
@@ -30,6 +33,7 @@ mod varint;
 pub use batch::BatchError;
 pub use encoder::{EncodeError, EpochEncoder, EpochToShip, PageEncoder};
 pub use layers::{Layers, PageSource};
+pub use packing::PackingError;
 pub use stage_error::StageError;
 pub use staged::{StagedEpoch, StagedPage};
 pub use stager::{EpochStager, StagerLimits};

@@ -2,7 +2,7 @@
 
 use stealtime_succession::{Epoch, Term};
 
-use super::BatchError;
+use super::{BatchError, PackingError};
 
 /// Why an epoch was not staged. Nothing was applied, and nothing may be acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +62,14 @@ pub enum StageError {
         batch: u32,
         /// What is wrong with it.
         error: BatchError,
+    },
+    /// A piece of the device state is malformed.
+    #[error("a piece of the device state of {epoch} is malformed: {error}")]
+    Devices {
+        /// The epoch.
+        epoch: Epoch,
+        /// What is wrong with it.
+        error: PackingError,
     },
     /// A batch is left out, or comes again.
     #[error("batch {batch} of {epoch} comes where batch {expected} is due")]

@@ -6,6 +6,7 @@ use stealtime_succession::{Epoch, Term};
 
 use super::batch::{self, BatchError, BatchHead, PageKind, Run};
 use super::digest::{BatchHash, EpochDigest};
+use super::packing::PackingHead;
 use super::{PageSource, StageError, StagedEpoch, ZERO_PAGE, delta};
 use crate::message::{DevicePiece, EpochBegin, EpochEnd, Message, PageBatch};
 
@@ -173,15 +174,7 @@ impl EpochStager {
     /// A [`StageError`] if it is out of turn or more than was announced.
     pub fn devices(&mut self, piece: &DevicePiece) -> Result<(), StageError> {
         let mut staging = self.take_staging("device state", piece.term, piece.epoch)?;
-        staging.epoch.devices.extend_from_slice(&piece.content);
-        staging.digest.devices(&piece.content);
-        let (epoch, announced) = (piece.epoch, staging.begin.device_bytes);
-        let found = staging.epoch.devices.len() as u64;
-        let result = if found > announced {
-            Err(StageError::Incomplete { epoch, what: "bytes of device state", found, announced })
-        } else {
-            staging.check_page_count()
-        };
+        let result = staging.take_devices(piece, &mut self.contents);
         self.put_back(staging, result)
     }
 
@@ -283,6 +276,21 @@ impl Staging {
         self.digest.batch(head.hash);
         self.next_batch += 1;
         Ok(())
+    }
+
+    fn take_devices(&mut self, piece: &DevicePiece, contents: &mut Vec<u8>) -> Result<(), StageError> {
+        let (epoch, announced) = (piece.epoch, self.begin.device_bytes);
+        let mut packed = piece.content.as_slice();
+        PackingHead::take(&mut packed)
+            .and_then(|head| head.unpack(packed, contents))
+            .map_err(|error| StageError::Devices { epoch, error })?;
+        self.epoch.devices.extend_from_slice(contents);
+        self.digest.devices(contents);
+        let found = self.epoch.devices.len() as u64;
+        if found > announced {
+            return Err(StageError::Incomplete { epoch, what: "bytes of device state", found, announced });
+        }
+        self.check_page_count()
     }
 
     fn check_run(&mut self, run: &Run, ram_pages: u64) -> Result<(), StageError> {

@@ -11,7 +11,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, Term};
 
 const PAGES: u64 = 64;
-const KINDS: [FrameKind; 12] = [
+const KINDS: [FrameKind; 13] = [
     FrameKind::Hello,
     FrameKind::Welcome,
     FrameKind::Refuse,
@@ -24,6 +24,7 @@ const KINDS: [FrameKind; 12] = [
     FrameKind::Protected,
     FrameKind::Resign,
     FrameKind::Bye,
+    FrameKind::Addresses,
 ];
 
 /// Bytes straight from the line.

@@ -1,6 +1,8 @@
 """What each mode promises is really different, and a machine after a failover is a whole machine."""
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +11,33 @@ from typing import Any
 import pytest
 from two_hosts import Counting, TwoHosts, await_that, laboratory_or_skip, other
 
+from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS
+
 pytestmark = [
     pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
+
+LISTENER = """
+import json, select, socket, sys, time
+card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+print("listening", flush=True)
+heard = {"reverse ARP": 0, "gratuitous ARP": 0}
+card.settimeout(0.2)
+until = None
+while until is None or time.monotonic() < until:
+    if until is None and sys.stdin in select.select([sys.stdin], [], [], 0)[0]:
+        until = time.monotonic() + 1.0
+    try:
+        frame = card.recv(2048)
+    except TimeoutError:
+        continue
+    kind, sender, target = frame[12:14], frame[28:32], frame[38:42]
+    heard["reverse ARP"] += kind == b"\\x80\\x35"
+    heard["gratuitous ARP"] += kind == b"\\x08\\x06" and sender == target == socket.inet_aton(sys.argv[1])
+print(json.dumps(heard))
+"""
+"""Runs beside the client: counts what announces the guest, until a second after its input ends."""
 
 ATTEMPTS = 5
 """A death right after a checkpoint may lose nothing, also in a mode that promises nothing."""
@@ -63,6 +88,20 @@ def test_output_that_is_held_is_not(in_net_mode: TwoHosts) -> None:
     assert seen["violations_total"] == 0, seen["violations"]
     assert seen["tcp_lived"] is True
     assert seen["check"]["mismatches"] == 0
+
+
+def test_the_network_is_told_where_the_guest_is(in_net_mode: TwoHosts) -> None:
+    before = in_net_mode.settled()
+    assert before.pid is not None
+    argv = [sys.executable, "-c", LISTENER, GUEST_ADDRESS]
+    listening = in_net_mode.laboratory.start(CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert listening.stdout.readline() == b"listening\n"
+    in_net_mode.kill(before.pid)
+    in_net_mode.settled(unlike=frozenset({before.pid}))
+    heard = json.loads(listening.communicate(timeout=60)[0])
+    # Five rounds of each; a frame may be lost.
+    assert heard["reverse ARP"] >= 2, heard
+    assert heard["gratuitous ARP"] >= 2, heard
 
 
 def test_a_planned_failover_loses_nothing(in_net_mode: TwoHosts) -> None:

@@ -62,10 +62,12 @@ pub enum FrameKind {
     Resign = 11,
     /// See [`crate::Message::Bye`].
     Bye = 12,
+    /// See [`crate::Message::Addresses`].
+    Addresses = 13,
 }
 
 impl FrameKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -78,6 +80,7 @@ impl FrameKind {
         Self::Protected,
         Self::Resign,
         Self::Bye,
+        Self::Addresses,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

@@ -1,5 +1,7 @@
 //! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the header.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use stealtime_succession::{Epoch, Term};
 
@@ -33,6 +35,8 @@ pub enum Message {
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
+    /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
+    Addresses(Addresses),
     /// Active to standby: the register names it.
     Protected(Protected),
     /// Active to standby: it gives up the machine, which it has stopped.
@@ -120,6 +124,19 @@ pub struct Acknowledge {
     pub epoch: Epoch,
 }
 
+/// All addresses that the guest has claimed, of which a standby has seen none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Addresses {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// Claimed by ARP.
+    pub ipv4: Vec<Ipv4Addr>,
+    /// Claimed by neighbour discovery.
+    pub ipv6: Vec<Ipv6Addr>,
+}
+
 /// The register names the standby: it may claim the machine from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protected {
@@ -183,6 +200,7 @@ impl Message {
             Self::Devices(_) => FrameKind::Devices,
             Self::EpochEnd(_) => FrameKind::EpochEnd,
             Self::Acknowledge(_) => FrameKind::Acknowledge,
+            Self::Addresses(_) => FrameKind::Addresses,
             Self::Protected(_) => FrameKind::Protected,
             Self::Resign(_) => FrameKind::Resign,
             Self::Bye { .. } => FrameKind::Bye,
@@ -201,6 +219,7 @@ impl Message {
             Self::Devices(piece) => piece.term,
             Self::EpochEnd(end) => end.term,
             Self::Acknowledge(acknowledge) => acknowledge.term,
+            Self::Addresses(addresses) => addresses.term,
             Self::Protected(protected) => protected.term,
             Self::Resign(resign) => resign.term,
         }
@@ -219,6 +238,7 @@ impl Message {
             | Self::Welcome(_)
             | Self::Refuse { .. }
             | Self::Heartbeat(_)
+            | Self::Addresses(_)
             | Self::Protected(_)
             | Self::Bye { .. } => Epoch(0),
         }
@@ -237,6 +257,7 @@ impl Message {
             Self::Heartbeat(heartbeat) => &write(kind, heartbeat)?,
             Self::EpochBegin(begin) => &write(kind, begin)?,
             Self::EpochEnd(end) => &write(kind, end)?,
+            Self::Addresses(addresses) => &write(kind, addresses)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
             Self::Acknowledge(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => &Vec::new(),
@@ -259,6 +280,7 @@ impl Message {
             FrameKind::Pages => Self::Pages(PageBatch { term, epoch, body: frame.payload }),
             FrameKind::Devices => Self::Devices(DevicePiece { term, epoch, content: frame.payload }),
             FrameKind::EpochEnd => Self::EpochEnd(EpochEnd { term, epoch, ..read(&frame)? }),
+            FrameKind::Addresses => Self::Addresses(Addresses { term, ..read(&frame)? }),
             FrameKind::Acknowledge | FrameKind::Protected | FrameKind::Resign | FrameKind::Bye => {
                 demand_empty(&frame)?;
                 match frame.kind {

@@ -8,8 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError, Heartbeat, Hello,
-    Image, Message, MessageError, PageBatch, Protected, RamBlock, Refusal, Resign, Welcome,
+    Acknowledge, Addresses, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
+    Heartbeat, Hello, Image, Message, MessageError, PageBatch, Protected, RamBlock, Refusal, Resign, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Mode, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -69,6 +69,13 @@ fn messages() -> impl Strategy<Value = Message> {
             digest
         })),
         numbers().prop_map(|(term, epoch)| Message::Acknowledge(Acknowledge { term, epoch })),
+        (numbers(), vec(any::<[u8; 4]>(), 0..4), vec(any::<[u8; 16]>(), 0..4)).prop_map(
+            |((term, _), ipv4, ipv6)| {
+                let ipv4 = ipv4.into_iter().map(Into::into).collect();
+                let ipv6 = ipv6.into_iter().map(Into::into).collect();
+                Message::Addresses(Addresses { term, ipv4, ipv6 })
+            }
+        ),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
         numbers().prop_map(|(term, _)| Message::Bye { term }),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use stealtime_outputhold::Policy;
-use stealtime_shipping::{Heartbeat, Message, Protected, Resign};
+use stealtime_outputhold::{LearnedAddresses, Policy};
+use stealtime_shipping::{Addresses, Heartbeat, Message, Protected, Resign};
 use stealtime_succession::{ActiveInput, ActiveMessage, ActiveState, Epoch, OutputPolicy};
 
 use super::{Active, CLOSE_WITHIN, Input, seek};
@@ -34,6 +34,22 @@ impl Active {
             // Epochs of the new term come after the message that begins it.
             self.order(Order::Go { term });
         }
+    }
+
+    /// Tell the standby what the guest goes by on the network, if it does not know.
+    pub(super) fn tell_addresses(&mut self) {
+        let (Some(link), Some(relay)) = (&self.link, &self.relay) else { return };
+        // A relay that has ended tells so itself.
+        let Ok(learned) = relay.learned_addresses() else { return };
+        let known = self.addresses.clone();
+        self.addresses.merge(&learned);
+        if self.addresses_told && self.addresses == known {
+            return;
+        }
+        let LearnedAddresses { ipv4, ipv6 } = self.addresses.clone();
+        let message = Message::Addresses(Addresses { term: self.member.term(), ipv4, ipv6 });
+        // A link that fails is told by its reader.
+        self.addresses_told = link.sender.try_send(&message).is_ok();
     }
 
     pub(super) fn release(&mut self, epoch: Epoch) {

@@ -101,6 +101,7 @@ impl Active {
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });
                 // The engine held the output at the first cut; meanwhile the session may have ended.
                 self.apply_policy();
+                self.tell_addresses();
             }
             Told::Failed { reason, cut } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
@@ -167,6 +168,7 @@ impl Active {
         self.warnings.clear();
         self.order(Order::Link { sender: sender.clone(), delta });
         self.link = Some(OpenLink { number, host, sender, reader });
+        self.addresses_told = false;
         self.wants_standby = false;
         self.awaits_first_cut = true;
         self.tell(ActiveInput::StandbyConnected { standby });

@@ -71,6 +71,8 @@ pub struct Takeover {
     pub switchboard: Arc<Switchboard>,
     /// The state of the devices of that epoch.
     pub devices: Vec<u8>,
+    /// What the guest goes by on the network.
+    pub addresses: LearnedAddresses,
     /// When it was decided.
     pub decided: Duration,
 }
@@ -132,6 +134,10 @@ pub struct Active {
     /// The output is held from the first cut of a session on, not from its beginning.
     awaits_first_cut: bool,
     full_copy_sent: u64,
+    /// What the guest has gone by on the network, here and before.
+    addresses: LearnedAddresses,
+    /// Whether the standby knows them all.
+    addresses_told: bool,
     failover_waits: Vec<oneshot::Sender<Result<serde_json::Value, Refusal>>>,
     stop_waits: Vec<oneshot::Sender<Result<serde_json::Value, Refusal>>>,
     figures: Figures,
@@ -221,6 +227,8 @@ impl Active {
             closing: Vec::new(),
             awaits_first_cut: false,
             full_copy_sent: 0,
+            addresses: LearnedAddresses::default(),
+            addresses_told: false,
             failover_waits: Vec::new(),
             stop_waits: Vec::new(),
             figures: Figures::default(),
@@ -247,11 +255,12 @@ impl Active {
 
     /// Have the guest go on from the committed epoch: nothing comes before that.
     fn take_over(&mut self, takeover: Takeover) -> Result<(), ActiveError> {
-        let Takeover { promotion, machine, facts, relay, devices, decided, .. } = takeover;
+        let Takeover { promotion, machine, facts, relay, devices, addresses, decided, .. } = takeover;
         self.gate.publish(&self.member.permit());
         relay.set_policy(Policy::Free).map_err(MachineError::from)?;
         machine.engine.order(Order::Load { state: devices, relay: Arc::clone(&relay) });
-        relay.announce(&LearnedAddresses::default()).map_err(MachineError::from)?;
+        relay.announce(&addresses).map_err(MachineError::from)?;
+        self.addresses = addresses;
         self.events.add(&Event::Active { term: promotion.held.record.term, from: Some(promotion.epoch) });
         self.decided = Some(decided);
         self.released = promotion.epoch;

@@ -8,9 +8,9 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stealtime_outputhold::Relay;
+use stealtime_outputhold::{LearnedAddresses, Relay};
 use stealtime_shipping::{
-    Acknowledge, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
+    Acknowledge, Addresses, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
     Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
@@ -120,6 +120,7 @@ struct Standby {
     reader: JoinHandle<()>,
     staged: Epoch,
     full_copy: Option<FullCopy>,
+    addresses: LearnedAddresses,
     events: EventLog,
     since_unix_ns: u64,
     announced_claim: bool,
@@ -183,8 +184,20 @@ impl Standby {
                 () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
             }
         }
-        let Self { spec, me, mut machine, network, facts, mut events, ending, staging, reader, lock, .. } =
-            self;
+        let Self {
+            spec,
+            me,
+            mut machine,
+            network,
+            facts,
+            mut events,
+            ending,
+            staging,
+            reader,
+            addresses,
+            lock,
+            ..
+        } = self;
         // With the reader ends the way to the staging thread.
         reader.abort();
         let _ = reader.await;
@@ -196,8 +209,17 @@ impl Standby {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
                 let Network { relay, gate, switchboard } = network;
-                let takeover =
-                    Takeover { promotion, machine, facts, relay, gate, switchboard, devices, decided };
+                let takeover = Takeover {
+                    promotion,
+                    machine,
+                    facts,
+                    relay,
+                    gate,
+                    switchboard,
+                    devices,
+                    addresses,
+                    decided,
+                };
                 let origin = Origin::Takeover(Box::new(takeover));
                 Ok(Outcome::Won { spec: Box::new(spec), me, origin, requests, lock })
             }
@@ -246,6 +268,9 @@ impl Standby {
                 self.tell(StandbyInput::Protected { term });
                 self.events
                     .add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
+            }
+            Message::Addresses(Addresses { ref ipv4, ref ipv6, .. }) => {
+                self.addresses = LearnedAddresses { ipv4: ipv4.clone(), ipv6: ipv6.clone() };
             }
             Message::Resign(Resign { term, last }) => self.tell(StandbyInput::Resign { term, last }),
             Message::Bye { term } => self.tell(StandbyInput::Bye { term }),

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stealtime_outputhold::Policy;
+use stealtime_outputhold::{LearnedAddresses, Policy};
 use stealtime_shipping::{
     AcceptedStream, Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, accept,
     judge,
@@ -213,6 +213,7 @@ impl Prepared {
             facts,
             staged: Epoch(0),
             full_copy: None,
+            addresses: LearnedAddresses::default(),
             events,
             since_unix_ns: crate::active::unix_ns(),
             announced_claim: false,

@@ -26,8 +26,8 @@ _HOST_DAYS = 825
 _AUTHORITY = "ca.pem"
 _AUTHORITY_KEY = "ca.key"
 
-_SLACK = datetime.timedelta(minutes=5)
-"""Clocks of hosts differ a little."""
+_SLACK = datetime.timedelta(days=1)
+"""How far the clock of a host may be behind the one that certificates were made by: a time zone set wrong, too."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +107,15 @@ def _read_authority(folder: Path) -> _Authority:
 
 
 def _builder(subject: str, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    begin = datetime.datetime.now(datetime.UTC) - _SLACK
     return (
         x509.CertificateBuilder()
         .subject_name(_name(subject))
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SLACK)
-        .not_valid_after(now + datetime.timedelta(days=days))
+        .not_valid_before(begin)
+        .not_valid_after(begin + datetime.timedelta(days=days))
     )
 
 

@@ -4,6 +4,7 @@
 SHELL := /bin/bash
 RUN_ARGS ?=
 DEMO_ARGS ?=
+BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 # What the environment is built from. uv is not even started while none of it changed.
@@ -48,6 +49,9 @@ protect-demo: setup ## protect a guest, kill its host, and see its client go on
 bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boot
 	@tools/packages.sh bench
 	@tools/bench.sh
+
+bench-protect: setup ## measure protection: pause, slowdown, failover, bytes, neighbours (BENCH_ARGS=--full: longer)
+	@tools/bench.sh protect $(BENCH_ARGS)
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Runs the benchmarks one after the other; each prints its ratios, with the spread and this machine's name.
+# Runs the benchmarks one after the other; each prints its figures, with the spread and this machine's name.
+# tools/bench.sh [FOLDER [OPTION...]]: those in benchmarks/FOLDER, each with these options.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
+folder=benchmarks${1:+/$1}
+options=("${@:2}")
 failed=0
 
-for program in benchmarks/[a-z]*.py; do
-    [[ -e $program ]] || stop "there are no benchmarks" "they live in benchmarks/, one program a question"
+for program in "$folder"/[a-z]*.py; do
+    [[ -e $program ]] || stop "there are no benchmarks in $folder" "they live there, one program a question"
     printf '== %s\n' "$program"
-    .venv/bin/python "$program" || failed=1
+    .venv/bin/python "$program" "${options[@]}" || failed=1
 done
 exit "$failed"

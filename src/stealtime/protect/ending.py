@@ -4,6 +4,7 @@ The last that they write is ``error: ...``, then perhaps ``hint: ...``; before i
 log holds earlier lives too, whose last words are followed by the events of the next one.
 """
 
+import os
 from itertools import takewhile
 from pathlib import Path
 
@@ -21,6 +22,8 @@ def ending_error(what: str, log: Path) -> StealtimeError:
         log: Where it wrote.
     """
     reason, hint = parse_last_words(read_tail(log).splitlines())
+    if reason is None and log.exists() and log.stat().st_size == 0 and os.statvfs(log.parent).f_bavail == 0:
+        return StealtimeError(f"{what}, and {log.parent} has no room for a word of why", hint="make room there")
     if reason is None:
         return StealtimeError(f"{what}; {last_words(log)}", hint=f"see {log}")
     return StealtimeError(f"{what}: {reason}", hint=f"{hint}; its log: {log}" if hint is not None else f"see {log}")

@@ -1,0 +1,306 @@
+"""Hosts that cannot or should not stand by refuse clearly; the guest goes on, and is protected once they are mended.
+
+And hosts that lack something which protection can do without: a disk with room, a kernel with userfaultfd.
+"""
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+from odd_host import TinyDisk, counting_on, other_file, patched, put_behind, without_userfaultfd
+from protect_command import protect
+from two_hosts import TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+
+from stealtime.platforms.qemu_program import find_qemu, qemu_version
+from stealtime.protect.endpoint import DEFAULT_PORT
+from stealtime.protect.epochs import export_epochs
+from stealtime.protect.host_file import HostFile, host_spec
+from stealtime.protect.identity import make_identity
+from stealtime.protect.laboratory import GUEST_BRIDGE
+from stealtime.protect.laboratory_network import processes_in, run
+from stealtime.protect.specification import write_document
+from stealtime.protect.vm_file import Identity
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+Mistake = Callable[[TwoHosts, Path], AbstractContextManager[tuple[str, ...]]]
+"""Makes host b odd, and gives what the active member shall say of it."""
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A protected machine, and the disk of its register."""
+
+    hosts: TwoHosts
+    register_disk: TinyDisk
+
+
+@pytest.fixture(scope="module")
+def odd() -> Iterator[Odd]:
+    with laboratory_or_skip() as laboratory:
+        disk = TinyDisk(laboratory)
+        state = laboratory.folder / "state"
+        state.mkdir()
+        (state / "register").symlink_to(disk.path)
+        hosts = TwoHosts(laboratory, interval="50ms")
+        hosts.start()
+        yield Odd(hosts, disk)
+
+
+@pytest.fixture
+def hosts(odd: Odd) -> TwoHosts:
+    return odd.hosts
+
+
+@contextmanager
+def another_identity(hosts: TwoHosts, identity: Identity) -> Iterator[None]:
+    folder = hosts.state.host("b")
+    right = folder.config.read_text()
+    listen = f"tcp:{hosts.laboratory.host('b').address('replication')}:{DEFAULT_PORT}"
+    host = HostFile(name="b", listen=listen, bridge=GUEST_BRIDGE, identity=identity, register_=hosts.vm.register_)
+    write_document(folder.config, host_spec(host, hosts.state))
+    try:
+        yield
+    finally:
+        folder.config.write_text(right)
+
+
+@contextmanager
+def of_another_authority(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    address = hosts.laboratory.host("b").address("replication")
+    with another_identity(hosts, make_identity(folder, "b", [address])):
+        yield (
+            "b is no standby now: ",
+            f"the certificate of tcp:{address}:{DEFAULT_PORT} is refused: ",
+            "BadSignature",
+            "(hint: both hosts need certificates of the same authority",
+        )
+
+
+@contextmanager
+def of_another_host(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    assert hosts.vm.identity is not None
+    authority = hosts.vm.identity.ca.parent
+    with another_identity(hosts, make_identity(authority, "c", [hosts.laboratory.host("b").address("replication")])):
+        yield "b shows a certificate that is not for b", "(hint: "
+
+
+@contextmanager
+def another_qemu(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    program = Path(find_qemu())
+    ours = qemu_version(str(program))
+    package = ours.partition("(")[2].rstrip(")")
+    digit = package[-1]
+    theirs = package[:-1] + ("4" if digit != "4" else "5")
+    with put_behind(
+        hosts.laboratory, "b", *other_file(program, patched(program, package.encode(), theirs.encode(), folder))
+    ):
+        yield (
+            f'b refuses: QEMU is "{ours}" on a and "{ours.replace(package, theirs)}" on b',
+            "(hint: install the same QEMU package on both hosts)",
+        )
+
+
+@contextmanager
+def without_the_machine_type(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    program = Path(find_qemu())
+    kind = str(json.loads(hosts.member("a").spec.read_text())["machine"]["machine"])
+    changed = patched(program, kind.encode(), f"{kind[:-1]}X".encode(), folder)
+    with put_behind(hosts.laboratory, "b", *other_file(program, changed)):
+        yield f'b refuses: QEMU on b has no machine type "{kind}"', "(hint: choose a versioned machine type"
+
+
+@contextmanager
+def with_a_full_disk(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    with on_tiny_disk(hosts, hosts.member("b").path) as disk:
+        disk.fill()
+        yield (
+            "b refuses: b cannot stand by: the folder of the member cannot be used: No space left",
+            "(hint: see that there",
+        )
+
+
+@contextmanager
+def on_tiny_disk(hosts: TwoHosts, folder: Path, *needed: str) -> Iterator[TinyDisk]:
+    """Have a folder of host b on a disk of 256 KiB, with the files that are needed in it."""
+    aside = folder.with_name(f"{folder.name}-aside")
+    disk = TinyDisk(hosts.laboratory)
+    folder.rename(aside)
+    folder.symlink_to(disk.path)
+    for name in needed:
+        shutil.copy(aside / name, disk.path)
+    try:
+        yield disk
+    finally:
+        hosts.power_off("b")
+        folder.unlink()
+        aside.rename(folder)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [of_another_authority, of_another_host, another_qemu, without_the_machine_type, with_a_full_disk],
+    ids=lambda mistake: mistake.__name__,
+)
+def test_an_odd_standby_is_refused_and_taken_once_it_is_mended(
+    hosts: TwoHosts, tmp_path: Path, mistake: Mistake
+) -> None:
+    before = hosts.settled()
+    assert before.host == "a"
+    counting = counting_on(hosts)
+    hosts.power_off("b")
+    try:
+        with mistake(hosts, tmp_path) as said:
+            hosts.start_daemon("b")
+            assert_told_and_running(hosts, said)
+            hosts.power_off("b")
+    finally:
+        hosts.start_daemon("b")
+    after = hosts.settled()
+    assert (after.host, after.pid) == ("a", before.pid)
+    assert_unharmed(counting.end())
+
+
+def assert_told_and_running(hosts: TwoHosts, said: tuple[str, ...]) -> None:
+    """Assert that the active member says why it has no standby, that its guest runs, and that nothing is left on b."""
+
+    def is_told() -> bool:
+        status = hosts.status("a")
+        assert status is not None, hosts.last_words()
+        return any(all(words in warning for words in said) for warning in status.warnings)
+
+    await_that(is_told, lambda: f"{said} is not told: {hosts.status('a')}\n{hosts.last_words()}")
+    status = hosts.status("a")
+    assert status is not None
+    assert (status.role, status.protected, status.standby) == ("solo", False, None)
+    # It answers at once: what nobody could take over is not held.
+    hosts.ask("status")
+    node = hosts.laboratory.host("b")
+    await_that(lambda: len(processes_in(node.namespace)) == 1, lambda: f"more than the daemon runs on b: {node}")
+    assert "stt" not in run(*node.prefix, "ip", "-oneline", "link"), "a TAP is left"
+
+
+def test_a_machine_that_is_too_large_for_the_other_host_runs_unprotected(hosts: TwoHosts, tmp_path: Path) -> None:
+    identity, endpoint = hosts.vm.identity, hosts.hosts[1].endpoint
+    assert identity is not None
+    # Enough for it alone, too little for it and for what an epoch takes that is staged: it may be all of it again.
+    memory_mib = int(psutil.virtual_memory().available * 0.6) >> 20
+    file = tmp_path / "VM.toml"
+    file.write_text(
+        f'name = "large"\nprogram = "counter"\nmemory = "{memory_mib}MiB"\n'
+        f'standby_hosts = [{{ name = "b", endpoint = "{endpoint}" }}]\n'
+        f'identity = {{ ca = "{identity.ca}", certificate = "{identity.certificate}", key = "{identity.key}" }}\n'
+        f'register = {{ folder = "{hosts.state.register}" }}\n'
+    )
+    on_a = hosts.laboratory.host("a").prefix
+    started = protect(hosts.state, "start", str(file), "--host", "a", "--no-wait", prefix=on_a)
+    assert started.returncode == 0, started.stderr
+    said = f"large on a: b refuses: large needs {2 * memory_mib} MiB on b, and "
+
+    def shown() -> str:
+        status = protect(hosts.state, "status", "large", prefix=on_a)
+        assert status.returncode == 3
+        return status.stderr
+
+    await_that(lambda: said in shown(), lambda: f"{said!r} is not told: {shown()}")
+    assert "(hint: give the machine less memory, or stop something on that host)" in shown()
+    # It is no harm to the other machine.
+    assert hosts.settled().host == "a"
+    stopped = protect(hosts.state, "stop", "large", prefix=on_a)
+    assert stopped.returncode == 0, stopped.stderr
+    assert not hosts.state.host("b").member("large").lives()
+
+
+def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts) -> None:
+    before = hosts.settled()
+    assert before.host == "a"
+    assert before.pid is not None
+    counting = counting_on(hosts)
+    hosts.power_off("b")
+    with on_tiny_disk(hosts, hosts.state.host("b").path, "host.json") as disk:
+        hosts.start_daemon("b")
+        hosts.settled()
+        disk.fill()
+        epoch = hosts.settled().epoch
+        await_that(lambda: hosts.settled().epoch > epoch + 5, hosts.last_words)
+        hosts.kill(before.pid)
+        moved = hosts.settled(unlike=frozenset({before.pid}))
+        assert moved.host == "b"
+        assert moved.pid is not None
+
+        def is_told() -> bool:
+            status = hosts.status("b")
+            return status is not None and any(
+                "epochs.csv cannot be written: No space" in one for one in status.warnings
+            )
+
+        await_that(is_told, hosts.last_words)
+        assert hosts.settled().pid == moved.pid
+        hosts.ask("status")
+        disk.free()
+        epochs = hosts.member("b").epochs
+        await_that(lambda: epochs.exists() and epochs.read_bytes().count(b"\n") > 5, hosts.last_words)
+        # What found no room is missing; what is there is whole.
+        with epochs.open() as file:
+            rows = list(csv.DictReader(file))
+        assert all(None not in row.values() and None not in row for row in rows)
+        assert export_epochs(epochs, hosts.laboratory.folder / "epochs.parquet", vm="counter", host="b") >= len(rows)
+        hosts.kill(moved.pid)
+        back = hosts.settled(unlike=frozenset({moved.pid}))
+        assert back.host == "a"
+        assert_unharmed(counting.end())
+    hosts.start_daemon("b")
+    hosts.settled()
+
+
+def test_a_register_without_room_delays_a_failover_and_nothing_is_lost(odd: Odd) -> None:
+    hosts = odd.hosts
+    before = hosts.settled()
+    assert before.pid is not None
+    successor = other(before.host)
+    counting = counting_on(hosts)
+    odd.register_disk.fill()
+    hosts.kill(before.pid)
+    pid = hosts.pid(successor)
+    await_that(
+        lambda: any((one["event"], one["pid"]) == ("claiming", pid) for one in hosts.events(successor)),
+        hosts.last_words,
+    )
+    standby = hosts.status(successor)
+    assert standby is not None
+    assert standby.role == "standby", "it took over without being granted a term"
+    odd.register_disk.free()
+    after = hosts.settled(unlike=frozenset({before.pid}))
+    assert (after.host, after.pid) == (successor, pid)
+    assert_unharmed(counting.end())
+
+
+def test_without_userfaultfd_pages_are_found_otherwise_and_status_says_why() -> None:
+    behind = without_userfaultfd()
+    with laboratory_or_skip() as laboratory, put_behind(laboratory, "a", *behind), put_behind(laboratory, "b", *behind):
+        hosts = TwoHosts(laboratory, interval="100ms")
+        before = hosts.start()
+        counting = counting_on(hosts)
+        for name in ("a", "b"):
+            status = hosts.status(name)
+            assert status is not None
+            assert status.tracker in ("soft-dirty", "shadow")
+            remark = f"written pages are found by {status.tracker}: userfault is not used: "
+            assert any(warning.startswith(remark) for warning in status.warnings), status
+            assert any("userfaultfd" in warning and "not implemented" in warning for warning in status.warnings), status
+        assert before.pid is not None
+        hosts.kill(before.pid)
+        after = hosts.settled(unlike=frozenset({before.pid}))
+        assert after.host == "b"
+        assert after.tracker == before.tracker
+        assert_unharmed(counting.end())

@@ -1,16 +1,37 @@
-"""What members and the register wrote down, held against the rule that one member at a time may be active."""
+"""What members, the register and the switch noted, held against the rule that one member at a time may be active."""
 
 import csv
 import json
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from guest_voice import GuestVoice
 from two_hosts import HOSTS, VM, TwoHosts
 
+from stealtime.protect.laboratory import ARBITER
+
 _POLL_S = 0.02
-"""The register keeps its last 16 records; it takes several seconds until that many are written."""
+"""A register in a folder keeps its last 16 records; it takes several seconds until that many are written."""
+
+# Prints each state that a key of etcd ever had, one a line, with the revision that it came with.
+_HISTORY = """
+import base64, json, sys, urllib.request
+def seen(revision):
+    asked = {"key": base64.b64encode(sys.argv[2].encode()).decode(), "revision": str(revision)}
+    request = urllib.request.Request(sys.argv[1] + "/v3/kv/range", json.dumps(asked).encode())
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)
+newest, told = int(seen(0)["header"]["revision"]), 0
+for revision in range(1, newest + 1):
+    for pair in seen(revision).get("kvs", []):
+        if int(pair["mod_revision"]) > told:
+            told = int(pair["mod_revision"])
+            print(told, base64.b64decode(pair["value"]).decode())
+"""
 
 
 @dataclass
@@ -19,12 +40,14 @@ class Witness:
 
     hosts: TwoHosts
     records: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What the register held, by the number of its file."""
+    """What the register held, by the number of its file, or etcd's revision."""
     releases: dict[tuple[int, str, int], int] = field(default_factory=dict)
     """When the output of an epoch left, by term, host and epoch."""
     _is_over: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Witness":
+        self._voice = GuestVoice(self.hosts)
+        self._voice.__enter__()
         self._thread = threading.Thread(target=self._watch_register)
         self._thread.start()
         return self
@@ -32,6 +55,12 @@ class Witness:
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
+        self._voice.__exit__()
+
+    @property
+    def voice(self) -> GuestVoice:
+        """What is heard of the guest at the switch."""
+        return self._voice
 
     def note_releases(self) -> None:
         """Take up what was released so far: an active member begins its file anew."""
@@ -50,14 +79,20 @@ class Witness:
 
     def events(self) -> list[dict[str, Any]]:
         """Give what all members wrote, in the order in which it happened."""
-        events: list[dict[str, Any]] = []
-        for name in HOSTS:
-            path = self.hosts.member(name).path / "events.jsonl"
-            events += [json.loads(line) for line in path.read_text().splitlines()]
+        events = [event for name in HOSTS for event in self.hosts.events(name)]
         return sorted(events, key=lambda event: int(event["monotonic_ns"]))
+
+    def assert_all(self) -> None:
+        """Assert everything that holds whatever was done to the members."""
+        assert self.assert_one_holder() > 0
+        assert self.assert_no_late_release() > 0
+        self.assert_lives_end_before_the_next()
+        self.assert_one_voice()
 
     def assert_one_holder(self) -> int:
         """Assert that no term had two holders, and that nobody was active without holding it; give how many were."""
+        if self.hosts.etcd is not None:
+            self.records |= self._history_of_etcd(self.hosts.etcd.url)
         holders: dict[int, set[str]] = {}
         for record in self.records.values():
             if record["holder"] is not None:
@@ -91,6 +126,47 @@ class Witness:
             assert pid not in fenced or event["event"] != "active", f"{event} after it was fenced"
             if event["event"] == "fenced":
                 fenced[pid] = int(event["monotonic_ns"])
+
+    def assert_one_voice(self) -> None:
+        """Assert that hosts spoke for the guest one after the other, each from when it was active until the next was.
+
+        A member that is stopped between asking its lease and writing a frame writes that frame when it goes on
+        (docs/protect.md); it was never seen.
+        """
+        spoke = [speech.host for speech in self.voice.heard()]
+        active = [str(event["host"]) for event in self.events() if event["event"] == "active"]
+        assert spoke == active, f"heard: {self.voice.heard()}; active: {active}"
+
+    def assert_leases_ended_before_the_next(self) -> int:
+        """Assert that a member that heard nothing had no lease any more when the next one was active; give how many.
+
+        Not so after a connection was closed: then the next one need not wait, since it acknowledges nothing.
+        """
+        looked_at = 0
+        terms: dict[int, int] = {}
+        events = self.events()
+        deadline_ns = self.hosts.vm.timing.active_deadline_ns
+        for event in events:
+            pid = int(event["pid"])
+            if "term" in event:
+                terms[pid] = int(event["term"])
+            if event["event"] != "state" or event["state"] != "Reclaiming" or event["echo_age_ns"] is None:
+                continue
+            noticed_ns = int(event["monotonic_ns"])
+            until_ns = min(noticed_ns, noticed_ns - int(event["echo_age_ns"]) + deadline_ns)
+            for later in events:
+                if later["event"] == "active" and later["pid"] != pid and int(later["term"]) > terms[pid]:
+                    assert until_ns <= int(later["monotonic_ns"]), f"{event}: a lease until {until_ns}, after {later}"
+                    looked_at += 1
+        return looked_at
+
+    def _history_of_etcd(self, url: str) -> dict[int, dict[str, Any]]:
+        argv = [sys.executable, "-c", _HISTORY, url, f"/stealtime/protect/{VM}"]
+        asking = self.hosts.laboratory.start(ARBITER, argv, stdout=subprocess.PIPE)
+        output, _ = asking.communicate(timeout=120)
+        assert asking.returncode == 0
+        lines = (line.partition(" ") for line in output.decode().splitlines())
+        return {int(revision): json.loads(record) for revision, _, record in lines}
 
     def _watch_register(self) -> None:
         folder: Path = self.hosts.state.register

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +40,18 @@ PATIENCE_S = 60.0
 _PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
 """An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
 rightly the machine's end. A death is seen at once all the same, by its closed connection."""
+_TIMINGS = {"patient": _PATIENT_TIMING, "default": {}}
+TIMING = _TIMINGS[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
 _POLL_S = 0.03
+
+_PROTOCOLS = ("tcp", "udp")
+_SILENT = re.compile(r"silent +([0-9.]+) s")
+_ANSWERED_WITHIN_S = 0.5
+"""The client shows its progress each second, with the longest present silence of all flows of a protocol."""
+
+_KEPT_EVIDENCE = ("*.jsonl", "*.log", "*.csv", "*.json")
+_standing: list[Laboratory] = []
+"""Laboratories that are there now; see :func:`keep_evidence`."""
 
 Found = TypeVar("Found")
 
@@ -53,6 +67,7 @@ class TwoHosts:
 
     def __init__(self, laboratory: Laboratory, etcd: Etcd | None = None, **machine: Any) -> None:
         self.laboratory = laboratory
+        self.etcd = etcd
         self.state = State(laboratory.folder / "state")
         self.killed_ns: dict[int, int] = {}
         """When we were sure that a member was gone, by its pid."""
@@ -71,7 +86,7 @@ class TwoHosts:
                 "identity": self._identity("a").model_dump(),
                 "register": self._register.model_dump(),
                 "allow_faults": True,
-                "timing": _PATIENT_TIMING,
+                "timing": TIMING,
                 **machine,
             }
         )
@@ -133,6 +148,39 @@ class TwoHosts:
 
         return await_that(find, lambda: f"it is not protected again: {seen}\n{self.last_words()}")
 
+    def strike(self, blow: Callable[[MemberStatus], None]) -> MemberStatus:
+        """Do something while the active member stands still, and is protected.
+
+        What only looks at it first may strike a machine that has just lost its standby, which is its end, and rightly.
+
+        Args:
+            blow: Is told who is active. If the member outlives it, it goes on.
+
+        Returns:
+            Who was active.
+        """
+        while True:
+            before = self.settled()
+            assert before.pid is not None
+            os.kill(before.pid, signal.SIGSTOP)
+            self.stand_still(before.pid)
+            try:
+                if self._last_state(before) == "Protected":
+                    blow(before)
+                    return before
+            finally:
+                if lives(before.pid):
+                    os.kill(before.pid, signal.SIGCONT)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Give what the members on a host wrote about themselves."""
+        path = self.member(name).path / "events.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def _last_state(self, member: MemberStatus) -> str | None:
+        states = [event for event in self.events(member.host) if event["event"] == "state"]
+        return next((str(event["state"]) for event in reversed(states) if event["pid"] == member.pid), None)
+
     def ask(self, question: str) -> dict[str, Any]:
         """Ask the counter in the guest."""
         argv = [str(find_agent()), "ask", COUNTER, question, "--wait", f"{PATIENCE_S:g}s"]
@@ -148,7 +196,7 @@ class TwoHosts:
 
     def await_end(self, pid: int) -> None:
         """Wait until a process is gone."""
-        await_that(lambda: not _lives(pid), lambda: f"the process {pid} does not end\n{self.last_words()}")
+        await_that(lambda: not lives(pid), lambda: f"the process {pid} does not end\n{self.last_words()}")
         self.killed_ns[pid] = time.monotonic_ns()
 
     def power_off(self, name: str) -> None:
@@ -195,10 +243,26 @@ def laboratory_or_skip() -> Iterator[Laboratory]:
         laboratory.__enter__()
     except StealtimeError as error:
         pytest.skip(f"no laboratory here: {error.message}")
+    _standing.append(laboratory)
     try:
         yield laboratory
     finally:
+        _standing.remove(laboratory)
         laboratory.__exit__(None, None, None)
+
+
+def keep_evidence() -> Path | None:
+    """Copy what the members of all laboratories wrote, which goes with them; give the folder, if there is anything."""
+    if not _standing:
+        return None
+    kept = Path(tempfile.mkdtemp(prefix="protect-evidence-"))
+    for number, laboratory in enumerate(_standing):
+        for pattern in _KEPT_EVIDENCE:
+            for path in laboratory.folder.rglob(pattern):
+                copy = kept / str(number) / path.relative_to(laboratory.folder)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, copy)
+    return kept
 
 
 class Counting:
@@ -207,23 +271,53 @@ class Counting:
     Args:
         hosts: What it counts with.
         flows: How many counts it keeps going over TCP, and over UDP.
+        linear_timeouts: Whether TCP repeats at a steady pace: else it may notice the end of an outage later by as long
+            as the outage was.
     """
 
-    def __init__(self, hosts: TwoHosts, flows: int = 3) -> None:
+    def __init__(self, hosts: TwoHosts, flows: int = 3, *, linear_timeouts: bool = False) -> None:
         self._hosts = hosts
         self._said: Path = hosts.laboratory.folder / "client.log"
         argv = [str(find_agent()), "count", "--tcp", COUNTER, "--udp", COUNTER, "--flows", str(flows)]
-        argv += ["--check", "--json", "--quiet", "--until-closed", "--wait", f"{PATIENCE_S:g}s"]
+        argv += ["--check", "--json", "--until-closed", "--wait", f"{PATIENCE_S:g}s"]
+        argv += ["--linear-timeouts"] if linear_timeouts else []
         with self._said.open("wb") as said:
             self._process = hosts.laboratory.start(
                 CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
             )
+
+    def await_answers(self) -> None:
+        """Wait until each flow is answered, and assert that no answer so far contradicted another."""
+        shown = len(self._progress())
+
+        def is_answered() -> bool:
+            lines = self._progress()[shown:]
+            silent_s = [float(text) for text in _SILENT.findall(lines[-1])] if lines else []
+            return len(silent_s) == len(_PROTOCOLS) and max(silent_s) < _ANSWERED_WITHIN_S
+
+        await_that(is_answered, lambda: f"{self._progress()[-3:]}\n{self._hosts.last_words()}")
+        last = self._progress()[-1]
+        assert last.endswith("violations 0"), f"{last}\n{self._hosts.last_words()}"
 
     def end(self) -> dict[str, Any]:
         """Let it check the guest's memory, and give what it has seen."""
         output, _ = self._process.communicate(timeout=2 * PATIENCE_S)
         assert output, f"the client gave no result: {self._said.read_text()}\n{self._hosts.last_words()}"
         return dict(json.loads(output))
+
+    def _progress(self) -> list[str]:
+        text = self._said.read_text()
+        # The last line may still be written.
+        return text[: text.rfind("\n") + 1].splitlines()
+
+
+def assert_unharmed(seen: dict[str, Any]) -> None:
+    """Assert that nothing that a client saw is missing, and that its connections lived."""
+    assert seen["violations_total"] == 0, seen["violations"]
+    assert seen["tcp_lived"] is True
+    assert seen["check"]["mismatches"] == 0
+    assert seen["check"]["verified"] > 0
+    assert all(flow["acknowledged"] > 0 for flow in seen["flows"])
 
 
 def other(name: str) -> str:
@@ -242,7 +336,8 @@ def await_that(find: Callable[[], Found | None], explain: Callable[[], str]) -> 
         time.sleep(_POLL_S)
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Tell whether a process is there and has not ended."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

@@ -33,7 +33,8 @@ GUEST_BRIDGE = "guests"
 
 CLIENT = "client"
 ARBITER = "arbiter"
-_SWITCH = "switch"
+SWITCH = "switch"
+"""Not a node: it has the other end of each link, and no address."""
 
 _PREFIX_LENGTH = 24
 _SUBNETS: dict[NetworkName, str] = {"clients": "10.77.1", "replication": "10.77.2", "register": "10.77.3"}
@@ -67,7 +68,7 @@ class Node:
     @property
     def prefix(self) -> tuple[str, ...]:
         """What goes before a command line that shall run there; it ends in an exec, so the pid stays."""
-        return ("nsenter", f"--net={network.NAMESPACES / self.namespace}", "--")
+        return _prefix(self.namespace)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -87,7 +88,7 @@ class Laboratory:
 
     def __init__(self, hosts: Sequence[str] = ("a", "b")) -> None:
         serial = next(_serials)
-        self._switch = network.namespace_name(serial, _SWITCH)
+        self._switch = network.namespace_name(serial, SWITCH)
         self.nodes: dict[str, Node] = {
             name: Node(name, network.namespace_name(serial, name), links)
             for name, links in (
@@ -137,13 +138,13 @@ class Laboratory:
     def cut(self, name: str, on: NetworkName, direction: Direction = "both") -> None:
         """Lose all frames on a link, silently; ``from`` loses those that the node sends, ``to`` those it would get."""
         self.mend(name, on)
-        network.drop(self._switch, _port(name, on), direction)
+        network.drop(self._switch, port_name(name, on), direction)
         self._cuts.add((name, on))
 
     def mend(self, name: str, on: NetworkName) -> None:
         """Let a link's frames pass again; nothing happens if they do."""
         if (name, on) in self._cuts:
-            network.drop_no_more(self._switch, _port(name, on))
+            network.drop_no_more(self._switch, port_name(name, on))
             self._cuts.discard((name, on))
 
     def mend_all(self) -> None:
@@ -153,11 +154,15 @@ class Laboratory:
 
     def unplug(self, name: str, on: NetworkName) -> None:
         """Take a cable out at the switch: the node sees that its carrier is gone."""
-        network.batch(self._switch, [f"link set {_port(name, on)} down"])
+        network.batch(self._switch, [f"link set {port_name(name, on)} down"])
 
     def plug(self, name: str, on: NetworkName) -> None:
         """Put a cable in again."""
-        network.batch(self._switch, [f"link set {_port(name, on)} up"])
+        network.batch(self._switch, [f"link set {port_name(name, on)} up"])
+
+    def processes(self, name: str) -> list[int]:
+        """Give the pids of all processes of a node."""
+        return network.processes_in(self.nodes[name].namespace)
 
     def power_off(self, name: str) -> list[int]:
         """Kill all processes of a node at once; give their pids. Its links stay, as those of a dead host do."""
@@ -173,9 +178,10 @@ class Laboratory:
         stderr: int | IO[bytes] = subprocess.DEVNULL,
         environment: Mapping[str, str] | None = None,
     ) -> psutil.Popen:
-        """Start a process in a node; it is ended with the laboratory."""
+        """Start a process in a node, or at the switch; it is ended with the laboratory."""
+        prefix = _prefix(self._switch) if name == SWITCH else self.nodes[name].prefix
         return psutil.Popen(
-            [*self.nodes[name].prefix, *argv],
+            [*prefix, *argv],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -197,7 +203,7 @@ class Laboratory:
     def _connect(self, node: Node) -> None:
         in_switch, in_node = [], []
         for on in node.networks:
-            port = _port(node.name, on)
+            port = port_name(node.name, on)
             in_switch += [
                 f"link add {port} type veth peer name {on} netns {node.namespace}",
                 f"link set {port} master {on}",
@@ -215,7 +221,7 @@ class Laboratory:
         network.batch(self._switch, in_switch)
         network.batch(node.namespace, in_node)
         for on in node.networks:
-            network.make_filterable(self._switch, _port(node.name, on))
+            network.make_filterable(self._switch, port_name(node.name, on))
 
     def _remove(self) -> None:
         names = [node.namespace for node in self.nodes.values()] + [self._switch]
@@ -224,6 +230,10 @@ class Laboratory:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _port(name: str, on: NetworkName) -> str:
+def port_name(name: str, on: NetworkName) -> str:
     """Name the switch's end of a link; names of interfaces have at most 15 bytes."""
     return f"{name}-{on[:6]}"
+
+
+def _prefix(namespace: str) -> tuple[str, ...]:
+    return ("nsenter", f"--net={network.NAMESPACES / namespace}", "--")

@@ -50,6 +50,11 @@ class Etcd:
         self._log = laboratory.folder / "etcd.log"
         self._process = self._start()
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return int(self._process.pid)
+
     def kill(self) -> None:
         """End it as a power cut does; what it has acknowledged is on its disk."""
         self._process.kill()

@@ -161,6 +161,10 @@ impl Encoder {
         let end = now();
         row.encode_ns = nanoseconds(end.saturating_sub(begin + waited));
         row.ship_ns = nanoseconds(waited);
+        row.zero_pages = statistics.zero_pages;
+        row.same_pages = statistics.same_pages;
+        row.delta_pages = statistics.delta_pages;
+        row.whole_pages = statistics.raw_pages;
         row.shipped_bytes = statistics.shipped_bytes;
         Ok(Sent::Epoch { row, at: end })
     }

@@ -42,6 +42,14 @@ pub struct EpochRow {
     pub pages: u64,
     /// Their size.
     pub raw_bytes: u64,
+    /// Of them, those that hold nothing but zeros.
+    pub zero_pages: u64,
+    /// Those that hold what they held before.
+    pub same_pages: u64,
+    /// Those that went as the difference from what they held before.
+    pub delta_pages: u64,
+    /// Those that went as they are.
+    pub whole_pages: u64,
     /// What travelled, with device state and headers.
     pub shipped_bytes: u64,
     /// Of it, the state of the devices.

@@ -5,18 +5,18 @@ One guest that writes about 1,850 pages each 100 ms, twice: protected, with epoc
 all sides. In turn, over and over:
 
 - *ours*: the median pause of the epochs of some seconds;
-- *least*: a bare copy of as many pages (those that the guest has just written, by numpy from its memory, one by one) plus
-  an empty pair of ``stop`` and ``cont`` by QMP; medians of as many as there were epochs;
+- *least*: a bare copy of as many pages (those that the guest has just written, by numpy from its memory, one by one)
+  plus an empty pair of ``stop`` and ``cont`` by QMP; medians of as many as there were epochs;
 - *migration*: the bare guest is migrated to a second QEMU on this machine over a unix socket; the downtime that
   ``query-migrate`` tells, and how many pages that moved. Once with QEMU's own settings (128 MiB/s, 300 ms of downtime
   aimed at), once with limits at which about *as many pages* as in an epoch are left for the end. A guest that crashes
   where it arrived is booted anew;
 - *COLO*: the bare guest under QEMU's own checkpointing (capability ``x-colo``), the primary's time from ``STOP`` to
-  ``RESUME``; where QEMU cannot do it, its words are printed and it is not tried again.
+  ``RESUME``; where QEMU does not do it for long, it is printed how it ended, and the checkpoints that were done until
+  then; after a few tries it is left.
 """
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -50,12 +50,13 @@ OF_LEAST = 2.0
 class Yard:
     """The bare guest, and what was measured with it."""
 
-    def __init__(self, machine: MachineSpec, folder: Path) -> None:
+    def __init__(self, machine: MachineSpec, folder: Path, colo_tries: int) -> None:
         self._machine = machine
         self._folder = folder
-        self.colo_says: str | None = None
-        """Why COLO does not run."""
-        self.colo_until_then_ms: Sequence[float] = ()
+        self._colo_tries = colo_tries
+        self.colo_says: list[str] = []
+        """Why COLO does not run, once a try."""
+        self.colo_until_then_ms: list[float] = []
         """The checkpoints that were done before it failed."""
         self.colo_pages: list[int] = []
         self.copy_ms: list[float] = []
@@ -101,13 +102,13 @@ class Yard:
 
     def colo_ms(self, seconds: float) -> float | None:
         """Checkpoint the guest by COLO for a while, if that works."""
-        if self.colo_says is not None:
+        if len(self.colo_says) >= self._colo_tries:
             return None
         try:
             seen = colo(self.qemu, self._machine, self._folder, seconds, round(_INTERVAL_S * 1e3))
         except ColoError as error:
-            self.colo_says = str(error)
-            self.colo_until_then_ms = error.stops_ms
+            self.colo_says.append(str(error))
+            self.colo_until_then_ms += error.stops_ms
             self._boot_anew()
             return None
         self.colo_pages += seen.pages
@@ -123,6 +124,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, metavar="N", help="default 5, with --full 20")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each side in a turn; default 3")
     parser.add_argument("--dirty", default="178/10ms", help="what the counter rewrites; default 178/10ms")
+    parser.add_argument("--colo-tries", type=int, default=3, metavar="N", help="until it is left; default 3")
     options = parser.parse_args()
     turns = options.turns or (20 if options.full else 5)
     program = ["tcp=7000", "udp=7000", "memory=32MiB", f"dirty={options.dirty}"]
@@ -133,7 +135,7 @@ def main() -> None:
     with Laboratory() as laboratory, ExitStack() as ending:
         guest = Guest(Stand(laboratory), program_arguments=program)
         guest.start()
-        yard = Yard(make_spec(guest.vm, guest.stand.state, "a").machine, laboratory.folder)
+        yard = Yard(make_spec(guest.vm, guest.stand.state, "a").machine, laboratory.folder, options.colo_tries)
         ending.callback(lambda: yard.qemu.end())
         active = guest.await_ready()
         assert active.qemu_pid is not None
@@ -182,10 +184,9 @@ def main() -> None:
     migrations = sum(map(len, yard.migrations.values()))
     if yard.crashed:
         notes.append(f"{yard.crashed} of {migrations} guests crashed where QEMU had migrated them to (kernel panic)")
-    if yard.colo_says is not None:
-        notes.append(
-            f"COLO does not run here; the target is held against QEMU's own migration. How it ended: {yard.colo_says}"
-        )
+    if yard.colo_says:
+        notes.append("COLO does not run here; its target is held against QEMU's own migration. How it ended:")
+        notes += [f"  {said}" for said in yard.colo_says]
     show("pause of a checkpoint", figures, notes, as_json=options.json)
 
 

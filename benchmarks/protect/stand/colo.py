@@ -66,6 +66,7 @@ def colo(primary: BareQemu, machine: MachineSpec, folder: Path, seconds: float, 
         ColoError: It does not work; ``primary`` may be unusable then.
     """
     trace = ["-trace", "colo_flush_ram_cache_begin"]
+    (folder / "secondary.console").unlink(missing_ok=True)
     with BareQemu(machine, folder, "secondary", incoming="defer", more=trace) as secondary:
         try:
             _begin(primary, secondary, folder, delay_ms)

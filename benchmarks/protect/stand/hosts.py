@@ -220,15 +220,25 @@ class Guest:
         end_all([self])
 
     def await_that(self, find: Callable[[], Found | None], otherwise: str) -> Found:
-        """Wait until something is found (not None, not false)."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            found = find()
-            if found:
-                return found
-            if time.monotonic() > deadline:
-                raise SystemExit(f"{otherwise}\n{self.stand.last_words()}")
-            time.sleep(_POLL_S)
+        """Wait until something is found (not None, not false).
+
+        Raises:
+            SystemExit: It does not come.
+        """
+        found = poll(find, _PATIENCE_S)
+        if found is None:
+            raise SystemExit(f"{otherwise}\n{self.stand.last_words()}")
+        return found
+
+
+def poll(find: Callable[[], Found | None], within_s: float) -> Found | None:
+    """Look for something again and again; None if it is not found (or only what is false) in time."""
+    deadline = time.monotonic() + within_s
+    while not (found := find()):
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(_POLL_S)
+    return found
 
 
 def end_all(guests: Sequence[Guest]) -> None:

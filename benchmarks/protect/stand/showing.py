@@ -74,7 +74,7 @@ def show(title: str, figures: Sequence[Figure], notes: Sequence[str] = (), *, as
         line = f"{figure.name:{widest}} {len(figure.values):5d}{row} {figure.unit:9} {figure.verdict()}"
         print(line.rstrip())
     for note in notes:
-        print(f"- {note}")
+        print(note if note.startswith(" ") else f"- {note}")
 
 
 def machine() -> str:

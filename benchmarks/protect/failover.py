@@ -85,7 +85,7 @@ def strike(guest: Guest, blow: str) -> Failover | None:
     failover = Failover(
         blow=blow,
         resume_ms=after.resume_ns / 1e6,
-        running_ms=(_active_since(guest, other, blown_ns) - blown_ns) / 1e6,
+        running_ms=(_running_since(guest, other, blown_ns) - blown_ns) / 1e6,
         outage_ms={protocol: ns / 1e6 for protocol, ns in seen["longest_outage_ns"].items()},
         violations=int(seen["violations_total"]),
         tcp_lived=bool(seen["tcp_lived"]),
@@ -106,8 +106,8 @@ def _state_at(guest: Guest, host: str, at_ns: int) -> str:
     return str(states[-1]["state"]) if states else "none"
 
 
-def _active_since(guest: Guest, host: str, after_ns: int) -> int:
-    times = [int(event["monotonic_ns"]) for event in guest.events(host) if event["event"] == "active"]
+def _running_since(guest: Guest, host: str, after_ns: int) -> int:
+    times = [int(event["monotonic_ns"]) for event in guest.events(host) if event["event"] == "guest-continued"]
     return min(at_ns for at_ns in times if at_ns > after_ns)
 
 

@@ -3,9 +3,10 @@
 No disk is replicated and no packets are compared, as the guest has neither a disk nor a peer: what is left is the
 periodic checkpoint (``x-checkpoint-delay``). How it is set up: docs/COLO-FT.txt of QEMU.
 
-Under TCG QEMU 7.2 does not do it for long: the thread that checkpoints looks for dirty pages without the lock of the
-main loop, where TCG has it wait for the virtual CPU (``tcg_log_global_after_sync``) by a wait that gives that lock back
-and takes it. From then on the thread holds a lock that it will ask for again. :func:`lock_of_main_loop` shows it.
+Under TCG QEMU 7.2 does not do it for long: after a few checkpoints the thread that does them asks for a lock that it
+holds itself, as :func:`lock_of_main_loop` shows. From QEMU's code it seems to come by it where TCG has it wait for the
+virtual CPU (``tcg_log_global_after_sync``), in a wait that gives the lock of the main loop back and takes it, although
+the thread had not taken it before.
 """
 
 import re

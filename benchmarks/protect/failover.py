@@ -112,7 +112,7 @@ def _running_since(guest: Guest, host: str, after_ns: int) -> int:
 
 
 def _boot(stand: Stand, interval: str) -> Guest:
-    guest = Guest(stand, interval=interval)
+    guest = Guest(stand, interval=interval, timing={})
     guest.start()
     guest.await_ready()
     guest.await_answer()

@@ -201,8 +201,8 @@ impl Engine {
             Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
             Some(Order::Rest) => self.phase = Phase::Resting,
             Some(Order::Last) => {
+                // The guest stands then. If it is to go on here after all, so do the epochs, or nothing would leave it.
                 if let Phase::Epochs(term) = self.phase {
-                    self.phase = Phase::Resting;
                     self.epoch(term, true)?;
                 }
             }

@@ -102,7 +102,8 @@ impl ActiveMember {
     pub(super) fn epoch_cut(&mut self, epoch: Epoch, last: bool) {
         // A last epoch may come after the failover was given up: it is an ordinary one then.
         let draining = matches!(self.phase, Phase::Draining { .. });
-        let expected = if last { draining || self.phase == Phase::Protected } else { self.may_cut() };
+        // And an ordinary one may be told during a failover: it was being cut when that was asked for.
+        let expected = draining || if last { self.phase == Phase::Protected } else { self.may_cut() };
         let Some(session) = self.session.as_mut().filter(|_| expected) else {
             // One that was being cut while the link was lost: it is shipped to nobody.
             self.refusals.unexpected += 1;
@@ -117,7 +118,7 @@ impl ActiveMember {
             return;
         }
         self.cut = epoch;
-        session.last = draining.then_some(epoch);
+        session.last = (draining && last).then_some(epoch);
         #[cfg(test)]
         if self.fault == Some(crate::model::Fault::ReleasesOnSend) {
             session.cut_is_enough = Some(epoch);

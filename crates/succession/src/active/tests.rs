@@ -150,3 +150,17 @@ fn an_epoch_that_was_cut_after_the_link_was_lost_is_not_cut_again() {
     let begin = ActiveAction::BeginEpochs { term: Term(3), first: Epoch(3) };
     assert!(actions.contains(&begin), "{actions:?}");
 }
+
+#[test]
+fn an_epoch_that_was_being_cut_when_a_failover_was_asked_for_is_not_the_last() {
+    let mut member = protected();
+    let actions = member.handle(NOW, ActiveInput::FailoverRequested);
+    assert_eq!(actions, [ActiveAction::ShipLastEpoch]);
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(2), last: false });
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(3), last: true });
+    let acknowledged = |epoch| ActiveInput::Acknowledged { term: Term(2), epoch: Epoch(epoch) };
+    assert_eq!(member.handle(NOW, acknowledged(2)), [ActiveAction::Release(Epoch(2))]);
+    let actions = member.handle(NOW, acknowledged(3));
+    let resign = ActiveAction::Send(ActiveMessage::Resign { term: Term(2), last: Epoch(3) });
+    assert_eq!(actions, [ActiveAction::Release(Epoch(3)), resign]);
+}

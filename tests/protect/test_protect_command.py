@@ -1,0 +1,122 @@
+"""`stealtime protect` from start to stop with a real guest, as a user calls it, and the demonstration."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import psutil
+import pytest
+from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, protect, state_of_its_own, taps
+from pyarrow import parquet
+from two_hosts import TIMING, await_that
+
+from stealtime import schemas
+from stealtime.platforms.process import run_mark
+from stealtime.protect import laboratory_network as network
+from stealtime.protect.state import State
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+
+@pytest.fixture
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[State]:
+    with state_of_its_own(tmp_path_factory.mktemp("s")) as made:
+        yield made
+
+
+def shown(state: State) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Give the exit code of `status --json`, and what it prints of each host."""
+    done = protect(state, "status", "phone", "--json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schemas.PROTECTION.schema())
+    return done.returncode, {member["host"]: member for member in document["members"]}
+
+
+def test_a_machine_is_protected_shown_handed_over_exported_and_stopped(state: State, tmp_path: Path) -> None:
+    before = taps()
+    vm = tmp_path / "VM.toml"
+    vm.write_text(MACHINE + "timing = { " + ", ".join(f'{key} = "{value}"' for key, value in TIMING.items()) + " }\n")
+    options = ("--host", "a", "--interval", "50ms", "--mode", "net", "--timeout", f"{PATIENCE_S:g}s")
+    started = protect(state, "start", str(vm), "--to", "local", *options)
+    assert started.returncode == 0, started.stderr
+    assert "phone on a: protected by local, mode net" in started.stderr
+    assert started.stdout == ""
+
+    code, members = shown(state)
+    assert code == 0
+    assert {host: member["role"] for host, member in members.items()} == {"a": "active", "local": "standby"}
+    active = members["a"]
+    assert active["protected"] is True
+    assert (active["mode"], active["interval_ns"], active["standby"]["name"]) == ("net", 50_000_000, "local")
+    assert active["warnings"] == []
+    await_that(lambda: shown(state)[1]["a"]["acknowledged"] > active["acknowledged"] + 10, lambda: str(shown(state)))
+    table = protect(state, "status")
+    assert table.returncode == 0
+    assert "phone" in table.stdout
+    assert "yes" in table.stdout
+
+    moved = protect(state, "failover", "phone")
+    assert moved.returncode == 0, moved.stderr
+    assert "phone goes on at local" in moved.stderr
+
+    def is_protected_by_a() -> dict[str, Any] | None:
+        code, members = shown(state)
+        found = members.get("local", {})
+        return found if code == 0 and found["role"] == "active" and found["standby"]["name"] == "a" else None
+
+    after = await_that(is_protected_by_a, lambda: str(shown(state)))
+    assert after["term"] > active["term"]
+    assert after["epoch"] > active["acknowledged"]
+    assert after["resume_ns"] > 0
+
+    epochs = tmp_path / "epochs.parquet"
+    await_that(lambda: protect(state, "export", "phone", "-o", str(epochs)).returncode == 0, lambda: str(shown(state)))
+    table_of_epochs = parquet.read_table(epochs)
+    assert table_of_epochs.num_rows > 0
+    # A pause is the sum of its parts, and what was acknowledged was held until then.
+    for row in table_of_epochs.to_pylist():
+        parts = ("stop_ns", "cut_ns", "save_ns", "scan_ns", "copy_ns", "continue_ns")
+        assert row["pause_ns"] == sum(row[part] for part in parts), row
+        assert row["shipped_bytes"] > 0
+        assert row["hold_ns"] > 0
+    assert_refused(
+        protect(state, "export", "phone", "-o", str(tmp_path / "epochs.txt")), 2, "neither *.parquet nor *.csv"
+    )
+
+    stopped = protect(state, "stop", "phone")
+    assert stopped.returncode == 0, stopped.stderr
+    _, alive = psutil.wait_procs(belonging_to(state), timeout=PATIENCE_S)
+    assert alive == []
+    assert taps() == before
+    assert protect(state, "status").returncode == 3
+
+
+def test_the_demonstration_shows_a_failover_and_leaves_nothing(state: State) -> None:
+    namespaces = set(network.NAMESPACES.glob(f"{network.PREFIX}*"))
+    done = protect(state, "demo", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "SIGKILL of the primary" in done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["schema_version"] == 1
+    assert (shown["mode"], shown["interval"], shown["is_whole"]) == ("net", "100ms", True)
+    assert shown["runs_again_after_ns"] > 0
+    client = shown["client"]
+    assert client["violations_total"] == 0
+    assert client["tcp_lived"] is True
+    assert client["check"]["mismatches"] == 0
+    assert client["acknowledged"] > 0
+    before, after = shown["before"], shown["after"]
+    assert (before["host"], before["role"], before["protected"]) == ("a", "active", True)
+    assert (after["host"], after["role"], after["protected"]) == ("b", "active", True)
+    assert after["term"] > before["term"]
+    member = {"$ref": "#/$defs/MemberStatus", "$defs": schemas.PROTECTION.schema()["$defs"]}
+    for status in (before, after):
+        jsonschema.validate(status, member)
+    mine = {name for name in network.NAMESPACES.glob(f"{network.PREFIX}*") if run_mark() not in name.name}
+    assert mine <= namespaces, "the demonstration leaves its network behind"

@@ -40,8 +40,8 @@ PATIENCE_S = 60.0
 _PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
 """An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
 rightly the machine's end. A death is seen at once all the same, by its closed connection."""
-_TIMINGS = {"patient": _PATIENT_TIMING, "default": {}}
-TIMING = _TIMINGS[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
+TIMING = {"patient": _PATIENT_TIMING, "default": {}}[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
+"""The campaign of failovers holds with the default deadlines, too."""
 _POLL_S = 0.03
 
 _PROTOCOLS = ("tcp", "udp")

@@ -5,8 +5,8 @@ status``) over the time of the host. In turn: unprotected (mode ``off``), 100 ms
 a machine of its own that has booted anew. The 25 ms runs also tell the rate: epochs from the first to the last, and
 *missed* ones, whole intervals of 25 ms in which none began.
 
-*Protection lost*: the standby was not heard for a second, which on a crowded machine is the scheduler's doing; a new one
-is found, and epochs are missed meanwhile.
+*Protection lost*: the standby was not heard for a second, which on a crowded machine is the scheduler's doing; a new
+one is found, and epochs are missed meanwhile.
 """
 
 import time

@@ -117,10 +117,11 @@ class TinyDisk:
         self._filling = self.path / "filling"
 
     def fill(self) -> None:
-        """Leave no byte free."""
-        with self._filling.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
+        """Leave no byte free, also none at the end of logs."""
+        for path, piece in ((self._filling, bytes(4096)), *((log, b"\n") for log in self.path.rglob("*.log"))):
+            with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(piece)
         assert os.statvfs(self.path).f_bavail == 0
 
     def free(self) -> None:

@@ -284,7 +284,7 @@ fn learned_addresses_are_announced_in_every_round_and_given_to_others() {
         let kinds: Vec<_> = (0..3).map(|_| other.network_receives()[12..14].to_vec()).collect();
         assert_eq!(kinds, [[0x80, 0x35], [0x08, 0x06], [0x86, 0xdd]], "reverse ARP, ARP, IPv6");
     }
-    other.wait_until("all is counted", |statistics| statistics.announced.frames == 15);
+    other.wait_until("all is counted", |statistics| statistics.announced.frames == 3 * ROUNDS.len() as u64);
     assert!(rig.network_is_silent(), "what is held is not released by an announcement elsewhere");
 }
 

@@ -8,13 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from two_hosts import TIMING
 
 from stealtime.protect.state import STATE_VARIABLE, State
 
 STEALTIME = Path(sys.executable).parent / "stealtime"
 PATIENCE_S = 120.0
 
-MACHINE = 'name = "phone"\nprogram = "counter"\nprogram_arguments = ["tcp=7000", "udp=7000"]\n'
+_TIMING = ", ".join(f'{key} = "{value}"' for key, value in TIMING.items())
+MACHINE = f"""
+name = "phone"
+program = "counter"
+program_arguments = ["tcp=7000", "udp=7000"]
+timing = {{ {_TIMING} }}
+"""
+"""A ``VM.toml``; its standby is not given up because the tests' host is busy."""
 
 
 def protect(state: State, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, protect, state_of_its_own, taps
 from pyarrow import parquet
-from two_hosts import TIMING, await_that
+from two_hosts import await_that
 
 from stealtime import schemas
 from stealtime.platforms.process import run_mark
@@ -41,7 +41,7 @@ def shown(state: State) -> tuple[int, dict[str, dict[str, Any]]]:
 def test_a_machine_is_protected_shown_handed_over_exported_and_stopped(state: State, tmp_path: Path) -> None:
     before = taps()
     vm = tmp_path / "VM.toml"
-    vm.write_text(MACHINE + "timing = { " + ", ".join(f'{key} = "{value}"' for key, value in TIMING.items()) + " }\n")
+    vm.write_text(MACHINE)
     options = ("--host", "a", "--interval", "50ms", "--mode", "net", "--timeout", f"{PATIENCE_S:g}s")
     started = protect(state, "start", str(vm), "--to", "local", *options)
     assert started.returncode == 0, started.stderr

@@ -29,19 +29,6 @@ pub fn count_pages(ranges: &[PageRange]) -> u64 {
     ranges.iter().map(|range| range.count).sum()
 }
 
-/// Put ranges that were found one after the other in order, each page once.
-pub fn in_order(ranges: &mut Vec<PageRange>) {
-    ranges.sort_unstable();
-    let mut joined: Vec<PageRange> = Vec::with_capacity(ranges.len());
-    for &range in ranges.iter() {
-        match joined.last_mut() {
-            Some(last) if range.first <= last.end() => last.count = range.end().max(last.end()) - last.first,
-            _ => joined.push(range),
-        }
-    }
-    *ranges = joined;
-}
-
 /// Append `range`, joined to the last one if it follows it immediately.
 pub(crate) fn append(ranges: &mut Vec<PageRange>, range: PageRange) {
     match ranges.last_mut() {
@@ -92,16 +79,6 @@ impl StagedPages {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pages_that_were_found_twice_are_there_once() {
-        let mut ranges: Vec<_> = [(3, 4), (20, 1), (5, 1), (6, 4), (0, 1), (1, 1), (20, 2)]
-            .map(|(first, count)| PageRange { first, count })
-            .into();
-        in_order(&mut ranges);
-        let expected = [(0, 2), (3, 7), (20, 2)].map(|(first, count)| PageRange { first, count });
-        assert_eq!(ranges, expected);
-    }
 
     #[test]
     fn ranges_that_touch_are_joined_and_others_are_not() {

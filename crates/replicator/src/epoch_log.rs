@@ -20,7 +20,7 @@ pub struct EpochRow {
     pub stop_ns: u64,
     /// Until all of its output was read and the queue was cut.
     pub cut_ns: u64,
-    /// Until the state of its devices was there; QEMU saves it from the stop on, where it can be, beside cut, scan and copy.
+    /// Until the state of its devices was there, beyond the cut.
     pub save_ns: u64,
     /// To find the written pages.
     pub scan_ns: u64,

@@ -52,9 +52,4 @@ pub trait WriteTracker: Send {
     /// The guest must be stopped from before this call to after the copy of the pages. More pages than were written may
     /// be told, never fewer. Ranges that `written` already holds stay.
     fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError>;
-    /// Whether a second `collect` in a pause costs little: then pages may be copied while QEMU still saves its devices, and
-    /// what that wrote is asked for afterwards.
-    fn is_cheap_to_ask(&self) -> bool {
-        false
-    }
 }

@@ -63,11 +63,6 @@ impl WriteTracker for UserfaultTracker {
         NAME
     }
 
-    /// Pages that were not written cost the kernel next to nothing.
-    fn is_cheap_to_ask(&self) -> bool {
-        true
-    }
-
     fn arm(&mut self) -> Result<(), TrackError> {
         let armed = write_protect(&self.userfaultfd, self.start, self.end - self.start);
         armed.map_err(|source| failed("write-protect the guest's memory", source))

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, PAGE_BYTES, PageRange, StagedPages, count_pages,
-    in_order, parse_blocks,
+    DeviceState, DeviceStateKind, Guest, GuestError, PAGE_BYTES, PageRange, StagedPages, parse_blocks,
 };
 use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
@@ -42,23 +41,6 @@ enum Phase {
     /// The first whole epoch is under way.
     AwaitingGo,
     Epochs(Term),
-}
-
-/// Measures one part after the other.
-struct Lap {
-    since: Duration,
-}
-
-impl Lap {
-    fn begin() -> Self {
-        Self { since: now() }
-    }
-
-    /// Nanoseconds since the last end.
-    fn end(&mut self) -> u64 {
-        let end = now();
-        nanoseconds(end.saturating_sub(std::mem::replace(&mut self.since, end)))
-    }
 }
 
 struct Engine {
@@ -305,14 +287,13 @@ impl Engine {
         let mut pages = self.spare();
         let relay = self.settings.relay.clone().ok_or(CaptureError::NoNetwork)?;
         let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
-        let mut lap = Lap::begin();
-        let begin = lap.since;
+        let begin = now();
         faults::point("before-stop");
         // Both commands are under way before the first is answered.
         let stop = guest.qmp.begin("stop", json!({}))?;
         devices.begin_capture(&mut guest.qmp)?;
         guest.qmp.finish(stop)?;
-        let stop_ns = lap.end();
+        let stopped = now();
         faults::point("after-stop");
         if self.settings.holds_output && self.phase == Phase::Resting {
             // What the guest sends from here on is not in the first whole epoch.
@@ -320,49 +301,35 @@ impl Engine {
         }
         let cut = relay.drain_and_cut(epoch)?;
         self.cut = epoch;
-        let cut_ns = lap.end();
+        let cut_at = now();
         faults::point("after-cut");
-        let overlaps = guest.tracker.is_cheap_to_ask();
-        let mut state = if overlaps { Vec::new() } else { devices.finish_capture(&mut guest.qmp)? };
-        let mut save_ns = lap.end();
+        let state = devices.finish_capture(&mut guest.qmp)?;
+        let saved = now();
+        faults::point("after-save");
         self.ranges.clear();
         guest.tracker.collect(&mut self.ranges)?;
-        let scan_ns = lap.end();
+        let scanned = now();
         guest.ram.stage(&self.ranges, &mut pages)?;
-        let copy_ns = lap.end();
+        let copied = now();
         faults::point("after-copy");
-        if overlaps {
-            state = devices.finish_capture(&mut guest.qmp)?;
-            let found = count_pages(&self.ranges);
-            guest.tracker.collect(&mut self.ranges)?;
-            if count_pages(&self.ranges) > found {
-                // Saving its devices, QEMU wrote to the memory: no device that we know does.
-                in_order(&mut self.ranges);
-                pages.clear();
-                guest.ram.stage(&self.ranges, &mut pages)?;
-            }
-            save_ns += lap.end();
-        }
-        faults::point("after-save");
         if is_last {
             self.is_stopped = true;
         } else {
             guest.qmp.execute("cont", json!({}))?;
         }
-        let continue_ns = lap.end();
-        let continued = lap.since;
+        let continued = now();
         faults::point("after-continue");
         let count = pages.indices.len() as u64;
         let row = EpochRow {
             term: term.0,
             epoch: epoch.0,
             begin_ns: nanoseconds(begin),
-            stop_ns,
-            cut_ns,
-            save_ns,
-            scan_ns,
-            copy_ns,
-            continue_ns,
+            stop_ns: nanoseconds(stopped.saturating_sub(begin)),
+            cut_ns: nanoseconds(cut_at.saturating_sub(stopped)),
+            save_ns: nanoseconds(saved.saturating_sub(cut_at)),
+            scan_ns: nanoseconds(scanned.saturating_sub(saved)),
+            copy_ns: nanoseconds(copied.saturating_sub(scanned)),
+            continue_ns: nanoseconds(continued.saturating_sub(copied)),
             pause_ns: nanoseconds(continued.saturating_sub(begin)),
             pages: count,
             raw_bytes: count * PAGE_BYTES as u64,

@@ -13,17 +13,13 @@ use etherparse::PacketBuilder;
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 
 /// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the last
-/// frames of the old port. The first five are about QEMU's own. The later ones are for a bridge that drops all frames of a
-/// port until its kernel has noticed that the port is up: on a busy host that takes longer than a second, and a guest
-/// that waits to be asked would be out of reach until its clients ask for its address anew, after half a minute.
-pub const ROUNDS: [Duration; 7] = [
+/// frames of the old port. QEMU's own announcement has the same number of rounds and about the same times.
+pub const ROUNDS: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(50),
     Duration::from_millis(150),
     Duration::from_millis(300),
     Duration::from_millis(550),
-    Duration::from_millis(1_200),
-    Duration::from_secs(3),
 ];
 
 const BROADCAST: [u8; 6] = [0xff; 6];

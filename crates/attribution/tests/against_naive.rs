@@ -10,7 +10,7 @@ mod recording;
 
 use proptest::prelude::*;
 use recording::{Recording, followed, in_words, unlabelled};
-use stealtime_attribution::{EventKind, Offsets, Spikes, Trace, VirtualCpus, World, attribute};
+use stealtime_attribution::{EventKind, Offsets, Spikes, VirtualCpus, World, attribute};
 
 const END: u64 = 400;
 const CPUS: u16 = 2;
@@ -492,46 +492,4 @@ proptest! {
         prop_assert_eq!(whole.0, left_out.0);
         prop_assert_eq!(whole.1, left_out.1);
     }
-}
-
-#[test]
-fn columns_that_cannot_be_a_trace_are_refused() {
-    use stealtime_attribution::{TraceColumns, TraceError};
-    let mut good = Recording::until(10);
-    good.switch(1, 0, 0, 0, THREADS[0]).switch(2, 0, 5, 0, THREADS[1]);
-    assert_eq!(good.trace().unwrap().len(), 2);
-    let broken = |change: fn(&mut Recording)| {
-        let mut recording = good.clone();
-        change(&mut recording);
-        recording.trace().unwrap_err()
-    };
-    assert_eq!(broken(|it| it.time[1] = 0), TraceError::Unsorted { row: 1 });
-    assert_eq!(broken(|it| it.kind[1] = 15), TraceError::UnknownKind { row: 1, kind: 15 });
-    assert_eq!(broken(|it| it.name[0] = 2), TraceError::UnknownName { row: 0, name: 2, names: 2 });
-    assert_eq!(
-        broken(|it| it.thread[1] = -1),
-        TraceError::Impossible { row: 1, column: "thread", value: -1 }
-    );
-    assert_eq!(
-        broken(|it| it.other[0] = 1 << 22),
-        TraceError::Impossible { row: 0, column: "other", value: 1 << 22 }
-    );
-    assert_eq!(
-        broken(|it| it.cpu[0] = 9_000),
-        TraceError::Impossible { row: 0, column: "cpu", value: 9_000 }
-    );
-    assert_eq!(
-        broken(|it| it.priority.truncate(1)),
-        TraceError::Length { column: "priority", rows: 1, expected: 2 }
-    );
-    assert!(Trace::new(TraceColumns::default(), &[], (0, 10), 1.0).unwrap().is_empty());
-}
-
-#[test]
-fn columns_of_spikes_must_be_equally_long() {
-    let recording = Recording::until(10);
-    let trace = recording.trace().unwrap();
-    let spikes = Spikes { start: &[1, 2], duration: &[1], floor: 0 };
-    let error = attribute(&World::Native(unlabelled(&trace), followed(FOLLOWED)), spikes, &[]).unwrap_err();
-    assert_eq!(error.to_string(), "there are 2 starts of spikes but 1 durations");
 }

@@ -112,7 +112,7 @@ def test_the_network_is_told_where_the_guest_is(in_net_mode: TwoHosts) -> None:
     in_net_mode.kill(before.pid)
     in_net_mode.settled(unlike=frozenset({before.pid}))
     heard = json.loads(listening.communicate(timeout=60)[0])
-    # Five rounds of ours; QEMU and this guest's driver send five of each too. A frame may be lost.
+    # At least five rounds of ours by then; QEMU and this guest's driver send five of each too. A frame may be lost.
     assert heard["reverse ARP"] > 6, heard
     assert heard["gratuitous ARP"] > 6, heard
 

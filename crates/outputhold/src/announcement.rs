@@ -2,8 +2,8 @@
 //!
 //! A reverse ARP request makes bridges and switches learn the way, as QEMU (`net/announce.c`) does after a
 //! migration; a gratuitous ARP request (RFC 5227, section 2.3) and an unsolicited neighbour advertisement
-//! (RFC 4861, section 7.2.6) tell hosts. None of them carries state of the guest, so they need not wait for an
-//! epoch. They are sent untagged.
+//! (RFC 4861, section 7.2.6) tell hosts. They are sent untagged. They are output like any other: a member whose
+//! standby may already have taken the machine must not call the network to itself, so they wait in the hold too.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -13,26 +13,29 @@ use etherparse::PacketBuilder;
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 
 /// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the last
-/// frames of the old port. QEMU's own announcement has the same number of rounds and about the same times.
-pub const ROUNDS: [Duration; 5] = [
+/// frames of the old port. The first five are about QEMU's own. The later ones are for a bridge that drops all frames of a
+/// port until its kernel has noticed that the port is up: on a busy host that takes longer than a second, and a guest
+/// that waits to be asked would be out of reach until its clients ask for its address anew, after half a minute.
+pub const ROUNDS: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_millis(50),
     Duration::from_millis(150),
     Duration::from_millis(300),
     Duration::from_millis(550),
+    Duration::from_millis(1_200),
+    Duration::from_secs(3),
 ];
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 /// The least Ethernet frame without its checksum.
 const LEAST_FRAME_BYTES: usize = 60;
 
-/// An announcement on its way: what to send, and when. It knows no clock and no device.
+/// An announcement on its way: what to send, and when. It knows no clock, no hold and no device.
 #[derive(Clone, Debug)]
 pub struct Announcement {
     frames: Vec<Vec<u8>>,
     began: Duration,
     round: usize,
-    next_frame: usize,
 }
 
 impl Announcement {
@@ -41,27 +44,19 @@ impl Announcement {
         let mut frames = vec![reverse_arp(guest)];
         frames.extend(addresses.ipv4.iter().map(|address| gratuitous_arp(guest, *address)));
         frames.extend(addresses.ipv6.iter().filter_map(|address| neighbour_advertisement(guest, *address)));
-        Self { frames, began: now, round: 0, next_frame: 0 }
+        Self { frames, began: now, round: 0 }
     }
 
-    /// When the next frame is due; `None` after the last round.
+    /// When the next round is due; `None` after the last one.
     pub fn deadline(&self) -> Option<Duration> {
         ROUNDS.get(self.round).map(|after| self.began + *after)
     }
 
-    /// The frame that is due at `now`, until [`Announcement::sent`] is called.
-    pub fn due(&self, now: Duration) -> Option<&[u8]> {
+    /// Take the frames of a round that is due at `now`; `None` if none is.
+    pub fn take_round(&mut self, now: Duration) -> Option<&[Vec<u8>]> {
         self.deadline().filter(|deadline| *deadline <= now)?;
-        self.frames.get(self.next_frame).map(Vec::as_slice)
-    }
-
-    /// The frame that was due has left (or never will).
-    pub fn sent(&mut self) {
-        self.next_frame += 1;
-        if self.next_frame >= self.frames.len() {
-            self.next_frame = 0;
-            self.round += 1;
-        }
+        self.round += 1;
+        Some(&self.frames)
     }
 }
 

@@ -126,13 +126,7 @@ impl RelayState {
             };
             count += 1;
             self.addresses.learn(self.guest, frame);
-            if self.hold.accept(frame, now) == Verdict::Passes {
-                match self.outlet.deliver(frame) {
-                    Delivery::Delivered => self.hold.count_passed(frame),
-                    Delivery::Refused => self.hold.count_refused(frame),
-                    Delivery::Blocked => self.hold.keep(frame, now),
-                }
-            }
+            put_out(&mut self.hold, &mut self.outlet, frame, now);
         }
         count
     }
@@ -191,13 +185,11 @@ impl RelayState {
     fn announce_due(&mut self) {
         let now = self.now();
         let Some(announcement) = &mut self.announcement else { return };
-        while let Some(frame) = announcement.due(now) {
-            match self.outlet.deliver(frame) {
-                Delivery::Delivered => self.announced.add(frame.len()),
-                Delivery::Refused => {}
-                Delivery::Blocked => return,
+        while let Some(frames) = announcement.take_round(now) {
+            for frame in frames {
+                self.announced.add(frame.len());
+                put_out(&mut self.hold, &mut self.outlet, frame, now);
             }
-            announcement.sent();
         }
         if announcement.deadline().is_none() {
             self.announcement = None;
@@ -257,10 +249,10 @@ impl RelayState {
         let now = self.now();
         let announcement_in =
             self.announcement.as_ref().and_then(Announcement::deadline).map(|at| at.saturating_sub(now));
-        let has_output = self.hold.has_releasable() || announcement_in == Some(Duration::ZERO);
+        let has_output = self.hold.has_releasable();
         let has_read_frames = !self.output_ended && !is_full && self.reader.has_frame();
         let output_in = match self.outlet.obstacle {
-            _ if !has_output => announcement_in,
+            _ if !has_output => None,
             Obstacle::None => Some(Duration::ZERO),
             Obstacle::GateShut | Obstacle::PortBusy => Some(RETRY_INTERVAL),
             Obstacle::PortFull | Obstacle::PortLost => None,
@@ -272,7 +264,11 @@ impl RelayState {
         Interest {
             netdev: to_read_and_write(reads_output, has_input),
             port: to_read_and_write(reads_input, waits_for_room),
-            within: if has_read_frames { Some(Duration::ZERO) } else { output_in },
+            within: if has_read_frames {
+                Some(Duration::ZERO)
+            } else {
+                [output_in, announcement_in].into_iter().flatten().min()
+            },
         }
     }
 
@@ -286,6 +282,18 @@ impl RelayState {
             gate_refusals: self.outlet.gate_refusals,
             port_refusals: self.outlet.port_refusals,
         }
+    }
+}
+
+/// Let a frame out at once, or hold it, as the policy has it.
+fn put_out(hold: &mut Hold, outlet: &mut Outlet, frame: &[u8], now: Duration) {
+    if hold.accept(frame, now) != Verdict::Passes {
+        return;
+    }
+    match outlet.deliver(frame) {
+        Delivery::Delivered => hold.count_passed(frame),
+        Delivery::Refused => hold.count_refused(frame),
+        Delivery::Blocked => hold.keep(frame, now),
     }
 }
 

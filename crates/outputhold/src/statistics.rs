@@ -83,7 +83,7 @@ pub struct RelayStatistics {
     pub input_dropped: Traffic,
     /// Bytes for the guest that QEMU has not taken yet.
     pub input_queued_bytes: usize,
-    /// Announcements written.
+    /// Announcements made: they are output, and wait like it.
     pub announced: Traffic,
     /// Times that a write was withheld, as the gate was shut.
     pub gate_refusals: u64,

@@ -278,7 +278,8 @@ fn learned_addresses_are_announced_in_every_round_and_given_to_others() {
     let learned = rig.relay.learned_addresses().unwrap();
     assert_eq!(learned.ipv4, ["192.0.2.10".parse::<std::net::Ipv4Addr>().unwrap()]);
     assert_eq!(learned.ipv6, ["fe80::7".parse::<std::net::Ipv6Addr>().unwrap()]);
-    let other = Rig::start(RelaySettings::new(GUEST), CountingGate::open());
+    let free = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let other = Rig::start(free, CountingGate::open());
     other.relay.announce(&learned).unwrap();
     for _ in ROUNDS {
         let kinds: Vec<_> = (0..3).map(|_| other.network_receives()[12..14].to_vec()).collect();
@@ -286,6 +287,41 @@ fn learned_addresses_are_announced_in_every_round_and_given_to_others() {
     }
     other.wait_until("all is counted", |statistics| statistics.announced.frames == 3 * ROUNDS.len() as u64);
     assert!(rig.network_is_silent(), "what is held is not released by an announcement elsewhere");
+}
+
+#[test]
+fn an_announcement_waits_for_its_epoch_like_any_output() {
+    let mut rig = Rig::start(RelaySettings::new(GUEST), CountingGate::open());
+    rig.relay.announce(&LearnedAddresses::default()).unwrap();
+    rig.wait_until("it is announced", |statistics| statistics.announced.frames >= 1);
+    rig.guest_sends(&frame(1));
+    rig.relay.drain_and_cut(Epoch(1)).unwrap();
+    assert!(rig.network_is_silent(), "the standby may have taken the machine");
+    rig.relay.acknowledge(Epoch(1)).unwrap();
+    assert_eq!(rig.network_receives()[12..14], [0x80, 0x35]);
+    let mut next = rig.network_receives();
+    while next[12..14] == [0x80, 0x35] {
+        next = rig.network_receives();
+    }
+    assert_eq!(next, frame(1));
+
+    rig.wait_until("another round is held", |statistics| statistics.hold.held_frames >= 1);
+    rig.relay.set_policy(Policy::Closed).unwrap();
+    rig.relay.set_policy(Policy::Free).unwrap();
+    rig.guest_sends(&frame(2));
+    assert_eq!(rig.network_receives(), frame(2), "what was held is gone, and no round follows");
+}
+
+#[test]
+fn an_announcement_before_a_shut_gate_leaves_when_it_opens() {
+    let gate = CountingGate::for_frames(0);
+    let free = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let rig = Rig::start(free, Arc::<CountingGate>::clone(&gate));
+    rig.relay.announce(&LearnedAddresses::default()).unwrap();
+    rig.wait_until("it waits", |statistics| statistics.gate_refusals > 1);
+    assert!(rig.network_is_silent());
+    gate.set(i64::MAX);
+    assert_eq!(rig.network_receives()[12..14], [0x80, 0x35]);
 }
 
 #[test]

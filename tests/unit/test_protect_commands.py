@@ -33,6 +33,7 @@ def resolve_without_images(vm: VmFile) -> MachineSpec:
         initramfs=image,
         kernel_arguments=" ".join(machine.kernel_arguments(vm)),
         mac=vm.mac,
+        virtio=vm.virtio,
         devices=tuple(vm.devices),
     )
 

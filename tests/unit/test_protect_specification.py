@@ -41,6 +41,7 @@ MACHINE = MachineSpec(
     initramfs=ImageSpec(path=Path("/boot/guest.cpio"), sha256="cd" * 32),
     kernel_arguments="console=ttyS0 quiet panic=-1",
     mac="52:54:00:00:00:01",
+    virtio="legacy",
     devices=("virtio-rng-pci",),
 )
 PLACE = Place(host="a", folder=Path("/run/stealtime/protect/a/phone"), register_folder=Path("/run/stealtime/register"))

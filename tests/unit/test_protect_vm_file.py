@@ -79,6 +79,8 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ('devices = ["vhost-vsock-pci"]\n', "another process or the kernel"),
         ('devices = ["virtio-blk-pci"]\n', "disks are not replicated"),
         ('devices = ["e1000"]\n', "exactly one network card"),
+        ('devices = ["virtio-rng-pci-non-transitional"]\n', 'give virtio = "transitional"'),
+        ('virtio = "1.0"\n', "virtio = '1.0'"),
         ('devices = ["teapot"]\n', "it is not known that all its state is saved"),
         ('initramfs = "guest.cpio"\n', "one runs in the guest"),
         ('metrics = "everywhere"\n', "metrics = 'everywhere'"),

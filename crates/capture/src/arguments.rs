@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use crate::machine::{Accelerator, MachineSpec};
+use crate::machine::{Accelerator, MachineSpec, Virtio};
 
 /// Whether the guest boots or waits for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,7 @@ pub struct MachinePaths {
 /// - `suppress-vmdesc=on`: such a state has no description either, which loading would complain about.
 /// - The firmware is a read-only flash chip: else a standby would be without it.
 /// - The name of the memory, `pc.ram`, is the one that these machine types use by themselves.
+/// - `vmport=off`: the mouse of another maker's hypervisor behind that port would be 4 KB of state.
 /// - The network is the only way out of the guest: the console goes to a file on the host and is held by nothing.
 pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<OsString> {
     let Inherited { ram, qmp, netdev } = paths.inherited;
@@ -63,7 +64,8 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     add("-name", format!("guest={},debug-threads=on", spec.name.replace(',', ",,")).into());
     add(
         "-machine",
-        format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on", spec.machine).into(),
+        format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off", spec.machine)
+            .into(),
     );
     add("-accel", accelerator.into());
     add("-cpu", spec.cpu.clone().into());
@@ -74,6 +76,9 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     add("-object", memory.into());
     add("-blockdev", firmware);
     add("-global", "migration.send-configuration=off".into());
+    if spec.virtio == Virtio::Legacy {
+        add("-global", "virtio-pci.disable-modern=on".into());
+    }
     add("-display", "none".into());
     add("-vga", "none".into());
     add("-chardev", console);
@@ -129,6 +134,7 @@ mod tests {
             initramfs: file("/boot/initramfs"),
             kernel_arguments: "console=ttyS0 quiet".into(),
             mac: "52:54:00:00:00:01".into(),
+            virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
         let inherited = Inherited { ram: 10, qmp: 11, netdev: 12 };
@@ -140,11 +146,11 @@ mod tests {
     #[test]
     fn a_fresh_guest_is_given_all_that_it_has() {
         let expected = "-name guest=a,,b,debug-threads=on \
-            -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on \
+            -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off \
             -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
             -object memory-backend-file,id=pc.ram,size=134217728B,mem-path=/proc/self/fd/10,share=on \
             -blockdev driver=file,node-name=firmware,read-only=on,filename=/f/bios.bin \
-            -global migration.send-configuration=off -display none -vga none \
+            -global migration.send-configuration=off -global virtio-pci.disable-modern=on -display none -vga none \
             -chardev file,id=console,append=on,path=/x,,y/console.log -serial chardev:console \
             -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
             -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \

@@ -24,6 +24,17 @@ impl Accelerator {
     }
 }
 
+/// Which generation of virtio the guest's devices speak.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Virtio {
+    /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a row for each
+    /// of 1,024 queues (hw/virtio/virtio.c and virtio-pci.c, `VIRTIO_QUEUE_MAX`), element by element: some 45 KB.
+    Legacy,
+    /// Both; the guest chooses.
+    Transitional,
+}
+
 /// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on every host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,6 +71,8 @@ pub struct MachineSpec {
     pub kernel_arguments: String,
     /// Of the network card.
     pub mac: String,
+    /// Of all its virtio devices.
+    pub virtio: Virtio,
     /// Further devices, as on QEMU's command line; see [`crate::check_devices`].
     pub devices: Vec<String>,
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use stealtime_capture::{Qmp, QmpError};
 
-const GREETING: &str =
-    r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}}}"#;
+const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}, "capabilities": ["oob"]}}"#;
 /// Long enough for any answer that will come.
 const PATIENT: Duration = Duration::from_secs(60);
 /// For answers that will not come.
@@ -23,11 +22,16 @@ struct Script {
 }
 
 impl Script {
-    /// The next command's name and id.
-    fn command(&mut self) -> (String, Value) {
+    /// The next line.
+    fn object(&mut self) -> Value {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
-        let command: Value = serde_json::from_str(&line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// The next command's name and id.
+    fn command(&mut self) -> (String, Value) {
+        let command = self.object();
         (command["execute"].as_str().unwrap().to_owned(), command["id"].clone())
     }
 
@@ -46,9 +50,10 @@ fn connect(script: impl FnOnce(&mut Script) + Send + 'static) -> (Qmp, JoinHandl
     let peer = std::thread::spawn(move || {
         let mut peer = Script { lines: BufReader::new(theirs.try_clone().unwrap()), socket: theirs };
         peer.say(GREETING);
-        let (name, id) = peer.command();
-        assert_eq!(name, "qmp_capabilities");
-        peer.answer(&id, &json!({}));
+        let asked = peer.object();
+        assert_eq!(asked["execute"], "qmp_capabilities");
+        assert_eq!(asked["arguments"], json!({"enable": ["oob"]}), "QEMU is to read ahead");
+        peer.answer(&asked["id"], &json!({}));
         script(&mut peer);
     });
     (Qmp::over(ours, PATIENT).unwrap(), peer)
@@ -70,6 +75,53 @@ fn commands_sent_ahead_get_their_own_answers_in_any_order() {
     peer.join().unwrap();
     assert!(matches!(qmp.events(), Err(QmpError::Closed { .. })), "the peer has ended");
     assert_eq!(qmp.version(), "7.2.22 (Debian x)");
+}
+
+#[test]
+fn a_loaded_command_is_read_before_it_is_begun_and_has_its_answer() {
+    let (mut qmp, peer) = connect(|peer| {
+        let mut early = [0; 21];
+        peer.lines.read_exact(&mut early).unwrap();
+        assert_eq!(&early, br#"{"id":2,"execute":"st"#);
+        peer.socket.write_all(b"{\"event\": \"READ\"}\n").unwrap();
+        let mut rest = String::new();
+        peer.lines.read_line(&mut rest).unwrap();
+        assert_eq!(rest, "op\"}\n");
+        peer.answer(&json!(2), &json!({}));
+        let again = peer.object();
+        assert_eq!(again, json!({"id": 3, "execute": "stop", "arguments": {"x": 1}}));
+        peer.answer(&json!(3), &json!({"x": 2}));
+    });
+    qmp.load("stop", json!({})).unwrap();
+    qmp.wait_for_event("the peer has read it", |event| event.name == "READ").unwrap();
+    assert_eq!(qmp.execute("stop", json!({})).unwrap(), json!({}));
+    qmp.load("stop", json!({"x": 1})).unwrap();
+    assert_eq!(qmp.execute("stop", json!({"x": 1})).unwrap(), json!({"x": 2}));
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_loaded_command_is_not_carried_out_if_another_one_comes() {
+    let (mut qmp, peer) = connect(|peer| {
+        let refuse = |peer: &mut Script, name: &str| {
+            let (unknown, id) = peer.command();
+            assert_eq!(unknown, name);
+            peer.say(&json!({"error": {"class": "CommandNotFound", "desc": "?"}, "id": id}).to_string());
+        };
+        for name in ["stop-unloaded", "cont-unloaded", "stop-unloaded"] {
+            refuse(peer, name);
+            if name == "stop-unloaded" {
+                let (next, id) = peer.command();
+                peer.answer(&id, &json!(next));
+            }
+        }
+    });
+    qmp.load("stop", json!({})).unwrap();
+    assert_eq!(qmp.execute("quit", json!({})).unwrap(), "quit");
+    qmp.load("cont", json!({})).unwrap();
+    qmp.load("stop", json!({})).unwrap();
+    assert_eq!(qmp.execute("stop", json!({"other": true})).unwrap(), "stop");
+    peer.join().unwrap();
 }
 
 #[test]

@@ -57,6 +57,7 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
         initramfs=initramfs,
         kernel_arguments=" ".join(kernel_arguments(vm)),
         mac=vm.mac,
+        virtio=vm.virtio,
         devices=tuple(vm.devices),
     )
 

@@ -45,6 +45,7 @@ class MachineSpec(_Document):
     initramfs: ImageSpec
     kernel_arguments: str
     mac: str
+    virtio: Literal["legacy", "transitional"]
     devices: tuple[str, ...]
 
 

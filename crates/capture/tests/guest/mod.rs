@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use stealtime_capture::{Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec};
+use stealtime_capture::{Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, Virtio};
 use tempfile::TempDir;
 
 pub const MEMORY_BYTES: u64 = 160 << 20;
@@ -44,6 +44,7 @@ impl Lab {
             initramfs: file(initramfs),
             kernel_arguments: "console=ttyS0 quiet panic=-1 no_timer_check".into(),
             mac: "52:54:00:00:00:01".into(),
+            virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
         Self { folder, spec }

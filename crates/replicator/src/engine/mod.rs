@@ -303,6 +303,9 @@ impl Engine {
         self.cut = epoch;
         let cut_at = now();
         faults::point("after-cut");
+        if !is_last {
+            guest.qmp.load("cont", json!({}))?;
+        }
         let state = devices.finish_capture(&mut guest.qmp)?;
         let saved = now();
         faults::point("after-save");
@@ -319,6 +322,9 @@ impl Engine {
         }
         let continued = now();
         faults::point("after-continue");
+        if !is_last {
+            guest.qmp.load("stop", json!({}))?;
+        }
         let count = pages.indices.len() as u64;
         let row = EpochRow {
             term: term.0,

@@ -65,7 +65,7 @@ pub enum Told {
     Ready(GuestFacts),
     /// There is no guest.
     NoGuest(CaptureError),
-    /// An epoch was captured and is with the encoder.
+    /// An epoch was captured and goes to the encoder next.
     Captured {
         /// Which.
         epoch: Epoch,

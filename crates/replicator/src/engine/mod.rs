@@ -348,12 +348,13 @@ impl Engine {
         self.captured = epoch;
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
+        // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not believed, and
+        // one of the first epoch does not come again.
+        (self.settings.told)(Told::Captured { epoch, is_last });
         self.settings
             .parcels
             .send(Parcel::Epoch { pages, devices: state, row })
-            .map_err(|_| CaptureError::NobodyShips)?;
-        (self.settings.told)(Told::Captured { epoch, is_last });
-        Ok(())
+            .map_err(|_| CaptureError::NobodyShips)
     }
 
     /// Memory to stage into, used before if there is any.

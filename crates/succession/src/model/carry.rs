@@ -1,7 +1,7 @@
 //! Carries out what members ask for.
 
 use super::watch::Violation;
-use super::world::{Downstream, Guest, Role, Upstream, World};
+use super::world::{Downstream, Guest, Role, Told, Upstream, World};
 use crate::{ActiveAction, ActiveInput, ActiveMember, Epoch, Promotion, StandbyAction, StandbyInput};
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
                 assert!(process.request.is_none() && process.answer.is_none(), "one request at a time");
                 process.request = Some(request);
             }
-            ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0)),
+            ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0, Epoch(0))),
             ActiveAction::SeekStandby => process.seeking = true,
             // What leaves is decided by the permit, which the relay looks at for each frame.
             ActiveAction::Output(_) | ActiveAction::Release(_) | ActiveAction::FailoverRefused(_) => {}
@@ -80,9 +80,9 @@ impl World {
         self.check_resume(index, promotion.epoch)?;
         let value = self.processes[index].copy.map_or(0, |(_, value)| value);
         self.resumed = Some((index, value));
+        self.processes[index].guest = Some(Guest::with_value(value, promotion.epoch));
         let mut member = ActiveMember::promoted(self.active_config(index, false), promotion, self.now(index));
         member.fault = self.fault;
-        self.processes[index].guest = Some(Guest::with_value(value));
         self.processes[index].role = Role::Active(member);
         self.tell_active(index, ActiveInput::Tick)
     }
@@ -112,6 +112,9 @@ impl World {
 
 fn carry_guest(guest: &mut Guest, action: &ActiveAction) {
     match action {
+        ActiveAction::BeginEpochs { first, .. } if *first <= guest.cut => {
+            guest.told.push_back(Told::Failed { cut: guest.cut });
+        }
         ActiveAction::BeginEpochs { first, .. } => guest.first = Some(*first),
         ActiveAction::EndEpochs => (guest.first, guest.last_wanted) = (None, false),
         ActiveAction::DiscardHeld => guest.frames.clear(),
@@ -120,9 +123,4 @@ fn carry_guest(guest: &mut Guest, action: &ActiveAction) {
         ActiveAction::ContinueGuest => guest.running = true,
         other => unreachable!("{other:?} is not for the guest"),
     }
-}
-
-/// The epoch that a frame sent now belongs to.
-pub fn open_epoch(member: &ActiveMember) -> Epoch {
-    member.cut().next()
 }

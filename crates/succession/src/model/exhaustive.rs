@@ -54,3 +54,11 @@ fn during_a_planned_failover() {
     world.take(Step::SwitchOver(0)).unwrap();
     check(&world, Bounds { ticks: 2, ..SMALL });
 }
+
+#[test]
+fn during_a_planned_failover_asked_for_while_an_epoch_is_cut() {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+    world.take(Step::Cut(0)).unwrap();
+    world.take(Step::SwitchOver(0)).unwrap();
+    check(&world, Bounds { ticks: 2, ..SMALL });
+}

@@ -82,6 +82,45 @@ fn a_planned_failover_loses_nothing_in_any_mode() {
 }
 
 #[test]
+fn a_failover_asked_for_while_an_epoch_is_cut_loses_nothing() {
+    for mode in [Mode::NoNet, Mode::Net, Mode::NetBypass] {
+        let mut world = world_in(mode, ActiveState::Protected, None);
+        world.run_punctually(3).unwrap();
+        world.take(Step::Write(0)).unwrap();
+        world.take(Step::Cut(0)).unwrap();
+        world.take(Step::SwitchOver(0)).unwrap();
+        let written = world.processes[0].guest.as_ref().unwrap().value;
+        world.run_punctually(4).unwrap();
+        assert_eq!(world.resumed, Some((1, written)), "{mode}: the epoch that was being cut is not the last");
+        assert!(matches!(world.processes[0].role, Role::Gone), "{mode}");
+    }
+}
+
+#[test]
+fn an_engine_that_is_heard_late_does_not_keep_a_standby_from_being_named() {
+    let mut world = world_in(Mode::Net, ActiveState::Syncing, None);
+    world.run_without(4, |step| matches!(step, Step::Hear(_))).unwrap();
+    assert_eq!(state(&world, 0), Some(ActiveState::Syncing));
+    world.run_punctually(4).unwrap();
+    assert_eq!(state(&world, 0), Some(ActiveState::Protected), "its acknowledgement was not lost meanwhile");
+}
+
+#[test]
+fn a_link_that_is_lost_while_an_epoch_is_cut_is_followed_by_a_new_one() {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+    world.run_punctually(3).unwrap();
+    world.take(Step::Cut(0)).unwrap();
+    world.take(Step::Fail(Failure::Reset(0))).unwrap();
+    world.take(Step::ToActive(0)).unwrap();
+    // Late: the register has granted a term alone and the next standby is there when the engine is heard.
+    world.run_without(6, |step| matches!(step, Step::Hear(_))).unwrap();
+    world.run_punctually(12).unwrap();
+    let serving = world.serving();
+    assert_eq!(serving.len(), 1);
+    assert_eq!(state(&world, serving[0]), Some(ActiveState::Protected));
+}
+
+#[test]
 fn without_standby_and_register_the_guest_stops_and_later_goes_on() {
     let mut world = world_in(Mode::Net, ActiveState::Protected, None);
     world.take(Step::Fail(Failure::HideRegister(0))).unwrap();

@@ -85,7 +85,8 @@ fn steps_within(world: &World, beginning: &World, bounds: Bounds) -> Vec<Step> {
     };
     let ((written, cut), (written_before, cut_before)) = (total(world), total(beginning));
     let mut steps = world.ordinary_steps();
-    let at_once = |step: &Step| matches!(step, Step::Answer(_) | Step::Release(_) | Step::Tick(_));
+    let at_once =
+        |step: &Step| matches!(step, Step::Answer(_) | Step::Release(_) | Step::Tick(_) | Step::Hear(_));
     if let Some(step) = steps.iter().copied().find(at_once) {
         return vec![step];
     }

@@ -1,8 +1,7 @@
 //! What can happen next.
 
-use super::carry::open_epoch;
 use super::watch::{Violation, must};
-use super::world::{Downstream, Link, Role, Upstream, World};
+use super::world::{Downstream, Link, OPEN, Role, Told, Upstream, World};
 use crate::{
     ActiveInput, ActiveMessage, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
     StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
@@ -21,6 +20,8 @@ pub enum Step {
     Answer(usize),
     Write(usize),
     Cut(usize),
+    /// A member hears what its engine has told.
+    Hear(usize),
     Release(usize),
     SwitchOver(usize),
     Fail(Failure),
@@ -81,8 +82,12 @@ impl World {
                 if guest.running && guest.frames.len() < 3 {
                     steps.push(Step::Write(index));
                 }
-                if guest.first.is_some() && (guest.last_wanted || guest.running && member.may_cut()) {
+                let may_cut = guest.running && guest.told.is_empty() && member.may_cut();
+                if guest.first.is_some() && (guest.last_wanted || may_cut) {
                     steps.push(Step::Cut(index));
+                }
+                if !guest.told.is_empty() {
+                    steps.push(Step::Hear(index));
                 }
                 let releasable = member.may_release(self.now(index));
                 if guest.frames.front().is_some_and(|(epoch, _)| releasable.covers(*epoch)) {
@@ -100,7 +105,16 @@ impl World {
             if !link.to_standby.is_empty() && !link.cut_to_standby && hears(link.standby) {
                 steps.push(Step::ToStandby(index));
             }
-            if !link.to_active.is_empty() && !link.cut_to_active && hears(link.active) {
+            // The engine tells of an epoch before it ships it, and the member hears all in one queue.
+            let is_ahead = |message: &Upstream| {
+                let Upstream::Message(StandbyMessage::Acknowledge { epoch, .. }) = message else {
+                    return false;
+                };
+                let told = self.processes[link.active].guest.iter().flat_map(|guest| &guest.told);
+                told.copied().any(|told| matches!(told, Told::Cut { epoch: waits, .. } if waits <= *epoch))
+            };
+            let is_next = link.to_active.front().is_some_and(|message| !is_ahead(message));
+            if is_next && !link.cut_to_active && hears(link.active) {
                 steps.push(Step::ToActive(index));
             }
         }
@@ -164,13 +178,17 @@ impl World {
             }
             Step::Write(index) => {
                 let process = &mut self.processes[index];
-                if let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) {
+                if let Some(guest) = &mut process.guest {
                     guest.value += 1;
-                    guest.frames.push_back((open_epoch(member), guest.value));
+                    guest.frames.push_back((OPEN, guest.value));
                 }
                 Ok(())
             }
-            Step::Cut(index) => self.cut(index),
+            Step::Cut(index) => {
+                self.cut(index);
+                Ok(())
+            }
+            Step::Hear(index) => self.hear(index),
             Step::Release(index) => self.release(index),
             Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested),
             Step::Fail(failure) => self.fail(failure),
@@ -266,16 +284,31 @@ impl World {
         Ok(SwapOutcome::Won(version))
     }
 
-    fn cut(&mut self, index: usize) -> Result<(), Violation> {
+    fn cut(&mut self, index: usize) {
         let process = &mut self.processes[index];
-        let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) else { return Ok(()) };
-        let (term, epoch, value) = (member.term(), open_epoch(member), guest.value);
+        let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) else { return };
+        let (term, epoch, value) = (member.term(), guest.next_epoch(), guest.value);
         let (full, last) = (guest.first == Some(epoch), std::mem::take(&mut guest.last_wanted));
-        self.tell_active(index, ActiveInput::EpochCut { epoch, last })?;
+        guest.cut = epoch;
+        for (of, _) in guest.frames.iter_mut().filter(|(of, _)| *of == OPEN) {
+            *of = epoch;
+        }
+        guest.told.push_back(Told::Cut { epoch, last });
         if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
             link.to_standby.push_back(Downstream::Epoch { term, epoch, full, value });
         }
-        Ok(())
+    }
+
+    fn hear(&mut self, index: usize) -> Result<(), Violation> {
+        let told = self.processes[index].guest.as_mut().and_then(|guest| guest.told.pop_front());
+        match told {
+            None => Ok(()),
+            Some(Told::Cut { epoch, last }) => self.tell_active(index, ActiveInput::EpochCut { epoch, last }),
+            Some(Told::Failed { cut }) => {
+                self.tell_active(index, ActiveInput::LinkClosed)?;
+                self.tell_active(index, ActiveInput::EpochCut { epoch: cut, last: false })
+            }
+        }
     }
 
     fn release(&mut self, index: usize) -> Result<(), Violation> {

@@ -59,12 +59,32 @@ pub enum Role {
 pub struct Guest {
     pub value: u64,
     pub running: bool,
-    /// Frames not yet sent: the epoch that they belong to, and the value in them.
+    /// Frames not yet sent: the epoch that they belong to, [`OPEN`] if it is not cut, and the value in them.
     pub frames: VecDeque<(Epoch, u64)>,
     /// The first epoch for the present standby, while epochs are cut.
     pub first: Option<Epoch>,
     pub last_wanted: bool,
+    /// Where the output was cut last.
+    pub cut: Epoch,
+    /// What the engine has told and the member has not heard. In between, anything may happen.
+    pub told: VecDeque<Told>,
 }
+
+/// What the engine tells a member.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Told {
+    Cut {
+        epoch: Epoch,
+        last: bool,
+    },
+    /// It was to cut at an epoch at which the output was cut already.
+    Failed {
+        cut: Epoch,
+    },
+}
+
+/// The epoch of what was sent since the last cut: it has no number yet, and comes after all that have.
+pub const OPEN: Epoch = Epoch(u64::MAX);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Link {
@@ -91,8 +111,22 @@ pub enum Upstream {
 }
 
 impl Guest {
-    pub fn with_value(value: u64) -> Self {
-        Self { value, running: true, frames: VecDeque::new(), first: None, last_wanted: false }
+    /// A guest that runs, whose output was cut at `cut`.
+    pub fn with_value(value: u64, cut: Epoch) -> Self {
+        Self {
+            value,
+            running: true,
+            frames: VecDeque::new(),
+            first: None,
+            last_wanted: false,
+            cut,
+            told: VecDeque::new(),
+        }
+    }
+
+    /// The number of the next epoch.
+    pub fn next_epoch(&self) -> Epoch {
+        self.cut.next().max(self.first.unwrap_or(Epoch(0)))
     }
 }
 

@@ -10,6 +10,8 @@ import pytest
 from two_hosts import HOSTS, await_that, other
 from watched import Watched
 
+from stealtime.protect.control import ControlError
+
 pytestmark = [
     pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
@@ -101,6 +103,29 @@ def test_a_guest_whose_qemu_stands_still_is_silent_and_goes_on_where_it_was(watc
     after = hosts.settled()
     assert (after.pid, after.term) == (before.pid, before.term), "protection was lost meanwhile"
     assert hosts.pid(other(before.host)) == standby_pid
+
+
+def test_a_planned_failover_that_is_not_acknowledged_is_given_up(watched: Watched) -> None:
+    hosts, before = watched.hosts, watched.hosts.settled()
+    since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    # The standby is heard all the time; it only does not get on with what it is sent.
+    hosts.control(other(before.host)).fault("after-stage", "delay")
+    with pytest.raises(ControlError, match="did not acknowledge"):
+        hosts.control(before.host).failover()
+
+    def what_happened() -> list[str]:
+        events = hosts.events(before.host)
+        return [event["event"] for event in events if event["pid"] == before.pid and event["monotonic_ns"] > since_ns]
+
+    await_that(lambda: "guest-continued" in what_happened(), lambda: str(what_happened()))
+    watched.assert_unharmed()
+    after = hosts.settled()
+    assert (after.pid, after.term) == (before.pid, before.term), "protection was lost meanwhile"
+    # And later it is carried out.
+    hosts.control(before.host).failover()
+    hosts.await_end(before.pid)
+    assert hosts.settled().host == other(before.host)
+    watched.assert_unharmed()
 
 
 def test_a_standby_whose_qemu_dies_is_replaced_and_the_guest_goes_on(watched: Watched) -> None:

@@ -1,8 +1,9 @@
-//! Faults on purpose: at named steps of the protocol a member may be told to die, or to stop, so that tests reach each of
-//! them. Without `allow_faults` in the spec nothing can be armed, and a step costs one atomic read.
+//! Faults on purpose: at named steps of the protocol a member may be told to die, to stop or to be late, so that tests
+//! reach each of them. Without `allow_faults` in the spec nothing can be armed, and a step costs one atomic read.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,12 @@ pub enum Action {
     Stop,
     /// The guest's QEMU dies at once.
     KillGuest,
+    /// The thread that passes the step is late, by [`DELAY`]; the others go on.
+    Delay,
 }
+
+/// Longer than deadlines are in tests.
+const DELAY: Duration = Duration::from_secs(6);
 
 #[derive(Debug)]
 struct Armed {
@@ -98,6 +104,7 @@ pub fn point(name: &'static str) {
         Action::Kill => (Some(getpid()), Signal::KILL),
         Action::Stop => (Some(getpid()), Signal::STOP),
         Action::KillGuest => (locked(&GUEST).and_then(Pid::from_raw), Signal::KILL),
+        Action::Delay => return std::thread::sleep(DELAY),
     };
     if let Some(process) = process {
         // If it is gone already, what was asked for has happened.

@@ -81,7 +81,7 @@ class ControlClient:
 
         Args:
             point: The step, as ``crates/replicator/src/faults.rs`` names it.
-            action: ``kill``, ``stop`` or ``kill-guest``.
+            action: ``kill``, ``stop``, ``kill-guest`` or ``delay``.
             passes: At which pass.
 
         Raises:

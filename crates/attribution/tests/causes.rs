@@ -3,18 +3,18 @@
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
 mod recording;
+#[path = "recording/virtual_world.rs"]
+mod virtual_world;
 
 use recording::{PROBE, PROBES, Recording, followed, in_words, parts_of, unlabelled};
 use stealtime_attribution::{
     AttributionError, EventKind, Followed, Labelled, Offsets, Spikes, VirtualCpus, World, attribute,
 };
+use virtual_world::{AHEAD, IDLE, RUNS, VCPU, said, split_virtual, virtual_host, virtual_machine};
 
 use EventKind::{
     InterruptEntry, InterruptExit, Nmi, SoftirqEntry, SoftirqExit, VectorEntry, VectorExit, VmEntry, VmExit,
 };
-
-const IDLE: (i32, i16, &str) = (0, 120, "swapper/1");
-const RUNS: (i32, i16, &str) = (PROBE, 4, "st-tick");
 
 /// A probe of priority 95 that runs on CPU 1 from 10 on.
 fn native() -> Recording {
@@ -26,10 +26,6 @@ fn native() -> Recording {
 fn split_native(recording: &Recording, start: u64, duration: u64) -> Vec<(String, u64)> {
     let trace = recording.trace().unwrap();
     parts_of(&World::Native(unlabelled(&trace), followed(PROBES)), start, duration).unwrap()
-}
-
-fn said(parts: &[(&str, u64)]) -> Vec<(String, u64)> {
-    parts.iter().map(|&(words, cycles)| (words.to_owned(), cycles)).collect()
 }
 
 #[test]
@@ -254,40 +250,6 @@ fn spikes_outside_of_the_recording_are_not_judged() {
     let spikes = Spikes { start: &[900, 1_000, 8_900, 9_000], duration: &[100, 100, 101, 5], floor: 0 };
     let found = attribute(&World::Native(unlabelled(&trace), followed(PROBES)), spikes, &[]).unwrap();
     assert_eq!(found.parts.judged, [false, true, false, false]);
-}
-
-const VCPU: (i32, i16, &str) = (200, 120, "CPU 0/TCG");
-
-/// A host that runs a virtual CPU on its CPU 1 from 10 on; the guest's counter is a million ahead.
-fn virtual_host() -> Recording {
-    let mut recording = Recording::until(100_000);
-    recording.switch(10, 1, 0, 0, VCPU);
-    recording
-}
-
-const AHEAD: u64 = 1_000_000;
-
-fn virtual_machine() -> Recording {
-    let mut recording = Recording::until(AHEAD + 100_000);
-    recording.switch(AHEAD + 20, 0, 0, 0, RUNS);
-    recording
-}
-
-fn split_virtual(
-    host: &Recording,
-    machine: Option<&Recording>,
-    start: u64,
-    duration: u64,
-) -> Vec<(String, u64)> {
-    let host = host.trace().unwrap();
-    let machine = machine.map(|machine| machine.trace().unwrap());
-    let labels = ["emulator".to_owned(), "neighbour 1".to_owned()];
-    let vcpus = [Followed { real_time: false, ..followed(&[200]) }];
-    let host = Labelled { trace: &host, threads: &[(201, 0), (300, 1)], labels: &labels, cpus: None };
-    let ahead = i64::try_from(AHEAD).unwrap();
-    let cpus = VirtualCpus { host, threads: &vcpus, offsets: Offsets { low: ahead, high: ahead } };
-    let inner = machine.as_ref().map(|trace| (unlabelled(trace), followed(PROBES)));
-    parts_of(&World::Virtual(cpus, inner), start, duration).unwrap()
 }
 
 #[test]

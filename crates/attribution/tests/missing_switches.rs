@@ -3,51 +3,14 @@
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
 mod recording;
+#[path = "recording/virtual_world.rs"]
+mod virtual_world;
 
 use recording::{PROBE, PROBES, Recording, followed, parts_of, unlabelled};
-use stealtime_attribution::{EventKind, Followed, Labelled, Offsets, Spikes, VirtualCpus, World, attribute};
+use stealtime_attribution::{EventKind, Followed, Offsets, Spikes, VirtualCpus, World, attribute};
+use virtual_world::{AHEAD, IDLE, VCPU, said, split_virtual, virtual_host, virtual_machine};
 
 use EventKind::{VectorEntry, VectorExit};
-
-const IDLE: (i32, i16, &str) = (0, 120, "swapper/1");
-const RUNS: (i32, i16, &str) = (PROBE, 4, "st-tick");
-const VCPU: (i32, i16, &str) = (200, 120, "CPU 0/TCG");
-
-/// A host that runs a virtual CPU on its CPU 1 from 10 on; the guest's counter is a million ahead.
-fn virtual_host() -> Recording {
-    let mut recording = Recording::until(100_000);
-    recording.switch(10, 1, 0, 0, VCPU);
-    recording
-}
-
-const AHEAD: u64 = 1_000_000;
-
-fn virtual_machine() -> Recording {
-    let mut recording = Recording::until(AHEAD + 100_000);
-    recording.switch(AHEAD + 20, 0, 0, 0, RUNS);
-    recording
-}
-
-fn split_virtual(
-    host: &Recording,
-    machine: Option<&Recording>,
-    start: u64,
-    duration: u64,
-) -> Vec<(String, u64)> {
-    let host = host.trace().unwrap();
-    let machine = machine.map(|machine| machine.trace().unwrap());
-    let labels = ["emulator".to_owned(), "neighbour 1".to_owned()];
-    let vcpus = [Followed { real_time: false, ..followed(&[200]) }];
-    let host = Labelled { trace: &host, threads: &[(201, 0), (300, 1)], labels: &labels, cpus: None };
-    let ahead = i64::try_from(AHEAD).unwrap();
-    let cpus = VirtualCpus { host, threads: &vcpus, offsets: Offsets { low: ahead, high: ahead } };
-    let inner = machine.as_ref().map(|trace| (unlabelled(trace), followed(PROBES)));
-    parts_of(&World::Virtual(cpus, inner), start, duration).unwrap()
-}
-
-fn said(parts: &[(&str, u64)]) -> Vec<(String, u64)> {
-    parts.iter().map(|&(words, cycles)| (words.to_owned(), cycles)).collect()
-}
 
 #[test]
 fn a_woken_thread_that_left_idleness_unrecorded_ran_since_its_cpu_was_interrupted() {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use guest::Lab;
 use guest::frames::Peer;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, ShadowCompare, StagedPages,
+    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, ShadowCompare, StagedPages, Virtio,
     WriteTracker as _, count_pages,
 };
 
@@ -107,8 +107,9 @@ impl Protection {
     }
 }
 
-fn fail_over(vcpus: u32, kind: DeviceStateKind) {
-    let lab = Lab::new(vcpus);
+fn fail_over(vcpus: u32, kind: DeviceStateKind, virtio: Virtio) {
+    let mut lab = Lab::new(vcpus);
+    lab.spec.virtio = virtio;
     let (primary_peer, netdev) = Peer::pair();
     let mut primary = lab.boot("primary", netdev);
     let (mut standby_peer, netdev) = Peer::pair();
@@ -154,19 +155,19 @@ fn fail_over(vcpus: u32, kind: DeviceStateKind) {
 #[test]
 #[ignore = "boots a guest: needs STEALTIME_KERNEL"]
 fn a_guest_with_one_cpu_goes_on_in_the_standby_and_reboots() {
-    fail_over(1, DeviceStateKind::XenSave);
+    fail_over(1, DeviceStateKind::XenSave, Virtio::Legacy);
 }
 
 #[test]
 #[ignore = "boots a guest: needs STEALTIME_KERNEL"]
 fn a_guest_with_two_cpus_goes_on_in_the_standby_and_reboots() {
-    fail_over(2, DeviceStateKind::XenSave);
+    fail_over(2, DeviceStateKind::XenSave, Virtio::Transitional);
 }
 
 #[test]
 #[ignore = "boots a guest: needs STEALTIME_KERNEL"]
 fn the_state_of_a_migration_that_ignores_shared_memory_does_as_well() {
-    fail_over(2, DeviceStateKind::IgnoreShared);
+    fail_over(2, DeviceStateKind::IgnoreShared, Virtio::Legacy);
 }
 
 #[test]

@@ -16,8 +16,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{faults, urgency};
 
-/// Messages that wait for the thread: the link is to wait, not the memory to fill.
-const WAITING_MESSAGES: usize = 16;
+/// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill. Heartbeats come
+/// behind them on the link. If it waited sooner, a thread that gets no CPU would look like a dead host; all epochs that may
+/// be on their way have room here, unless they are very large.
+const WAITING_MESSAGES: usize = 512;
 
 /// What the thread is given, in the order in which it came.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from evidence import Witness
 from two_hosts import Counting, TwoHosts, await_that, laboratory_or_skip, other
 
 from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS
+from stealtime.protect.status import MemberStatus
 
 pytestmark = [
     pytest.mark.protect,
@@ -89,6 +92,34 @@ def forgetting(mode: str, **machine: Any) -> list[dict[str, Any]]:
 
 def test_output_that_is_not_held_is_forgotten_by_a_death() -> None:
     assert forgetting("no-net")
+
+
+def test_a_member_that_stood_still_says_nothing_more_where_output_is_not_held() -> None:
+    # Its guest went on and its output waits: only the lease keeps it in, and that nobody has to hear of anything first.
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, mode="no-net", interval="100ms")
+        with Witness(hosts) as witness:
+            before = hosts.start()
+            assert before.pid is not None
+            counting = Counting(hosts)
+            counting.await_answers()
+            os.kill(before.pid, signal.SIGSTOP)
+            try:
+                hosts.stand_still(before.pid)
+                await_that(lambda: is_alone(hosts, before), hosts.last_words)
+                hosts.ask("status")
+            finally:
+                os.kill(before.pid, signal.SIGCONT)
+            hosts.await_end(before.pid)
+            hosts.settled(unlike=frozenset({before.pid}))
+            witness.assert_one_voice()
+        counting.end()
+
+
+def is_alone(hosts: TwoHosts, before: MemberStatus) -> bool:
+    """Tell whether the other host than before runs the guest."""
+    status = hosts.status(other(before.host))
+    return status is not None and status.role in ("solo", "active")
 
 
 def test_only_flows_that_bypass_the_hold_are_forgotten() -> None:

@@ -190,35 +190,53 @@ def assert_told_and_running(hosts: TwoHosts, said: tuple[str, ...]) -> None:
     assert "stt" not in run(*node.prefix, "ip", "-oneline", "link"), "a TAP is left"
 
 
-def test_a_machine_that_is_too_large_for_the_other_host_runs_unprotected(hosts: TwoHosts, tmp_path: Path) -> None:
-    identity, endpoint = hosts.vm.identity, hosts.hosts[1].endpoint
-    assert identity is not None
-    # Enough for it alone, too little for it and for what an epoch takes that is staged: it may be all of it again.
-    memory_mib = int(psutil.virtual_memory().available * 0.6) >> 20
-    file = tmp_path / "VM.toml"
+@contextmanager
+def unprotected(
+    hosts: TwoHosts, folder: Path, name: str, identity: Identity, memory_mib: int
+) -> Iterator[Callable[[], str]]:
+    """Run a second machine on host a that b refuses; give how to ask what its status says."""
+    file = folder / "VM.toml"
     file.write_text(
-        f'name = "large"\nprogram = "counter"\nmemory = "{memory_mib}MiB"\n'
-        f'standby_hosts = [{{ name = "b", endpoint = "{endpoint}" }}]\n'
+        f'name = "{name}"\nprogram = "counter"\nmemory = "{memory_mib}MiB"\n'
+        f'standby_hosts = [{{ name = "b", endpoint = "{hosts.hosts[1].endpoint}" }}]\n'
         f'identity = {{ ca = "{identity.ca}", certificate = "{identity.certificate}", key = "{identity.key}" }}\n'
         f'register = {{ folder = "{hosts.state.register}" }}\n'
     )
     on_a = hosts.laboratory.host("a").prefix
     started = protect(hosts.state, "start", str(file), "--host", "a", "--no-wait", prefix=on_a)
     assert started.returncode == 0, started.stderr
-    said = f"large on a: b refuses: large needs {2 * memory_mib} MiB on b, and "
 
     def shown() -> str:
-        status = protect(hosts.state, "status", "large", prefix=on_a)
+        status = protect(hosts.state, "status", name, prefix=on_a)
         assert status.returncode == 3
         return status.stderr
 
-    await_that(lambda: said in shown(), lambda: f"{said!r} is not told: {shown()}")
-    assert "(hint: give the machine less memory, or stop something on that host)" in shown()
+    yield shown
     # It is no harm to the other machine.
     assert hosts.settled().host == "a"
-    stopped = protect(hosts.state, "stop", "large", prefix=on_a)
+    stopped = protect(hosts.state, "stop", name, prefix=on_a)
     assert stopped.returncode == 0, stopped.stderr
+
+
+def test_a_machine_that_is_too_large_for_the_other_host_runs_unprotected(hosts: TwoHosts, tmp_path: Path) -> None:
+    assert hosts.vm.identity is not None
+    # Enough for it alone, too little for it and for what an epoch takes that is staged: it may be all of it again.
+    memory_mib = int(psutil.virtual_memory().available * 0.6) >> 20
+    with unprotected(hosts, tmp_path, "large", hosts.vm.identity, memory_mib) as shown:
+        said = f"large on a: b refuses: large needs {2 * memory_mib} MiB on b, and "
+        await_that(lambda: said in shown(), lambda: f"{said!r} is not told: {shown()}")
+        assert "(hint: give the machine less memory, or stop something on that host)" in shown()
     assert not hosts.state.host("b").member("large").lives()
+
+
+def test_a_machine_of_a_host_with_the_certificate_of_another_is_refused(hosts: TwoHosts, tmp_path: Path) -> None:
+    assert hosts.vm.identity is not None
+    stranger = make_identity(hosts.vm.identity.ca.parent, "c", [hosts.laboratory.host("a").address("replication")])
+    with unprotected(hosts, tmp_path, "stranger", stranger, memory_mib=128) as shown:
+        said = "stranger on a: b refuses: the certificate that a shows is not for a"
+        await_that(lambda: said in shown(), lambda: f"{said!r} is not told: {shown()}")
+        assert "(hint: make one with `stealtime protect identity` and that name)" in shown()
+    assert not hosts.state.host("b").member("stranger").lives()
 
 
 def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts) -> None:

@@ -41,10 +41,15 @@ pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, St
         Message::Hello(hello) => *hello,
         other => return Err(no_hello(format!("{:?} came", other.kind()))),
     };
-    if !receiver.vouches_for(&hello.host) {
-        return Err(no_hello(format!("it says it is {}, and its certificate does not", hello.host)));
-    }
-    match prepare(config, &hello).await {
+    let prepared = if receiver.vouches_for(&hello.host) {
+        prepare(config, &hello).await
+    } else {
+        Err(refused(ShippingRefusal::Other {
+            reason: format!("the certificate that {} shows is not for {0}", hello.host),
+            hint: "make one with `stealtime protect identity` and that name".to_owned(),
+        }))
+    };
+    match prepared {
         Ok(prepared) => prepared.stand_by(sender, receiver, &hello).await,
         Err(StandbyError::Refused(refusal)) => {
             let _ = sender.send(&Message::Refuse { term: hello.term, refusal: *refusal.clone() }).await;

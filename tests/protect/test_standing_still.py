@@ -107,6 +107,7 @@ def test_a_guest_whose_qemu_stands_still_is_silent_and_goes_on_where_it_was(watc
 
 def test_a_planned_failover_that_is_not_acknowledged_is_given_up(watched: Watched) -> None:
     hosts, before = watched.hosts, watched.hosts.settled()
+    assert before.pid is not None
     since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     # The standby is heard all the time; it only does not get on with what it is sent.
     hosts.control(other(before.host)).fault("after-stage", "delay")

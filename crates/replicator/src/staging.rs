@@ -3,6 +3,7 @@
 //! It works through megabytes; the conductor meanwhile answers heartbeats. An epoch is written only after the conductor has
 //! committed it, and the next one is decoded against what was written.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -66,7 +67,14 @@ pub enum StagingError {
 
 /// The handle of the thread.
 pub struct Staging {
-    thread: thread::JoinHandle<Vec<u8>>,
+    devices: oneshot::Receiver<Vec<u8>>,
+    leftover: Leftover,
+}
+
+/// The thread's memory. It is given back when this is dropped: that holds up the whole process for milliseconds, and not
+/// when a guest is to resume.
+pub struct Leftover {
+    _held: std::sync::mpsc::Sender<Infallible>,
 }
 
 impl Staging {
@@ -78,22 +86,25 @@ impl Staging {
     ) -> io::Result<(Self, mpsc::Sender<Piece>)> {
         let (sender, pieces) = mpsc::channel(WAITING_MESSAGES);
         let stager = EpochStager::new(StagerLimits::new(ram.len_pages()), term);
-        let thread = thread::Builder::new().name("staging".to_owned()).spawn(move || {
+        let (give_devices, devices) = oneshot::channel();
+        let (held, is_held) = std::sync::mpsc::channel();
+        thread::Builder::new().name("staging".to_owned()).spawn(move || {
             urgency::be_ordinary();
             let mut work = Work { base: Base(ram), stager, devices: Vec::new(), tell };
             if let Err(error) = work.run(pieces) {
                 (work.tell)(StagingEvent::Failed(error));
             }
-            work.devices
+            let _ = give_devices.send(std::mem::take(&mut work.devices));
+            let _ = is_held.recv();
         })?;
-        Ok((Self { thread }, sender))
+        Ok((Self { devices, leftover: Leftover { _held: held } }, sender))
     }
 
     /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of pieces must be
     /// gone.
-    pub fn finish(self) -> Vec<u8> {
+    pub async fn finish(self) -> (Vec<u8>, Leftover) {
         // After a panic, which was printed, the memory may be half written: then there is no state that fits it.
-        self.thread.join().unwrap_or_default()
+        (self.devices.await.unwrap_or_default(), self.leftover)
     }
 }
 

@@ -116,6 +116,10 @@ impl Active {
 
     pub(super) fn seek(&mut self) {
         self.wants_standby = true;
+        if self.resuming.is_some() {
+            // A guest that is to resume needs the processors more.
+            return;
+        }
         let Some(facts) = &self.facts else { return };
         let hosts: Vec<_> =
             self.spec.standby_hosts.iter().filter(|host| host.name != self.spec.host).cloned().collect();
@@ -124,10 +128,11 @@ impl Active {
         }
         let hello = seek::hello(&self.spec, &self.me, self.term(), facts);
         let identity = self.spec.identity.clone();
+        let machine = self.spec.machine.clone();
         let inputs = self.inputs.clone();
         self.seeker = Some(tokio::spawn(async move {
             let not_found = inputs.clone();
-            let found = seek::seek(hosts, identity, hello, move |host, error| {
+            let found = seek::seek(hosts, identity, machine, hello, move |host, error| {
                 let _ = not_found.send(Input::NotFound(host, error));
             })
             .await;

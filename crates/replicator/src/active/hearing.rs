@@ -8,7 +8,7 @@ use stealtime_shipping::{Heartbeat, Message};
 use stealtime_succession::{ActiveInput, Epoch};
 
 use super::seek::{Found, SeekError};
-use super::{Active, Input, OpenLink, read};
+use super::{Active, Input, OpenLink, Resuming, read};
 use crate::clock::now;
 use crate::encoder::Sent;
 use crate::engine::{Order, Told};
@@ -88,8 +88,11 @@ impl Active {
             }
             Told::NoGuest(error) => self.fatal = Some(words::in_full(&error)),
             Told::GuestContinued => {
-                if let Some(decided) = self.decided.take() {
+                if let Some(Resuming { decided, .. }) = self.resuming.take() {
                     self.resume = Some(now().saturating_sub(decided));
+                    if self.wants_standby {
+                        self.seek();
+                    }
                 }
                 self.events.add(&Event::GuestContinued);
             }

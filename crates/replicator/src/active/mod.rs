@@ -34,6 +34,7 @@ use crate::machine::{self, Happening, Machine, MachineError, Switchboard};
 use crate::metrics::{self, MetricsError};
 use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
+use crate::staging::Leftover;
 use crate::status::{FullCopy, Peer};
 use crate::{faults, signals};
 use seek::{Found, SeekError};
@@ -75,6 +76,14 @@ pub struct Takeover {
     pub addresses: LearnedAddresses,
     /// When it was decided.
     pub decided: Duration,
+    /// What is to be given back later.
+    pub leftover: Leftover,
+}
+
+/// A takeover until the guest goes on.
+struct Resuming {
+    decided: Duration,
+    _leftover: Leftover,
 }
 
 /// How a member comes to be active.
@@ -146,7 +155,7 @@ pub struct Active {
     warnings: VecDeque<String>,
     released: Epoch,
     resume: Option<Duration>,
-    decided: Option<Duration>,
+    resuming: Option<Resuming>,
     register_name: String,
     since_unix_ns: u64,
     metrics: metrics::Shared,
@@ -237,7 +246,7 @@ impl Active {
             warnings: VecDeque::new(),
             released: Epoch(0),
             resume: None,
-            decided: None,
+            resuming: None,
             register_name,
             since_unix_ns: standing::unix_ns(),
             metrics: shared,
@@ -255,14 +264,15 @@ impl Active {
 
     /// Have the guest go on from the committed epoch: nothing comes before that.
     fn take_over(&mut self, takeover: Takeover) -> Result<(), ActiveError> {
-        let Takeover { promotion, machine, facts, relay, devices, addresses, decided, .. } = takeover;
+        let Takeover { promotion, machine, facts, relay, devices, addresses, decided, leftover, .. } =
+            takeover;
         self.gate.publish(&self.member.permit());
         relay.set_policy(Policy::Free).map_err(MachineError::from)?;
         machine.engine.order(Order::Load { state: devices, relay: Arc::clone(&relay) });
         relay.announce(&addresses).map_err(MachineError::from)?;
         self.addresses = addresses;
         self.events.add(&Event::Active { term: promotion.held.record.term, from: Some(promotion.epoch) });
-        self.decided = Some(decided);
+        self.resuming = Some(Resuming { decided, _leftover: leftover });
         self.released = promotion.epoch;
         self.relay = Some(relay);
         self.machine = Some(machine);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stealtime_capture::MachineSpec;
 use stealtime_shipping::{
     Endpoint, Hello, Identity, Image, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
 };
@@ -65,7 +66,7 @@ impl From<LinkError> for SeekError {
     }
 }
 
-/// What is said of the machine.
+/// What is said of the machine, but for its firmware.
 pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> Hello {
     let machine = &spec.machine;
     let image = |file: &stealtime_capture::BootFile| Image {
@@ -85,10 +86,7 @@ pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> 
         memory_bytes: machine.memory_bytes,
         ram_blocks: facts.ram_blocks.clone(),
         devices: machine.devices.clone(),
-        images: [image(&machine.kernel), image(&machine.initramfs)]
-            .into_iter()
-            .chain(host_facts::firmware(machine))
-            .collect(),
+        images: vec![image(&machine.kernel), image(&machine.initramfs)],
         device_state: spec.device_state.name().to_owned(),
         mode: spec.mode,
         wants_delta: true,
@@ -101,9 +99,13 @@ pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> 
 pub async fn seek(
     hosts: Vec<StandbyHost>,
     identity: Option<Identity>,
-    hello: Hello,
+    machine: MachineSpec,
+    mut hello: Hello,
     tell: impl Fn(StandbyHost, SeekError),
 ) -> Found {
+    // QEMU is run to find it, which takes as long as to resume a guest: nobody shall wait for that.
+    let firmware = tokio::task::spawn_blocking(move || host_facts::firmware(&machine)).await;
+    hello.images.extend(firmware.ok().flatten());
     loop {
         for host in &hosts {
             match ask(host, identity.as_ref(), &hello).await {

@@ -204,7 +204,7 @@ impl Standby {
         match ending {
             Some(End::Won(promotion)) => {
                 let decided = promotion.claimed_at;
-                let devices = staging.finish();
+                let (devices, leftover) = staging.finish().await;
                 if devices.is_empty() {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
@@ -219,6 +219,7 @@ impl Standby {
                     devices,
                     addresses,
                     decided,
+                    leftover,
                 };
                 let origin = Origin::Takeover(Box::new(takeover));
                 Ok(Outcome::Won { spec: Box::new(spec), me, origin, requests, lock })

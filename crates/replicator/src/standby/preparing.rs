@@ -29,6 +29,9 @@ use crate::{faults, host_facts, member_folder, registers, signals, words};
 /// How long an active member may take to say what it wants.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long a machine may still be here of which it is said that it is elsewhere.
+const LEFT_WITHIN: Duration = Duration::from_secs(2);
+
 /// Serve one connection to its end.
 pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, StandbyError> {
     let stream = AcceptedStream::from_inherited(connection)?;
@@ -72,6 +75,17 @@ pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, St
     }
 }
 
+/// Enter the folder of the machine. After a planned failover the member that left it is still on its way out.
+async fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
+    let until = now() + LEFT_WITHIN;
+    loop {
+        match member_folder::enter(spec) {
+            Err(FolderError::Occupied { .. }) if now() < until => tokio::time::sleep(LEFT_WITHIN / 50).await,
+            outcome => return outcome,
+        }
+    }
+}
+
 /// What is there before the first epoch comes.
 struct Prepared {
     spec: Spec,
@@ -107,7 +121,7 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     // QEMU's own word on its version comes later.
     facts.qemu_version.clone_from(&hello.qemu_version);
     judge(hello, &facts).map_err(refused)?;
-    let lock = match member_folder::enter(&spec) {
+    let lock = match enter(&spec).await {
         Ok(lock) => lock,
         Err(FolderError::Occupied { .. }) => {
             facts.vms.push(hello.vm.clone());

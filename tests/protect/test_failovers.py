@@ -113,7 +113,7 @@ class Campaign:
             before = self.hosts.strike(self._kill_member)
         elif what == "power-off":
             before = self.hosts.strike(lambda member: self.hosts.power_off(member.host))
-            self._await_running(other(before.host))
+            self.hosts.await_running(other(before.host))
             self.hosts.start_daemon(before.host)
         else:
             return before, self._cut_link(before, standby_pid)
@@ -149,13 +149,6 @@ class Campaign:
             lambda: f"both members stay\n{self.hosts.last_words()}",
         )
         return ended[0]
-
-    def _await_running(self, name: str) -> None:
-        def runs() -> bool:
-            status = self.hosts.status(name)
-            return status is not None and status.role in ("solo", "active")
-
-        await_that(runs, lambda: f"{name} does not take over\n{self.hosts.last_words()}")
 
 
 def _pid(member: MemberStatus) -> int:

@@ -148,6 +148,15 @@ class TwoHosts:
 
         return await_that(find, lambda: f"it is not protected again: {seen}\n{self.last_words()}")
 
+    def await_running(self, name: str) -> None:
+        """Wait until the guest runs on a host, protected or not."""
+
+        def runs() -> bool:
+            status = self.status(name)
+            return status is not None and status.role in ("solo", "active")
+
+        await_that(runs, lambda: f"{name} does not take over\n{self.last_words()}")
+
     def strike(self, blow: Callable[[MemberStatus], None]) -> MemberStatus:
         """Do something while the active member stands still, and is protected.
 

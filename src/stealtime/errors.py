@@ -2,6 +2,9 @@
 
 from enum import IntEnum
 
+REINSTALL_HINT = "install stealtime again: pip with its wheel, or `make setup` in its source tree"
+"""Where a part of this installation is missing or of another version."""
+
 
 class ExitCode(IntEnum):
     """The exit codes of every command."""

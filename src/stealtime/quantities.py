@@ -142,12 +142,22 @@ def _size_from(value: Any) -> int:
     return parse_size_bytes(value)
 
 
+def _text_schema(units: dict[str, int], *examples: str) -> WithJsonSchema:
+    """Give the JSON Schema of a quantity's text; that larger units come first is more than a pattern can say."""
+    names = "|".join(sorted(units, key=len, reverse=True))
+    pattern = rf"^\s*(\d+(\.\d+)?\s*({names})\s*)+$"
+    return WithJsonSchema({"type": "string", "pattern": pattern, "examples": list(examples)})
+
+
 DurationNs = Annotated[
-    int, BeforeValidator(_duration_from), PlainSerializer(format_duration), WithJsonSchema({"type": "string"})
+    int,
+    BeforeValidator(_duration_from),
+    PlainSerializer(format_duration),
+    _text_schema(NANOSECONDS, "500ms", "5s", "1m30s"),
 ]
 """A field that is written ``"5s"`` in a file and is nanoseconds in Python."""
 
 SizeBytes = Annotated[
-    int, BeforeValidator(_size_from), PlainSerializer(format_size), WithJsonSchema({"type": "string"})
+    int, BeforeValidator(_size_from), PlainSerializer(format_size), _text_schema(BYTES, "256MiB", "3GiB")
 ]
 """A field that is written ``"256MiB"`` in a file and is bytes in Python."""

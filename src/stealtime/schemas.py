@@ -1,6 +1,7 @@
-"""The JSON Schemas of what commands print with ``--json``: made from the models, and kept in the repository.
+"""The JSON Schemas of the files that people write and of what commands print with ``--json``, made from the models.
 
-``python -m stealtime.schemas`` writes them anew; tests see that they are current.
+Those of what commands print are kept in the repository, so that a change of them is seen: ``python -m
+stealtime.schemas`` writes them anew; tests see that they are current.
 """
 
 import json
@@ -10,10 +11,51 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import SchemaSerializer, core_schema
 
 from stealtime.analysis import model, published_model
+from stealtime.campaigns.model import Campaign
 from stealtime.doctor import document
 from stealtime.protect import status
+from stealtime.protect.host_file import HostFile
+from stealtime.protect.vm_file import VmFile
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _TomlSchema(GenerateJsonSchema):
+    """TOML has no null: a key that may be absent is simply left out. Titles made from keys would say nothing new."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        inner = self.generate_inner(schema["schema"])
+        if schema.get("default") is None:
+            return inner
+        # As the file says it, "100ms" and not 100000000.
+        written = SchemaSerializer(schema["schema"]).to_python(
+            schema["default"], mode="json", by_alias=True, exclude_none=True
+        )
+        return {**inner, "default": written}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A TOML file that a person writes."""
+
+    name: str
+    title: str
+    model: type[BaseModel]
+
+    def schema(self) -> dict[str, Any]:
+        """Make the schema from the model; what only a program can check (two keys that contradict) is not in it."""
+        schema = self.model.model_json_schema(mode="validation", schema_generator=_TomlSchema)
+        return {"$schema": _DIALECT, **schema, "title": self.title}
 
 
 @dataclass(frozen=True)
@@ -38,7 +80,7 @@ class JsonDocument:
         """Make the schema from the model."""
         title = {} if self.command is None else {"title": self.command}
         return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$schema": _DIALECT,
             "$id": f"https://stealtime.invalid/{self.name}.schema.{self.version}.json",
             **self.model.model_json_schema(mode="serialization"),
             **title,
@@ -63,6 +105,15 @@ PROTECTION = JsonDocument(
     status.SCHEMA_VERSION,
     command="stealtime protect status --json",
 )
+
+INPUT_FILES = {
+    one.name: one
+    for one in (
+        InputFile("campaign", "CAMPAIGN.toml of `stealtime run`", Campaign),
+        InputFile("vm", "VM.toml of `stealtime protect start`", VmFile),
+        InputFile("host", "HOST.toml of `stealtime protect host`", HostFile),
+    )
+}
 
 
 if __name__ == "__main__":

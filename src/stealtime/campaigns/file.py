@@ -10,6 +10,8 @@ from stealtime.campaigns.explanation import explain, nearest
 from stealtime.campaigns.model import Campaign
 from stealtime.errors import UsageError
 
+_SCHEMA_HINT = "`stealtime schema campaign` tells what each key takes"
+
 
 def builtin_names() -> list[str]:
     """List the campaigns that come with stealtime."""
@@ -58,4 +60,4 @@ def read_campaign(text: str, source: str) -> Campaign:
     try:
         return Campaign.model_validate(document)
     except ValidationError as error:
-        raise explain(error, document, text, source, Campaign) from error
+        raise explain(error, document, text, source, Campaign, _SCHEMA_HINT) from error

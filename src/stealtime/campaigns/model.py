@@ -24,14 +24,19 @@ class Campaign(Table):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
     """Goes into the names of runs."""
     description: str = ""
+    """For people; it stands in the plan."""
     define: list[Scenario] = Field(default=[])
     """Scenarios of this campaign's own, besides the builtin ones."""
     platforms: list[str] = Field(default=[USABLE], min_length=1)
     """Names of platforms, ``usable``, or an alias of ``campaigns.aliases``."""
     scenarios: list[str] = Field(default=["alone"], min_length=1)
+    """Names of builtin scenarios or of those under ``[[define]]``."""
     probes: list[ProbeCells] = Field(min_length=1)
+    """What is measured: each table is a few cells."""
     repetitions: int = Field(default=1, ge=1, le=1000)
+    """How often each cell is measured, each time on a machine booted anew."""
     tracing: Tracing = "off"
+    """Whether cells are measured with tracing; ``both`` measures each with and without."""
     trace_buffer_bytes: SizeBytes = Field(default=16 << 20, alias="trace_buffer", ge=64 << 10, le=1 << 30)
     """For each CPU, on the host and in the machine; what does not fit is lost and counted."""
     kernel: str = Field(default="rt", min_length=1)
@@ -42,7 +47,9 @@ class Campaign(Table):
     lift_rt_throttling: bool | Literal["guests"] = False
     """``"guests"`` lifts it in guests only, which are ours; everywhere needs the consent of the host's owner."""
     memory_bytes: SizeBytes = Field(default=256 << 20, alias="memory", ge=64 << 20)
+    """Of each guest."""
     boot_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="boot_timeout")
+    """How long a machine may take until its agent answers."""
     cell_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="cell_timeout")
     """How long a cell may take beyond its duration: starting its threads, sending its samples."""
     injection: KnownDisturbance | None = None

@@ -15,7 +15,10 @@ ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_l
 class Table(BaseModel):
     """A table of the file: its keys are the aliases of the fields, and an unknown one is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    # The docstrings of the fields are what `stealtime schema` tells of the keys.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
+    )
 
 
 class KnownDisturbance(Table):
@@ -41,7 +44,7 @@ class _Probe(Table):
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
-    """None: as the campaign says."""
+    """Without it, as the campaign says."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Give the parameters of each cell of this probe, as ``store.model.Cell`` names them."""
@@ -52,6 +55,7 @@ class TickCells(_Probe):
     """``tick``: a busy loop back to back."""
 
     probe: Literal["tick"]
+    """The name of the probe."""
     loop_ns: DurationNs = Field(default=68_000, alias="loop")
     """The length of the loop on this host, natively. 68 us is the paper's: short enough to see every tick apart."""
 
@@ -64,7 +68,9 @@ class SwitchCells(_Probe):
     """``switch``: threads of one priority yield to each other."""
 
     probe: Literal["switch"]
+    """The name of the probe."""
     threads: ThreadCounts = [2, 10, 100, 1000]
+    """How many threads yield to each other; each number is a cell."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell for each number of threads."""
@@ -75,7 +81,9 @@ class WakeupCells(_Probe):
     """``wakeup``: absolute sleeps."""
 
     probe: Literal["wakeup"]
+    """The name of the probe."""
     interval_ns: DurationNs = Field(default=1_000_000, alias="interval")
+    """From one wake-up to the next."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell."""

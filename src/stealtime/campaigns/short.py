@@ -21,8 +21,11 @@ class ShortProbe(Table):
     """``[short.tick]``, ``[short.wakeup]``: what changes in all cells of a probe."""
 
     duration_ns: DurationNs | None = Field(default=None, alias="duration")
+    """Instead of the duration of each of its cells."""
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
+    """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
+    """Instead of the probe's."""
 
     def changes(self) -> dict[str, Any]:
         """Give the changed fields; ``max_samples`` is always one of them."""
@@ -33,18 +36,26 @@ class ShortSwitch(ShortProbe):
     """``[short.switch]``."""
 
     threads: ThreadCounts | None = None
+    """Instead of its numbers of threads."""
 
 
 class Short(Table):
     """``[short]``."""
 
     platforms: list[str] | None = Field(default=None, min_length=1)
+    """Instead of the campaign's."""
     scenarios: list[str] | None = Field(default=None, min_length=1)
+    """Instead of the campaign's."""
     repetitions: int | None = Field(default=None, ge=1, le=1000)
+    """Instead of the campaign's."""
     tracing: Tracing | None = None
+    """Instead of the campaign's."""
     tick: ShortProbe | None = None
+    """What changes in cells of ``tick``."""
     switch: ShortSwitch | None = None
+    """What changes in cells of ``switch``."""
     wakeup: ShortProbe | None = None
+    """What changes in cells of ``wakeup``."""
 
     def of(self, probe: str) -> ShortProbe:
         """Give the table of a probe; an empty one where the file has none."""

@@ -62,18 +62,27 @@ def _run(arguments: list[str]) -> int:
 
 
 def _application() -> typer.Typer:
-    from stealtime.cli import compare, doctor, export, ls, protect, report, run, show
+    from stealtime.cli import compare, doctor, export, ls, protect, report, run, schema, show
 
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
         context_settings={"help_option_names": ["-h", "--help"]},
         no_args_is_help=True,
-        add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     application.callback()(_options)
-    for command in (doctor.doctor, run.run, ls.ls, show.show, report.report, compare.compare, export.export):
+    commands = (
+        doctor.doctor,
+        run.run,
+        ls.ls,
+        show.show,
+        report.report,
+        compare.compare,
+        export.export,
+        schema.schema,
+    )
+    for command in commands:
         application.command()(command)
     application.add_typer(protect.application(), name="protect")
     return application
@@ -107,6 +116,7 @@ def _usage_message(error: typer.TyperException) -> str:
     # `format_message` is not in the base class, but all that the parser raises have it.
     format_message = getattr(error, "format_message", None)
     text = str(format_message()) if format_message is not None else str(error)
+    text = text.replace("Value error, ", "")
     return text[:1].lower() + text[1:].rstrip(".")
 
 

@@ -47,7 +47,9 @@ def host(
     try:
         chosen = HostFile.model_validate({**described.model_dump(mode="json", by_alias=True), **changes})
     except ValueError as error:
-        raise UsageError(first_fault(error), hint="see `stealtime protect host -h`, and docs/protect.md") from None
+        raise UsageError(
+            first_fault(error), hint="see `stealtime protect host -h` and `stealtime schema host`"
+        ) from None
     state = default_state()
     told = host_spec(chosen, state)
     folder = state.host(told.name)

@@ -7,13 +7,12 @@ from platformdirs import user_cache_path, user_data_path
 
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.model import Data, Finding, Group, Subject
-from stealtime.errors import StealtimeError
+from stealtime.errors import REINSTALL_HINT, StealtimeError
 from stealtime.platforms.agent_binary import find_agent
 
 ENOUGH_DISK_BYTES = 2 << 30
 LEAST_DISK_BYTES = 256 << 20
 """A quick run and two unpacked guest kernels."""
-_REINSTALL = "install the wheel again, or run make setup"
 
 DATA_FOLDER = Subject(
     "data_folder",
@@ -50,12 +49,12 @@ def agent(attempts: Attempts) -> Finding:
     try:
         path = find_agent()
     except StealtimeError as error:
-        return AGENT.blocks(error.message, {"path": None, "version": None}, error.hint or _REINSTALL)
+        return AGENT.blocks(error.message, {"path": None, "version": None}, error.hint or REINSTALL_HINT)
     answer = attempts.run([str(path), "--version"])
     value: Data = {"path": str(path), "version": answer.text if answer.succeeded else None}
     if answer.succeeded:
         return AGENT.ok(f"{answer.text}, {path}", value)
-    return AGENT.blocks(f"{path} does not run: {answer.text}", value, _REINSTALL)
+    return AGENT.blocks(f"{path} does not run: {answer.text}", value, REINSTALL_HINT)
 
 
 def _room(subject: Subject, folder: Path, variable: str, attempts: Attempts) -> Finding:

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from stealtime.errors import StealtimeError
+from stealtime.errors import REINSTALL_HINT, StealtimeError
 
 
 def find_agent() -> Path:
@@ -19,6 +19,6 @@ def find_agent() -> Path:
     path = Path(chosen) if chosen else Path(sys.executable).parent / "stealtime-agent"
     if not (path.is_file() and os.access(path, os.X_OK)):
         state = "is not executable" if path.exists() else "does not exist"
-        hint = "correct $STEALTIME_AGENT" if chosen else "install stealtime again: `make setup`, or pip with the wheel"
+        hint = "correct $STEALTIME_AGENT" if chosen else REINSTALL_HINT
         raise StealtimeError(f"the agent {path} {state}", hint=hint)
     return path.absolute()

@@ -24,6 +24,7 @@ class StandbyHost(Table):
     name: str = Field(pattern=HOST_NAME)
     """As it stands in the register; each host has one name, whoever speaks of it."""
     endpoint: str
+    """``tcp:HOST:PORT`` or ``unix:/path``."""
 
     @field_validator("endpoint")
     @classmethod

@@ -13,22 +13,26 @@ from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint,
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.specification import HostSpec, identity_spec, register_spec
 from stealtime.protect.state import State, this_host
-from stealtime.protect.vm_file import FILE_HINT, INTERFACE_NAME, Identity, Register
+from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
+
+_SCHEMA_HINT = "`stealtime schema host` tells what each key takes"
 
 
 class HostFile(Table):
     """A host that receives machines."""
 
     name: str | None = Field(default=None, pattern=HOST_NAME)
-    """As ``standby_hosts`` of the VM files name it; None: this machine's own name."""
+    """As ``standby_hosts`` of the VM files name it; without it, this machine's own name."""
     listen: str | None = None
-    """``tcp:0.0.0.0:7460`` or ``unix:/path``; None: a socket that only this machine reaches."""
+    """``tcp:0.0.0.0:7460`` or ``unix:/path``; without it, a socket that only this machine reaches."""
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
     """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
     register_: Register = Field(default=Register(), alias="register")
     """The same that decides for the active members."""
     identity: Identity | None = None
+    """Of this host, for ``tcp:``."""
     allow_faults: bool = False
+    """Let a test break a member on purpose, over its control socket."""
 
     @field_validator("listen")
     @classmethod
@@ -59,13 +63,11 @@ def read_host_file(path: Path) -> HostFile:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}", hint="see https://toml.io for the notation") from error
     except OSError as error:
-        raise UsageError(
-            f"the host file {path} cannot be read: {error.strerror}", hint="see docs/protect.md"
-        ) from error
+        raise UsageError(f"the host file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
     try:
         return HostFile.model_validate(with_absolute_paths(document, path.absolute().parent))
     except ValidationError as error:
-        raise explain(error, document, text, str(path), HostFile, FILE_HINT) from error
+        raise explain(error, document, text, str(path), HostFile, _SCHEMA_HINT) from error
 
 
 def host_spec(host: HostFile, state: State) -> HostSpec:

@@ -7,13 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from stealtime.errors import StealtimeError
+from stealtime.errors import REINSTALL_HINT, StealtimeError
 
 REPLICATOR_VARIABLE = "STEALTIME_REPLICATOR"
 PAGETRACK_VARIABLE = "STEALTIME_PAGETRACK"
 """Also how the members learn where the library is: they get it in their environment, and their children inherit it."""
-
-_AGAIN = "install stealtime again: `make setup`, or pip with the wheel"
 
 
 def find_replicator() -> Path:
@@ -27,7 +25,7 @@ def find_replicator() -> Path:
     if not (path.is_file() and os.access(path, os.X_OK)):
         state = "is not executable" if path.exists() else "does not exist"
         raise StealtimeError(
-            f"the replicator {path} {state}", hint=f"correct ${REPLICATOR_VARIABLE}" if chosen else _AGAIN
+            f"the replicator {path} {state}", hint=f"correct ${REPLICATOR_VARIABLE}" if chosen else REINSTALL_HINT
         )
     return path.absolute()
 
@@ -45,7 +43,7 @@ def find_pagetrack() -> Path:
         return Path(chosen).absolute()
     found = sorted(Path(__file__).parent.glob("libstealtime_pagetrack*.so"))
     if not found:
-        raise StealtimeError(f"no libstealtime_pagetrack*.so is in {Path(__file__).parent}", hint=_AGAIN)
+        raise StealtimeError(f"no libstealtime_pagetrack*.so is in {Path(__file__).parent}", hint=REINSTALL_HINT)
     return found[0]
 
 

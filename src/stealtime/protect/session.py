@@ -63,7 +63,9 @@ def apply_choices(vm: VmFile, choices: Choices) -> VmFile:
     try:
         return VmFile.model_validate(changed)
     except ValueError as error:
-        raise UsageError(first_fault(error), hint="see `stealtime protect start -h`, and VM.toml") from None
+        raise UsageError(
+            first_fault(error), hint="see `stealtime protect start -h` and `stealtime schema vm`"
+        ) from None
 
 
 def with_local_hosts(vm: VmFile, state: State, host: str) -> VmFile:

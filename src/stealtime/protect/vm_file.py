@@ -31,7 +31,7 @@ SHORTEST_INTERVAL_NS = 5_000_000
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
 
-FILE_HINT = "docs/protect-files.md says what each key takes"
+_SCHEMA_HINT = "`stealtime schema vm` tells what each key takes"
 
 LONGEST_INTERFACE_NAME = 15
 """IFNAMSIZ of linux/if.h without its final zero."""
@@ -46,14 +46,15 @@ class Network(Table):
     """``[network]``: the guest's one network card."""
 
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The host's bridge that the guest's TAP joins; the same name on every host. None: the TAP stands alone."""
+    """The host's bridge that the guest's TAP joins; the same name on every host. Without it the TAP stands alone."""
     tap: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The TAP's name; None: made from the VM's."""
+    """The TAP's name; without it, made from the VM's."""
     mac: str | None = None
-    """The card's address; None: made from the VM's name, so the same on every host."""
+    """The card's address; without it, made from the VM's name, so the same on every host."""
     address: str | None = None
     """With its prefix, ``10.0.0.2/24``: what the builtin program gives itself. Other guests do that as they like."""
     gateway: str | None = None
+    """The builtin program's default route."""
 
     @field_validator("mac")
     @classmethod
@@ -109,8 +110,11 @@ class Identity(Table):
     """Paths of PEM files: who signs for both sides, our certificate, its key."""
 
     ca: Path
+    """Who signs for both sides."""
     certificate: Path
+    """Ours; it holds this host's name."""
     key: Path
+    """Of the certificate."""
 
     @field_validator("ca", "certificate", "key")
     @classmethod
@@ -129,7 +133,7 @@ class Register(Table):
     """``[register]``: what decides who may be active; a folder on one machine, or an etcd cluster."""
 
     folder: Path | None = None
-    """None, with no etcd: beside the members' own folders. Good where all members run on one machine, only there."""
+    """Good where all members run on one machine, only there. Without it and etcd it is beside the members' folders."""
     etcd: list[str] | None = Field(default=None, min_length=1)
     """URLs of the cluster's members."""
     identity: Identity | None = None
@@ -156,6 +160,7 @@ class Timing(Table):
     """``[timing]``: deadlines of the monotonic clock."""
 
     heartbeat_interval_ns: DurationNs = Field(default=25 * _MS, alias="heartbeat")
+    """How often members tell each other that they live."""
     active_deadline_ns: DurationNs = Field(default=120 * _MS, alias="active_deadline")
     """An active member that was not heard for so long releases nothing any more."""
     standby_timeout_ns: DurationNs = Field(default=200 * _MS, alias="standby_timeout")
@@ -186,15 +191,19 @@ class VmFile(Table):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
     """Names its folder, its register record and its TAP."""
     memory_bytes: SizeBytes = Field(default=128 << 20, alias="memory", le=1 << 40)
+    """Of the guest, a whole number of MiB."""
     vcpus: int = Field(default=1, ge=1, le=8)
+    """Virtual CPUs."""
     accelerator: Literal["tcg", "kvm"] = "tcg"
+    """KVM needs a usable /dev/kvm on every host."""
     machine: str = "pc"
     """A type of QEMU's; an alias such as ``pc`` becomes the versioned one of the QEMU that is here."""
     cpu: str = Field(default="max", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,=+-]*$")
+    """QEMU's ``-cpu``: a model and its features."""
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
-    """The guest's whole file system. None: one with the builtin program."""
+    """The guest's whole file system; without it, one with the builtin program."""
     program: Literal["counter"] | None = None
     """A builtin program as the guest's only process, where no initramfs is given."""
     program_arguments: list[Annotated[str, Field(pattern=r"^[^\s\"',-][^\s\"',]*$")]] = Field(
@@ -206,23 +215,33 @@ class VmFile(Table):
     virtio: Literal["legacy", "transitional"] = "legacy"
     """Of the network card and all virtio devices. Each that can speak virtio 1.0 too has 45 KB of state to save."""
     devices: list[str] = Field(default=["virtio-rng-pci"])
+    """Further devices; those that cannot be protected are refused by name."""
     network: Network = Network()
+    """The guest's one network card."""
     mode: Mode = "net"
+    """What is held back until the standby has it; ``net`` loses nothing that a client was told."""
     interval: _AutoOrNs = 100 * _MS
     """From one checkpoint to the next; ``auto`` keeps the guest stopped for ``overhead`` of the time."""
     overhead: float = Field(default=0.1, ge=0.001, le=0.9)
+    """With ``interval = "auto"``: the share of the time that the guest may stand still."""
     bypass: list[BypassRule] = Field(default=[])
+    """Flows that may leave at once, in the mode ``net+bypass``."""
     tracker: Literal["userfault", "soft-dirty", "shadow"] | None = None
-    """How written pages are found; None: the best that the kernel has."""
+    """How written pages are found; without it, the best that the kernel has."""
     device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
+    """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
+    """How many epochs may be on their way to the standby before the guest has to wait."""
     hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)
     """Held output at which the guest's network card is no longer read."""
     standby_hosts: list[StandbyHost] = Field(default=[])
+    """The hosts that may go on with the machine."""
     identity: Identity | None = None
     """Of this host, for ``tcp:`` endpoints."""
     register_: Register = Field(default=Register(), alias="register")
+    """What decides who may be active."""
     timing: Timing = Timing()
+    """Deadlines of the members."""
     metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")
     """Where Prometheus may ask: ``127.0.0.1:9464``."""
     allow_faults: bool = False
@@ -312,7 +331,7 @@ def read_vm_file(path: Path) -> VmFile:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is no VM file: it is no UTF-8 text", hint="VM files are TOML") from error
     except OSError as error:
-        raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint="see docs/protect.md") from error
+        raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
     return parse_vm_file(text, str(path), path.absolute().parent)
 
 
@@ -334,4 +353,4 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
     try:
         return VmFile.model_validate(with_absolute_paths(document, folder))
     except ValidationError as error:
-        raise explain(error, document, text, source, VmFile, FILE_HINT) from error
+        raise explain(error, document, text, source, VmFile, _SCHEMA_HINT) from error

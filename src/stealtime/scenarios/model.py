@@ -36,7 +36,10 @@ def _neighbour_cpus(text: str) -> str:
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+    # The docstrings of the fields are what `stealtime schema` tells of the keys.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
+    )
 
 
 class NeighbourSpec(_Table):
@@ -51,11 +54,13 @@ class NeighbourSpec(_Table):
     cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
     """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
     share: Share | None = None
+    """Of the processor."""
     priority: int = Field(default=0, ge=0, le=99)
     """SCHED_FIFO priority of a process's load; 0 is ordinary scheduling."""
     block_bytes: SizeBytes | None = Field(default=None, alias="block")
     """What ``memory-load`` copies; without it twice the last-level cache, and never less than the paper's 9 MB."""
     on_ns: DurationNs | None = Field(default=None, alias="on")
+    """How long the load works before it pauses."""
     off_ns: DurationNs | None = Field(default=None, alias="off")
     """Alternating phases, the load on first; without them it never pauses."""
 
@@ -78,7 +83,9 @@ class Scenario(_Table):
     """What the machine under test shares its host with."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """As ``scenarios`` of a campaign names it."""
     description: str = ""
+    """For people; it stands in the plan and the report."""
     vcpus: int = Field(default=1, ge=1, le=255)
     """How many virtual CPUs the machine has; the last one is measured."""
     cpus: Annotated[str, AfterValidator(_machine_cpus)] = MEASURED
@@ -89,9 +96,11 @@ class Scenario(_Table):
     emulator: Literal["housekeeping", "measured", "all"] = "housekeeping"
     """Where the machine's emulator threads run; ``housekeeping`` is where the control plane is."""
     share: Share | None = None
+    """Of the processor, for the machine under test."""
     priority: int | None = Field(default=None, ge=0, le=99)
     """Of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
     neighbours: list[NeighbourSpec] = []
+    """What runs beside the machine under test."""
     minimum_cpus: int = Field(default=1, ge=1)
     """On a host with fewer CPUs the scenario is skipped."""
     too_few: str | None = None

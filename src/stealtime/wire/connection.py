@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import stealtime
-from stealtime.errors import StealtimeError
+from stealtime.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.alignment import Alignment, ClockExchange, align
 from stealtime.wire.byte_stream import ByteReader, ByteWriter
 from stealtime.wire.frame import Frame, FrameDecoder, FrameError, FrameKind, encode_frame
@@ -73,7 +73,6 @@ TRACING_DEADLINE_S = 60.0
 STREAM_SILENCE_S = 30.0
 """The longest pause between two pieces of a table."""
 
-REBUILD_HINT = "use the agent of this version: `make setup` builds it beside the Python package"
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
@@ -172,7 +171,7 @@ class AgentConnection:
                 raise StealtimeError(
                     f"the agent of {self.peer} is version {hello.agent_version} and speaks protocol {hello.protocol}, "
                     f"this is stealtime {stealtime.__version__} and speaks protocol {PROTOCOL_VERSION}",
-                    hint=REBUILD_HINT,
+                    hint=REINSTALL_HINT,
                 )
             await self._send(ControlHello(control_version=stealtime.__version__))
         return hello
@@ -235,7 +234,7 @@ class AgentConnection:
                 raise
         if "samples" not in spool.paths:
             raise StealtimeError(
-                f"the agent of {self.peer} ended trial {request.trial} without samples", hint=REBUILD_HINT
+                f"the agent of {self.peer} ended trial {request.trial} without samples", hint=REINSTALL_HINT
             )
         outcome = TrialOutcome.model_validate(done.model_dump(exclude={"type"}))
         return TrialResult(outcome, spool.paths["samples"], spool.paths.get("events"), spool.paths.get("trace"))
@@ -269,7 +268,7 @@ class AgentConnection:
                 raise
         if "trace" not in spool.paths:
             raise StealtimeError(
-                f"the agent of {self.peer} ended the trace of trial {trial} without its table", hint=REBUILD_HINT
+                f"the agent of {self.peer} ended the trace of trial {trial} without its table", hint=REINSTALL_HINT
             )
         return TraceResult(done.outcome, spool.paths["trace"])
 
@@ -299,7 +298,7 @@ class AgentConnection:
                 raise
         if "load" not in spool.paths:
             raise StealtimeError(
-                f"the agent of {self.peer} ended the load of trial {trial} without its table", hint=REBUILD_HINT
+                f"the agent of {self.peer} ended the load of trial {trial} without its table", hint=REINSTALL_HINT
             )
         return LoadResult(done.outcome, spool.paths["load"])
 
@@ -466,7 +465,7 @@ class AgentConnection:
 
     def _break(self, what: str) -> NoReturn:
         self._broken = "it broke the protocol"
-        raise StealtimeError(f"the agent of {self.peer} broke the protocol: {what}", hint=REBUILD_HINT)
+        raise StealtimeError(f"the agent of {self.peer} broke the protocol: {what}", hint=REINSTALL_HINT)
 
     async def _closed(self, cause: Exception | None) -> NoReturn:
         self._broken = "its channel is closed"

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from stealtime.errors import StealtimeError
+from stealtime.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.message import StreamName
 
 BULK_ALIGNMENT_BYTES = 4096
@@ -112,7 +112,7 @@ class TableSpool:
 def _protocol_error(message: str) -> StealtimeError:
     return StealtimeError(
         f"the agent broke the protocol: {message}",
-        hint="use the agent of this version: `make setup` builds it beside the Python package",
+        hint=REINSTALL_HINT,
     )
 
 

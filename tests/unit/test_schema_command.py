@@ -1,0 +1,84 @@
+"""``stealtime schema``: what it prints is what the files' readers take."""
+
+import json
+import tomllib
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+from command import Command, make_command
+from test_protect_files_documented import HOSTS, MACHINES
+
+from stealtime.campaigns.file import builtin_names
+from stealtime.schemas import INPUT_FILES
+
+
+@pytest.fixture
+def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return make_command(monkeypatch, capsys)
+
+
+def schema(stealtime: Command, name: str) -> dict[str, Any]:
+    ended = stealtime("schema", name)
+    assert ended.code == 0, ended.err
+    document: dict[str, Any] = json.loads(ended.out)
+    jsonschema.Draft202012Validator.check_schema(document)
+    return document
+
+
+def builtin(name: str) -> str:
+    return (resources.files("stealtime.campaigns") / "builtin" / f"{name}.toml").read_text("utf-8")
+
+
+FILES = [
+    *(("campaign", builtin(name)) for name in builtin_names()),
+    *(("vm", text) for text in MACHINES),
+    *(("host", text) for text in HOSTS),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), FILES)
+def test_every_file_that_we_show_is_valid(stealtime: Command, name: str, text: str) -> None:
+    jsonschema.validate(tomllib.loads(text), schema(stealtime, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "complaint"),
+    [
+        ("campaign", {"repetition": 2}, "'repetition' was unexpected"),
+        ("campaign", {"cell_timeout": 60}, "60 is not of type 'string'"),
+        ("campaign", {"cell_timeout": "60"}, "'60' does not match"),
+        ("vm", {"memory": "128 megabytes"}, "'128 megabytes' does not match"),
+        ("vm", {"mode": "remus"}, "'remus' is not one of"),
+        ("host", {"listens": "unix:/x"}, "'listens' was unexpected"),
+    ],
+)
+def test_what_the_reader_refuses_is_not_valid(
+    stealtime: Command, name: str, change: dict[str, object], complaint: str
+) -> None:
+    text = next(text for kind, text in FILES if kind == name)
+    with pytest.raises(jsonschema.ValidationError, match=complaint):
+        jsonschema.validate(tomllib.loads(text) | change, schema(stealtime, name))
+
+
+@pytest.mark.parametrize("name", INPUT_FILES)
+def test_every_key_says_what_it_means_and_defaults_read_as_in_a_file(stealtime: Command, name: str) -> None:
+    document = schema(stealtime, name)
+    for table in (document, *document.get("$defs", {}).values()):
+        for key, value in table.get("properties", {}).items():
+            assert value.get("description"), f"{table['title']}: {key}"
+            if "default" in value:
+                inner = {**value, "$defs": document.get("$defs", {})}
+                jsonschema.validate(value["default"], inner)
+
+
+def test_no_schema_holds_null_which_toml_cannot_say(stealtime: Command) -> None:
+    for name in INPUT_FILES:
+        assert "null" not in json.dumps(schema(stealtime, name))
+
+
+def test_another_name_is_refused_with_those_there_are(stealtime: Command) -> None:
+    ended = stealtime("schema", "vmm")
+    assert ended.code == 2
+    assert ended.err.startswith("error: invalid value for 'FILE': 'vmm' is not one of 'campaign', 'vm', 'host'")

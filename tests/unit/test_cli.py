@@ -5,10 +5,12 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 from command import Command, make_command
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from scripted_agent import ScriptedPlatform
 from test_runner import only
 
@@ -270,3 +272,81 @@ def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealt
     )
     assert [cell["traced"] for cell in short["cells"]] == [False, True, True, False, False, True]
     assert short["estimate"]["total_s"] < 60
+
+
+def junit_cases(path: Path) -> dict[str, TestCase]:
+    document = JUnitXml.fromfile(str(path))
+    return {f"{case.classname} {case.name}": case for suite in document for case in suite}
+
+
+def test_a_junit_file_tells_of_every_cell_how_it_went(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    path = tmp_path / "cells.xml"
+    assert stealtime(*SHORT, "--max-overhead", "2s", "--junit", str(path)).code == 3
+    cases = junit_cases(path)
+    assert len(cases) == 3 * 6, "two platforms that were measured, one that cannot be used, six cells each"
+    (over,) = cases["quick.native.alone tick 68us"].result
+    assert isinstance(over, Failure)
+    assert over.message == "the longest overhead is 2499999.9 us, over 2000000.0 us"
+    (failed,) = cases["quick.uml.alone switch 10"].result
+    assert isinstance(failed, Error)
+    assert "9 is no priority here" in str(failed.message)
+    (skipped,) = cases["quick.qemu-x.alone wakeup 1ms"].result
+    assert isinstance(skipped, Skipped)
+    assert skipped.message == "no such program"
+    assert "max_overhead_ns" in cases["quick.uml.alone switch 100"].system_out
+    assert {"errors": "1", "failures": "11", "skipped": "6", "tests": "18"}.items() <= totals(path).items()
+
+
+def totals(path: Path) -> dict[str, str]:
+    return dict(ElementTree.parse(path).getroot().attrib)  # noqa: S314 - we wrote it
+
+
+def test_a_junit_file_without_a_threshold_has_no_failure(stealtime: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cells.xml"
+    assert stealtime(*SHORT, "-P", "native", "--junit", str(path)).code == 0
+    assert all(not case.result for case in junit_cases(path).values())
+
+
+def test_a_junit_file_of_a_scenario_that_cannot_be_had_says_why(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(session, "allowed_cpus", lambda: tuple(sorted(os.sched_getaffinity(0)))[:1])
+    path = tmp_path / "cells.xml"
+    stealtime(*SHORT, "-P", "native", "--scenario", "alone,two-to-all-memory", "--junit", str(path))
+    cases = junit_cases(path)
+    assert not cases["quick.native.alone tick 68us"].result
+    (skipped,) = cases["quick.native.two-to-all-memory tick 68us"].result
+    assert "needs 3 CPUs" in str(skipped.message)
+
+
+def test_a_junit_file_in_no_folder_is_refused_before_anything_is_measured(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    ended = stealtime(*SHORT, "--junit", str(tmp_path / "nowhere" / "cells.xml"))
+    assert ended.code == 2
+    assert f"the folder {tmp_path / 'nowhere'} does not exist" in ended.err
+    assert platforms[0].boots == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("stealtime sch", "schema"),
+        ("stealtime run qu", "quick"),
+        ("stealtime run --probe wak", "wakeup"),
+        ("stealtime run --scenario one-to-o", "one-to-one"),
+        ("stealtime run -P em", "emulated"),
+        ("stealtime show la", "last"),
+        ("stealtime compare last --published hyp", "hyperv2013"),
+    ],
+)
+def test_a_shell_is_offered_commands_and_names(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, words: str, offered: str
+) -> None:
+    monkeypatch.setenv("_STEALTIME_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    assert stealtime().out.split() == [offered]

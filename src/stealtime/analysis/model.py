@@ -158,6 +158,12 @@ class CellSummary(Figures):
         parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
         return (self.platform, self.scenario, self.probe, parameters, self.traced)
 
+    def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
+        """Give the longest overhead of a valid cell if it is longer than ``threshold_ns``; None accepts each."""
+        if threshold_ns is None or not self.valid or self.stats is None:
+            return None
+        return self.stats.max_overhead_ns if self.stats.max_overhead_ns > threshold_ns else None
+
 
 class RunSummary(Figures):
     """A run in figures."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, RunsFolder
 
 if TYPE_CHECKING:
@@ -11,15 +12,24 @@ if TYPE_CHECKING:
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="RUN", help="The base of the ratios.", show_default=False)],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="The base of the ratios.", show_default=False, autocompletion=completion.runs
+        ),
+    ],
     b: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="What is compared with it.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="RUN", help="What is compared with it.", show_default=False, autocompletion=completion.runs
+        ),
     ] = None,
     published: Annotated[
         str | None,
         typer.Option(
             "--published",
             metavar="NAME",
+            autocompletion=completion.published,
             help="Compare the one RUN with published figures instead: hyperv2013.",
             show_default=False,
         ),

@@ -6,10 +6,17 @@ from typing import Annotated
 
 import typer
 
+from stealtime.cli import completion
 from stealtime.errors import UsageError
 
 RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run: its name, a part of it, its folder, or `last`.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run: its name, a part of it, its folder, or `last`.",
+        show_default=False,
+        autocompletion=completion.runs,
+    ),
 ]
 RunsFolder = Annotated[
     Path | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
 from stealtime.errors import ExitCode, StealtimeError, UsageError
 
@@ -30,15 +31,30 @@ class Tracing(StrEnum):
 def run(
     campaign: Annotated[
         str | None,
-        typer.Argument(metavar="CAMPAIGN", help="A builtin campaign or a TOML file.  [default: quick]"),
+        typer.Argument(
+            metavar="CAMPAIGN",
+            help="A builtin campaign or a TOML file.  [default: quick]",
+            autocompletion=completion.campaigns,
+        ),
     ] = None,
     platform: Annotated[
         list[str] | None,
-        typer.Option("--platform", "-P", metavar="NAME", help="Measure only this platform; repeatable."),
+        typer.Option(
+            "--platform",
+            "-P",
+            metavar="NAME",
+            help="Measure only this platform; repeatable.",
+            autocompletion=completion.platforms,
+        ),
     ] = None,
     scenario: Annotated[
         list[str] | None,
-        typer.Option("--scenario", metavar="NAME", help="Measure only in this scenario; repeatable."),
+        typer.Option(
+            "--scenario",
+            metavar="NAME",
+            help="Measure only in this scenario; repeatable.",
+            autocompletion=completion.scenarios,
+        ),
     ] = None,
     short: Annotated[
         bool, typer.Option("--short", help="The short form of the campaign: seconds a cell instead of an hour.")
@@ -48,7 +64,10 @@ def run(
         typer.Option("--tracing", help="Trace host and machine, to find whose fault each spike is; both: interleaved."),
     ] = None,
     probe: Annotated[
-        list[str] | None, typer.Option("--probe", metavar="NAME", help="Measure only this probe; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--probe", metavar="NAME", help="Measure only this probe; repeatable.", autocompletion=completion.probes
+        ),
     ] = None,
     duration: Annotated[
         str | None, typer.Option("--duration", "-D", metavar="DURATION", help="Of each cell: 500ms, 1m30s.")
@@ -83,7 +102,13 @@ def run(
         typer.Option("--out", metavar="DIR", help="Where runs are kept.  [default: $XDG_DATA_HOME/stealtime/runs]"),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Measure only what this run lacks or failed at.")
+        str | None,
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Measure only what this run lacks or failed at.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be measured, and how long.")] = False,
     lift_rt_throttling: Annotated[
@@ -92,6 +117,12 @@ def run(
     max_overhead: Annotated[
         str | None,
         typer.Option("--max-overhead", metavar="DURATION", help="Exit with 3 if any valid cell's is longer."),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit", metavar="FILE", help="Also write a JUnit file: a cell is a test case, --max-overhead fails it."
+        ),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -132,6 +163,11 @@ def run(
         lift_rt_throttling=lift_rt_throttling,
     )
     threshold_ns = duration_of("--max-overhead", max_overhead)
+    if junit is not None and not junit.absolute().parent.is_dir():
+        raise UsageError(
+            f"--junit {junit}: the folder {junit.absolute().parent} does not exist",
+            hint="make it, or name another file",
+        )
     order = _order(campaign, overrides, cpus, out, resume)
     if dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
@@ -140,7 +176,7 @@ def run(
         (print_plan_document if json else print_plan)(prepared)
         return
     prepared, finished = _measure(order)
-    raise typer.Exit(_conclude(finished, prepared, threshold_ns, json))
+    raise typer.Exit(_conclude(finished, prepared, threshold_ns, junit, json))
 
 
 def _order(
@@ -231,7 +267,9 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
         return prepared, await execute(order, prepared, observer)
 
 
-def _conclude(finished: "Finished", prepared: "Prepared", threshold_ns: int | None, as_json: bool) -> ExitCode:
+def _conclude(
+    finished: "Finished", prepared: "Prepared", threshold_ns: int | None, junit: Path | None, as_json: bool
+) -> ExitCode:
     """Show the result, write the report, and judge."""
     from stealtime.analysis.summary import summarize
     from stealtime.cli.output import data_console, message_console, print_document
@@ -243,6 +281,10 @@ def _conclude(finished: "Finished", prepared: "Prepared", threshold_ns: int | No
     summary = summarize(stored)
     report = finished.folder / "report.html"
     write_report(stored, report)
+    if junit is not None:
+        from stealtime.report.junit import write_junit
+
+        write_junit(stored, summary, threshold_ns, junit)
     if as_json:
         print_document(summary)
     else:
@@ -272,12 +314,9 @@ def judge(
     if tally.invalid:
         remarks.append(f"{len(tally.invalid)} cells are invalid: {', '.join(tally.invalid)}")
     over = [
-        f"{cell.platform} {cell.probe}: {cell.stats.max_overhead_ns / 1000:.1f} us"
+        f"{cell.platform} {cell.probe}: {overhead_ns / 1000:.1f} us"
         for cell in summary.cells
-        if threshold_ns is not None
-        and cell.valid
-        and cell.stats is not None
-        and cell.stats.max_overhead_ns > threshold_ns
+        if (overhead_ns := cell.overhead_beyond_ns(threshold_ns)) is not None
     ]
     if over:
         remarks.append(f"over --max-overhead {(threshold_ns or 0) / 1000:.1f} us: {', '.join(over)}")

@@ -1,0 +1,48 @@
+"""What the shell offers for an argument after ``stealtime --install-completion``."""
+
+
+def campaigns(incomplete: str) -> list[str]:
+    """Give the builtin campaigns that begin so; files are offered by the shell itself."""
+    from stealtime.campaigns.file import builtin_names
+
+    return _beginning(builtin_names(), incomplete)
+
+
+def platforms(incomplete: str) -> list[str]:
+    """Give the platforms that begin so, whether they can be used here or not."""
+    from stealtime.campaigns.aliases import ALIASES
+    from stealtime.platforms.registry import all_platforms
+
+    return _beginning([*(platform.name for platform in all_platforms()), *ALIASES], incomplete)
+
+
+def scenarios(incomplete: str) -> list[str]:
+    """Give the builtin scenarios that begin so."""
+    from stealtime.scenarios.model import SCENARIOS
+
+    return _beginning(list(SCENARIOS), incomplete)
+
+
+def probes(incomplete: str) -> list[str]:
+    """Give the probes that begin so."""
+    from stealtime.campaigns.probes import PROBES
+
+    return _beginning(list(PROBES), incomplete)
+
+
+def runs(incomplete: str) -> list[str]:
+    """Give the runs in the default folder that begin so, and ``last``."""
+    from stealtime.store.run import default_runs_folder, runs_in
+
+    return _beginning(["last", *(path.name for path in runs_in(default_runs_folder()))], incomplete)
+
+
+def published(incomplete: str) -> list[str]:
+    """Give the published figures that begin so."""
+    from stealtime.published.library import published_names
+
+    return _beginning(list(published_names()), incomplete)
+
+
+def _beginning(names: list[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

@@ -17,6 +17,11 @@ class Figures(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+LimitName = Literal["RT throttling", "fair server"]
+PAUSE_SHARE = 0.5
+"""From this share of it on, a sample may be a pause of a limit: one that begins late in its period lasts less."""
+
+
 class Stats(Figures):
     """Statistics of one trial, or of all samples of a cell's valid repetitions together.
 
@@ -40,6 +45,70 @@ class Stats(Figures):
     max_overhead_ns: float
     unresolved: list[str]
     """Percentiles with less than one sample beyond them, by key (``p9999_ns``); their value is then the maximum."""
+
+
+class HeldBack(Figures):
+    """Samples that the kernel's limit on real-time threads explains: they count for no maximum and for no ratio."""
+
+    cause: LimitName
+    pause_ns: float
+    """How long it may stop the probe in every second."""
+    count: int
+    longest_ns: float | None
+    """Overhead of the longest explained one; None where there is none."""
+    rest_max_ns: float | None
+    """The longest of the other samples; None where there is no other."""
+    rest_max_overhead_ns: float | None
+    rest_max_at_s: float | None
+    """From the start of sample 0 of its repetition."""
+
+    @property
+    def is_in_rest(self) -> bool:
+        """Whether a pause may be a part of the longest of the others."""
+        return self.rest_max_overhead_ns is not None and self.rest_max_overhead_ns >= PAUSE_SHARE * self.pause_ns
+
+
+class _Measured(Figures):
+    """What a trial and a cell have in common: figures of samples, some of which a limit may explain."""
+
+    stats: Stats | None
+    held_back: HeldBack | None = None
+    """Probes that use up their time, where the kernel limits real-time threads; None elsewhere."""
+
+    @property
+    def worst_ns(self) -> float | None:
+        """The longest sample that no limit explains."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_ns
+        return None if self.stats is None else self.stats.max_ns
+
+    @property
+    def worst_overhead_ns(self) -> float | None:
+        """The same over the floor."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_overhead_ns
+        return None if self.stats is None else self.stats.max_overhead_ns
+
+    @property
+    def worst_at_s(self) -> float | None:
+        """When it began, from the start of sample 0 of its repetition."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_at_s
+        return None if self.stats is None else self.stats.max_at_s
+
+    @property
+    def comparable_worst_ns(self) -> float | None:
+        """The longest sample, if a ratio of it is no ratio of a limit."""
+        return None if self.held_back is not None and self.held_back.is_in_rest else self.worst_ns
+
+    @property
+    def tail_overhead_ns(self) -> float | None:
+        """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
+        if self.stats is None or "p999_ns" in self.stats.unresolved:
+            return None
+        overhead_ns = self.stats.p999_ns - self.stats.floor_ns
+        held_back = self.held_back
+        return None if held_back is not None and overhead_ns >= PAUSE_SHARE * held_back.pause_ns else overhead_ns
 
 
 class Period(Figures):
@@ -111,21 +180,24 @@ class PlacementFigures(Figures):
     weight: int | None
 
 
-class TrialSummary(Figures):
+class TrialSummary(_Measured):
     """One execution of a cell."""
 
     repetition: int
     valid: bool
     reasons: list[str]
-    stats: Stats | None
     folder: str
     neighbours: list[NeighbourFigures] = Field(default_factory=list)
     trace: TraceFigures | None = None
     """None if nothing was traced."""
 
 
-class CellSummary(Figures):
-    """A cell: all its repetitions."""
+class CellSummary(_Measured):
+    """A cell: all its repetitions.
+
+    ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
+    measured.
+    """
 
     platform: str
     scenario: str
@@ -138,8 +210,6 @@ class CellSummary(Figures):
     limits: list[str]
     """What limits the result."""
     clock: Clock | None
-    stats: Stats | None
-    """Of the valid repetitions together; of all measured ones where none is valid; None where nothing was measured."""
     periods: list[Period]
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
@@ -147,8 +217,6 @@ class CellSummary(Figures):
     """Whether host and machine were traced meanwhile, which costs something."""
     scaled: str | None = None
     """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
-    rt_pause_ns: float | None = None
-    """How long RT throttling of the machine's own kernel may stop the probe in every second; None where it does not."""
     placement: PlacementFigures | None = None
     """None where nothing was measured."""
 

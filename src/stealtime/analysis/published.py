@@ -7,7 +7,7 @@ Ratios can be compared between machines of different age and speed; maxima canno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from stealtime.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.analysis.model import CellSummary, RunSummary, TrialSummary
 from stealtime.analysis.published_judgement import RULE, OurRatio, judge, not_judged, not_judged_for_scaling
 from stealtime.analysis.published_model import (
     BareRow,
@@ -26,8 +26,6 @@ from stealtime.wire.message import Value
 
 SAMPLES_MIN = 5_000
 """With fewer, less than five samples lie beyond the 99.9th percentile: the longest says little of a worst case."""
-_PAUSE_SHARE = 0.5
-"""From this share of it on, a maximum may be a pause of RT throttling: what began late in a period lasts less."""
 _REPETITIONS_MIN = 2
 """Of each side, for the spread between them to be seen."""
 _HYPERVISOR_FACT = "hypervisor"
@@ -84,11 +82,15 @@ class _Ours:
     p9999: float | None
 
 
-def _ours(test: str, stats: Stats) -> _Ours:
-    """Give what the paper calls maximum overhead (``tick``) or maximum switch latency."""
+def _ours(test: str, measured: CellSummary | TrialSummary) -> _Ours | None:
+    """Give what the paper calls maximum overhead (``tick``) or maximum switch latency, without a limit's pauses."""
+    stats = measured.stats
+    worst_ns = measured.worst_overhead_ns if test == "tick" else measured.worst_ns
+    if stats is None or worst_ns is None:
+        return None
     floor = stats.floor_ns if test == "tick" else 0.0
-    p9999 = None if "p9999_ns" in stats.unresolved else stats.p9999_ns - floor
-    return _Ours(stats.max_overhead_ns if test == "tick" else stats.max_ns, stats.p50_ns - floor, p9999)
+    p9999 = None if "p9999_ns" in stats.unresolved or stats.p9999_ns - floor > worst_ns else stats.p9999_ns - floor
+    return _Ours(worst_ns, stats.p50_ns - floor, p9999)
 
 
 def _maximum(view: RunView, row: PublishedRow, role: Role) -> Maximum:
@@ -96,7 +98,7 @@ def _maximum(view: RunView, row: PublishedRow, role: Role) -> Maximum:
     cell = view.cell(scenario, row.test, role)
     scaled = None if cell is None else cell.scaled
     unusable = _why_unusable(view, row.test, scenario, role)
-    ours = None if cell is None or cell.stats is None else _ours(row.test, cell.stats)
+    ours = None if cell is None else _ours(row.test, cell)
     return Maximum(
         role=role,
         platform=view.platform(role),
@@ -130,13 +132,19 @@ def _why_unusable(view: RunView, test: str, scenario: str, role: Role) -> str | 
             f"{platform} has {cell.stats.count:,} samples in {scenario}, of which a maximum says too little: "
             f"{SAMPLES_MIN:,} are needed, theirs are of {view.published.samples:,}"
         )
-    worst_ns = _ours(test, cell.stats).worst
-    if cell.rt_pause_ns is not None and worst_ns >= _PAUSE_SHARE * cell.rt_pause_ns:
-        return (
-            f"the maximum of {platform} in {scenario} with {test}, {worst_ns / 1e6:.3g} ms, may be a pause of RT "
-            f"throttling (up to {cell.rt_pause_ns / 1e6:g} ms)"
-        )
+    if cell.comparable_worst_ns is None:
+        return f"the maximum of {platform} in {scenario} with {test} {_held_back_words(cell)}"
     return None if cell.scaled is None else _scaled(scenario, cell.scaled)
+
+
+def _held_back_words(cell: CellSummary) -> str:
+    held_back = cell.held_back
+    if held_back is None or held_back.rest_max_overhead_ns is None:
+        return "is not known: a limit of the kernel explains every sample"
+    return (
+        f"({held_back.rest_max_overhead_ns / 1e6:.3g} ms) may hold a pause of {held_back.cause} "
+        f"(up to {held_back.pause_ns / 1e6:g} ms)"
+    )
 
 
 def _not_measured(view: RunView, platform: str, scenario: str, test: str) -> str:
@@ -173,8 +181,7 @@ def _bare_row(bare: BareFigure, rows: Sequence[TableRow]) -> BareRow:
 
 
 def _of_repetitions(test: str, cell: CellSummary) -> list[float]:
-    trials = [trial.stats for trial in cell.trials if trial.valid and trial.stats is not None]
-    return [_ours(test, stats).worst for stats in trials]
+    return [ours.worst for trial in cell.trials if trial.valid and (ours := _ours(test, trial)) is not None]
 
 
 def _judge_maxima(theirs: float, value: Maximum, base: Maximum) -> Judgement:
@@ -279,7 +286,10 @@ def _differences(view: RunView, rows: Sequence[TableRow]) -> list[str]:
     texts += _distinct(f"{one.scenario} was scaled: {one.scaled}" for one in used if one.scaled is not None)
     texts += [f"{name} was skipped: {why}" for name, why in view.summary.skipped.items()]
     if view.throttled:
-        texts.append(f"RT throttling was on in {', '.join(view.throttled)}; --lift-rt-throttling measures without it")
+        texts.append(
+            f"the kernel limited real-time threads on {', '.join(view.throttled)}: samples that this explains count "
+            "for no maximum; --lift-rt-throttling measures without RT throttling"
+        )
     bare = _distinct(one.scenario for one in used if one.role == "bare")
     if bare:
         texts.append(f"the bare machine's figures stand in every table, as theirs do: ours are from {', '.join(bare)}")

@@ -13,7 +13,7 @@ class RunView:
         published: What it is compared with.
         has_fitting_cells: Whether any untraced cell is of a test in a scenario that was published.
         traced: How many cells were left out because they were traced.
-        throttled: The platforms that stand for a machine and were measured with RT throttling.
+        throttled: The platforms that stand for a machine and were measured under the kernel's limit.
         stand_ins: Which platform stands for which machine: bare, emulated, paravirt.
     """
 
@@ -32,9 +32,7 @@ class RunView:
         self.traced = len(summary.cells) - len(untraced)
         self.stand_ins = choose_platforms(cell.platform for cell in fitting)
         used = {one.platform for one in self.stand_ins}
-        self.throttled = sorted(
-            {one.platform for one in fitting if one.platform in used and one.rt_pause_ns is not None}
-        )
+        self.throttled = sorted({one.platform for one in fitting if one.platform in used and one.held_back is not None})
         self._platforms = {one.role: one.platform for one in self.stand_ins}
 
     def _is_theirs(self, scenario: str, test: str) -> bool:

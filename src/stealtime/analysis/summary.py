@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from stealtime._core import Series
+from stealtime.analysis.held_back import find_held_back, limit_of, pool_held_back
 from stealtime.analysis.model import (
     CellSummary,
     Clock,
+    HeldBack,
     NeighbourFigures,
     Period,
     PlacementFigures,
@@ -21,12 +23,7 @@ from stealtime.analysis.series import load_series, pool
 from stealtime.errors import StealtimeError
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.wire.message import TrialOutcome, Value
-
-_RT_THROTTLING = "rt_throttling"
-"""The agent's finding (``crates/probe/src/preflight.rs``)."""
-_RT_PERIOD_US, _RT_RUNTIME_US = 1_000_000, 950_000
-"""What the kernel starts with (``kernel/sched/rt.c``); the agent tells the runtime, but not the period."""
+from stealtime.wire.message import TrialOutcome
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,7 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
     measured = [read for read in reads if read.series is not None]
     pooled = [read for read in measured if read.is_valid] or measured
     stats, trouble = _pooled_stats(pooled)
+    trials_of = {read.trial.folder: _trial_summary(read) for read in reads}
     cell = ordered[0].record.cell
     reasons = _distinct([reason for read in reads for reason in read.reasons] + trouble)
     return CellSummary(
@@ -89,11 +87,11 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
         clock=_clock([trial.record for trial in ordered]),
         stats=stats,
         periods=_periods(pooled) if cell.probe == "tick" else [],
-        trials=[_trial_summary(read) for read in reads],
+        trials=list(trials_of.values()),
         traced=cell.traced,
         placement=_placement([trial.record for trial in ordered]),
         scaled=next((one.record.placement.scaled for one in ordered if one.record.placement is not None), None),
-        rt_pause_ns=max((pause for one in ordered if (pause := _rt_pause_ns(one.record)) is not None), default=None),
+        held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
     )
 
 
@@ -148,10 +146,18 @@ def _trial_summary(read: _Read) -> TrialSummary:
         valid=read.is_valid,
         reasons=list(read.reasons),
         stats=None if read.series is None else to_stats(read.series.summary()),
+        held_back=_held_back(read),
         folder=str(read.trial.folder),
         neighbours=[_neighbour(record) for record in read.trial.record.neighbours],
         trace=_trace(read.trial.record),
     )
+
+
+def _held_back(read: _Read) -> HeldBack | None:
+    record, limit = read.trial.record, limit_of(read.trial.record)
+    if read.series is None or limit is None or record.outcome is None:
+        return None
+    return find_held_back(read.series, record.outcome.clock.units_per_s, limit)
 
 
 def _neighbour(record: NeighbourRecord) -> NeighbourFigures:
@@ -211,17 +217,6 @@ def _error_bound_ns(alignment: Alignment | None) -> float | None:
     if alignment is None:
         return None
     return float(max(alignment.before.error_ns, alignment.after.error_ns))
-
-
-def _rt_pause_ns(record: TrialRecord) -> float | None:
-    """Give how long RT throttling may have stopped the probe at a time, where the agent found that it is on."""
-    findings = [] if record.outcome is None else record.outcome.findings
-    if all(finding.code != _RT_THROTTLING for finding in findings):
-        return None
-    reading = None if record.machine is None else record.machine.agent_facts.get("sched_rt_runtime_us")
-    told = reading.value if isinstance(reading, Value) else None
-    runtime_us = told if isinstance(told, int) else _RT_RUNTIME_US
-    return (_RT_PERIOD_US - runtime_us) * 1e3
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:

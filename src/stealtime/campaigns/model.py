@@ -44,8 +44,9 @@ class Campaign(Table):
     priority: int = Field(default=80, ge=0, le=99)
     """SCHED_FIFO priority of the measuring threads: over PREEMPT_RT's interrupt threads (50), under its stoppers.
     0 measures under ordinary scheduling, where shares and neighbours count natively too."""
-    lift_rt_throttling: bool | Literal["guests"] = False
-    """``"guests"`` lifts it in guests only, which are ours; everywhere needs the consent of the host's owner."""
+    lift_rt_throttling: bool | Literal["guests"] = "guests"
+    """``"guests"`` lifts it in guests only, which are ours; everywhere needs the consent of the host's owner. In a
+    guest that keeps it, nothing but its own kernel's pauses would be seen."""
     memory_bytes: SizeBytes = Field(default=256 << 20, alias="memory", ge=64 << 20)
     """Of each guest."""
     boot_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="boot_timeout")

@@ -11,7 +11,7 @@ from stealtime.report import notation
 from stealtime.report.cause_content import CauseLine, Causes, LookingLine, Shift, TracedCell
 from stealtime.report.cause_palette import UNEXPLAINED
 from stealtime.report.cause_wording import signed_duration
-from stealtime.report.tables import new_table
+from stealtime.report.plain_table import new_table
 
 _LEAST_SHARE = 0.01
 """Causes below it share a line, so that a cell takes no more than a few."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from stealtime.analysis.compare import CellComparison, Comparison, StatisticComparison
 from stealtime.report import notation
-from stealtime.report.tables import cell_title, new_table
+from stealtime.report.plain_table import cell_title, new_table
 
 _STATISTIC_NAMES = {
     "p50_ns": "p50",

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.analysis.model import RunSummary, Stats
+from stealtime.analysis.interval import Interval
+from stealtime.analysis.model import HeldBack, RunSummary, Stats
 from stealtime.report.neighbours import Surroundings
 from stealtime.report.palette import Look
 from stealtime.store.model import Manifest, TrialRecord
@@ -44,21 +45,21 @@ class Row:
     repetitions: int
     is_valid: bool
     """Whether the figures may be used."""
-    max_ratio: float | None
-    """Maximum overhead as a multiple of the native one; None for native itself or without one."""
-    tail_ratio: float | None
-    """The same of the overhead at the 99.9th percentile, which is steadier than that of one longest sample."""
+    tail_ns: float | None
+    """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
+    tail: Interval | None
+    """The same of one repetition, with what repetitions say of it; None where they are too few."""
+    tail_ratio: Interval | None
+    """Its multiple of the native one; None for native itself, or where either has no interval."""
+    worst_overhead_ns: float | None
+    """The longest that no limit of the kernel explains."""
+    worst_ratio: float | None
+    """As a multiple of the native one; None besides where a pause of a limit may be a part of either."""
+    held_back: HeldBack | None
     median_ratio: float | None
     remarks: tuple[Remark, ...]
     periods: tuple[str, ...]
     """What repeats in it, in words; of ``tick`` only."""
-
-    @property
-    def tail_overhead_ns(self) -> float | None:
-        """How far the 99.9th percentile lies above the floor; None where so few samples cannot tell it."""
-        if "p999_ns" in self.statistics.unresolved:
-            return None
-        return self.statistics.p999_ns - self.statistics.floor_ns
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from stealtime._core import Series
 from stealtime.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.analysis.series import load_series
 from stealtime.analysis.summary import summarize_cell
+from stealtime.analysis.tail import tail_overhead, tail_ratio
 from stealtime.report import wording
 from stealtime.report.content import FigureSeries, Group, Missing, Remark, ReportContent, Row
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
@@ -224,7 +225,7 @@ def _policies(cells: Sequence[_Measured]) -> tuple[str, ...]:
 
 def _rows(cells: Sequence[_Measured]) -> list[Row]:
     """Make the lines of the summary table, each compared with the native one if that is valid."""
-    native = next((cell.statistics for cell in cells if cell.cell.platform == "native" and cell.summary.valid), None)
+    native = next((cell for cell in cells if cell.cell.platform == "native" and cell.summary.valid), None)
     rows = []
     for cell in cells:
         own = cell.statistics
@@ -235,9 +236,13 @@ def _rows(cells: Sequence[_Measured]) -> list[Row]:
                 statistics=own,
                 repetitions=len(cell.records),
                 is_valid=cell.summary.valid,
-                max_ratio=_ratio(own.max_overhead_ns, reference.max_overhead_ns) if reference else None,
-                tail_ratio=_tail_ratio(own, reference) if reference else None,
-                median_ratio=_ratio(own.p50_ns, reference.p50_ns) if reference else None,
+                tail_ns=cell.summary.tail_overhead_ns,
+                tail=tail_overhead(cell.summary),
+                tail_ratio=tail_ratio(cell.summary, reference.summary) if reference else None,
+                worst_overhead_ns=cell.summary.worst_overhead_ns,
+                worst_ratio=_worst_ratio(cell.summary, reference.summary) if reference else None,
+                held_back=cell.summary.held_back,
+                median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
                 remarks=_remarks(cell),
                 periods=wording.describe_periods(cell.summary.periods) if cell.cell.probe == "tick" else (),
             )
@@ -256,10 +261,12 @@ def _remarks(cell: _Measured) -> tuple[Remark, ...]:
     return tuple(dict.fromkeys(remarks))
 
 
-def _tail_ratio(own: Stats, reference: Stats) -> float | None:
-    if "p999_ns" in (*own.unresolved, *reference.unresolved):
+def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:
+    """Compare the longest overheads, where no limit of a kernel is a part of them."""
+    if own.comparable_worst_ns is None or reference.comparable_worst_ns is None:
         return None
-    return _ratio(own.p999_ns - own.floor_ns, reference.p999_ns - reference.floor_ns)
+    value, base = own.worst_overhead_ns, reference.worst_overhead_ns
+    return _ratio(value, base) if value is not None and base is not None else None
 
 
 def _ratio(value: float, reference: float) -> float | None:

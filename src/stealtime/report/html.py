@@ -13,12 +13,14 @@ from markupsafe import Markup
 
 from stealtime import __version__
 from stealtime.analysis.published import comparison_of_campaign
+from stealtime.analysis.tail import why_no_interval
 from stealtime.errors import StealtimeError
 from stealtime.report import cause_palette, cause_wording, environment, notation, wording
 from stealtime.report.cause_content import Causes
 from stealtime.report.causes import gather_causes, gather_periodic
 from stealtime.report.content import ReportContent
 from stealtime.report.gather import gather
+from stealtime.report.held_back_wording import held_back_sentences
 from stealtime.report.library import figure_library, figure_library_version, pack, script_hash
 from stealtime.report.paper_tables import title_of_test
 from stealtime.report.published_comparison import summary_sentence
@@ -70,6 +72,8 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
         moment=notation.moment,
         count=notation.count,
         ratio=notation.ratio,
+        interval=lambda one: wording.interval_words(one, lambda ns: notation.duration(ns, 2)),
+        ratio_interval=lambda one: wording.interval_words(one, notation.ratio),
         percent=notation.percent,
         whole_ns=notation.whole_ns,
         packed_json=_packed_json,
@@ -89,6 +93,8 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
         title_of_test=title_of_test,
         manifest=content.manifest,
         answer=wording.answer(content),
+        held_back=held_back_sentences(content.summary.cells),
+        because=why_no_interval(content.summary.cells),
         remarks=wording.spread_remarks(content),
         nativeness=wording.describe_nativeness(content.manifest.host),
         describe_platform=wording.describe_platform,

@@ -18,7 +18,7 @@ from stealtime.analysis.published_platforms import is_translated
 from stealtime.published.library import find_published
 from stealtime.published.model import ROLES, Role
 from stealtime.report import notation
-from stealtime.report.tables import INVALID_MARK, new_table
+from stealtime.report.plain_table import INVALID_MARK, new_table
 
 _MACHINES: dict[Role, str] = {"bare": "bare machine", "emulated": "emulated", "paravirt": "paravirtual"}
 DEFAULT_PAPER = "hyperv2013"

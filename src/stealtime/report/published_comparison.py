@@ -10,7 +10,7 @@ from rich.text import Text
 from stealtime.analysis.published_model import GrowthRow, Judgement, MeanRow, PublishedComparison, TableRow, Verdict
 from stealtime.report import notation
 from stealtime.report.paper_tables import render_paper_tables, title_of_test
-from stealtime.report.tables import new_table
+from stealtime.report.plain_table import new_table
 
 STYLES: dict[Verdict, str] = {"agrees": "green", "disagrees": "red", "not judged": "dim"}
 _VERDICTS: tuple[Verdict, ...] = ("agrees", "disagrees", "not judged")

@@ -1,8 +1,9 @@
 """The report in words: what each platform is (and is not), what each probe asks, and the answer in sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stealtime.analysis.interval import CONFIDENCE, Interval
 from stealtime.analysis.model import Period
 from stealtime.platforms import kinds
 from stealtime.report import notation
@@ -138,16 +139,14 @@ def _costs_of(platform: str, content: ReportContent) -> list[str]:
         valid = [(group, row) for group, row in rows if row.is_valid]
         if not valid:
             continue
-        worst_group, worst = max(valid, key=lambda pair: pair[1].statistics.max_overhead_ns)
+        worst_group, worst = max(valid, key=lambda pair: _leading_ns(pair[1]))
         words = _cost(worst_group, worst)
         if len(valid) > 1:
-            least_group, least = min(valid, key=lambda pair: pair[1].statistics.max_overhead_ns)
-            words += (
-                f" in the worst scenario, {worst_group.scenario}; in the best one, {least_group.scenario}, by "
-                f"{notation.duration(least.statistics.max_overhead_ns, 3)} ({_compared(least.max_ratio)})"
-            )
+            least_group, least = min(valid, key=lambda pair: _leading_ns(pair[1]))
+            words += f", in the worst scenario, {worst_group.scenario}; in the best one, {least_group.scenario}, "
+            words += _figures(least)
         costs.setdefault(worst_group.probe, []).append(words)
-    sentences = [f"{_VERBS[probe]} {'; '.join(figures)}." for probe, figures in costs.items()]
+    sentences = [f"{_VERBS[probe]} {figures}." for probe, several in costs.items() for figures in several]
     if invalid:
         sentences.append(f"Not judged, because invalid: {_some(invalid)}.")
     return sentences
@@ -187,23 +186,40 @@ def spread_remarks(content: ReportContent) -> list[SpreadRemark]:
 
 _NAMED = 6
 _VERBS = {
-    "tick": "Holds a busy loop up by as much as",
-    "switch": "Delays a thread switch by as much as",
-    "wakeup": "Wakes a sleeper late by as much as",
+    "tick": "Of a thousand busy loops one is held up by",
+    "switch": "Of a thousand thread switches one is later by",
+    "wakeup": "Of a thousand wake-ups one is later by",
 }
 
 
+def _leading_ns(row: Row) -> float:
+    """What scenarios are ordered by: the steady figure where there is one."""
+    return row.tail_ns if row.tail_ns is not None else row.worst_overhead_ns or 0.0
+
+
 def _cost(group: Group, row: Row) -> str:
-    """Give one probe's worst overhead and how many times native that is."""
-    worst = f"{notation.duration(row.statistics.max_overhead_ns, 3)} ({group.parameter}, {_compared(row.max_ratio)})"
-    if row.tail_overhead_ns is None:
-        return worst
-    tail = notation.duration(row.tail_overhead_ns, 3)
-    return f"{worst}, one in a thousand by {tail} or more ({_compared(row.tail_ratio)})"
+    """Give one probe's overhead, what is steady of it first."""
+    return f"{_figures(row)} ({group.parameter})"
 
 
-def _compared(ratio: float | None) -> str:
-    return "no valid native figure" if ratio is None else f"{notation.ratio(ratio)} native"
+def _figures(row: Row) -> str:
+    longest = f"the longest by {notation.duration(row.worst_overhead_ns, 3)}"
+    if row.tail_ns is None:
+        return f"what these samples cannot tell, {longest}"
+    value_ns = row.tail_ns if row.tail is None else row.tail.value
+    return f"{notation.duration(value_ns, 3)} or more, {_compared(row)}; {longest}"
+
+
+def _compared(row: Row) -> str:
+    ratio = row.tail_ratio
+    if ratio is None:
+        return "which cannot be compared with native"
+    return f"{notation.ratio(ratio.value)} native ({interval_words(ratio, notation.ratio)})"
+
+
+def interval_words(interval: Interval, write: Callable[[float], str]) -> str:
+    """Write an interval: ``95 %: 1.2 to 1.9``."""
+    return f"{CONFIDENCE:.0%}: {write(interval.low)} to {write(interval.high)}".replace("%:", " %:")
 
 
 def _duration(nanoseconds: object) -> str:

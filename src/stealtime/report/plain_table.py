@@ -1,0 +1,53 @@
+"""What all printed tables share: how they look, the units that fit, the marks and a probe's short name."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from stealtime.quantities import format_duration
+from stealtime.report import notation
+
+INVALID_MARK = "!"
+_UNITS = (("s", 1e9), ("ms", 1e6), ("\N{MICRO SIGN}s", 1e3), ("ns", 1.0))
+_DIGITS = 4
+
+
+def cell_title(probe: str, parameters: Mapping[str, object]) -> str:
+    """Name a probe with its parameters, in a few letters: ``switch 1000``, ``wakeup 1ms``."""
+    words = [
+        format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
+        for key, value in sorted(parameters.items())
+    ]
+    return " ".join([probe, *words])
+
+
+def new_table(title: str | None = None) -> Table:
+    """Give an empty table as all of ours look."""
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+def unit_for(values: Sequence[float | None]) -> tuple[str, float]:
+    """Choose the largest unit in which the smallest value is still a tenth or more."""
+    known = [value for value in values if value]
+    if not known:
+        return _UNITS[2]
+    smallest = min(known)
+    return next((unit for unit in _UNITS if smallest >= unit[1] / 10), _UNITS[-1])
+
+
+def number(nanoseconds: float | None, unit_ns: float) -> str:
+    """Write a number with three digits or more, and thousands apart."""
+    if nanoseconds is None:
+        return notation.ABSENT
+    value = nanoseconds / unit_ns
+    whole_digits = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    return f"{value:,.{max(0, _DIGITS - 1 - whole_digits)}f}"

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+import scripted_agent
 from command import Command, make_command
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase
 from scripted_agent import ScriptedPlatform
@@ -210,10 +211,11 @@ def test_export_writes_every_sample_of_every_cell(stealtime: Command, tmp_path: 
 def test_two_runs_of_the_same_figures_show_no_difference(
     stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
 ) -> None:
-    stealtime(*SHORT, "-P", "native")
+    enough = (*SHORT, "-P", "native", "--repetitions", "5")
+    stealtime(*enough)
     first = the_run(tmp_path).name
     platforms[0].behaviour = only(10, "invalid")
-    stealtime(*SHORT, "-P", "native")
+    stealtime(*enough)
     (second,) = {path.name for path in the_run(tmp_path).parent.iterdir()} - {first}
     ended = stealtime("compare", first, second)
     assert "no difference shown" in ended.out
@@ -221,6 +223,29 @@ def test_two_runs_of_the_same_figures_show_no_difference(
     assert ended.code == 4, "one cell was not judged"
     document = json.loads(stealtime("compare", first, second, "--json").out)
     assert (document["schema_version"], document["a"], document["b"]) == (1, first, second)
+
+
+def test_a_later_run_measures_with_the_loop_of_an_earlier_one(
+    stealtime: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tick = (*SHORT, "-P", "native", "--probe", "tick")
+
+    def measured_with(*options: str) -> list[int]:
+        before = set(the_run(tmp_path).parent.iterdir()) if (tmp_path / "data").exists() else set()
+        ended = stealtime(*tick, *options)
+        assert ended.code == 0, ended.err
+        (folder,) = set(the_run(tmp_path).parent.iterdir()) - before
+        requests = [json.loads(path.read_text())["outcome"]["request"] for path in folder.glob("cells/*/trial.json")]
+        return [request["probe"]["iterations"] for request in requests]
+
+    (first,) = measured_with()
+    monkeypatch.setattr(scripted_agent, "ITERATIONS_A_US", 1020)
+    assert measured_with() == [first], "a calibration that finds two percent more is of the same machine"
+    monkeypatch.setattr(scripted_agent, "ITERATIONS_A_US", 2000)
+    assert measured_with() == [2 * first]
+    assert measured_with("--loop-of", the_run(tmp_path).name) == [first]
+    refused = stealtime(*tick, "--loop-of", the_run(tmp_path).name, "--loop", "10us")
+    assert (refused.code, "no loop of 10us" in refused.err) == (2, True)
 
 
 def test_a_fault_of_our_own_is_one_sentence_unless_debug_is_on(

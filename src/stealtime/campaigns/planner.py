@@ -76,6 +76,12 @@ class Plan:
         return [cell for boot in self.boots for cell in boot.cells]
 
     @property
+    def loops_ns(self) -> set[int]:
+        """The lengths of all busy loops."""
+        lengths = (cell.cell.parameters.get("loop_ns") for cell in self.cells)
+        return {length for length in lengths if isinstance(length, int)}
+
+    @property
     def first_placement(self) -> Placement:
         """Of the first scenario that is measured; the loop is calibrated and the host's facts are read there."""
         return next(iter(self.placements.values()))

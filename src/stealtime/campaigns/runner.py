@@ -26,6 +26,7 @@ from stealtime.campaigns.events import (
     MachineLost,
     Observer,
 )
+from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
@@ -57,6 +58,8 @@ class Lab:
 
     platforms: Mapping[str, Platform]
     """Those of the plan, and ``native``."""
+    earlier_loops: Mapping[int, LoopRecord] = field(default_factory=dict)
+    """By length: the loop of an earlier run, which is taken again where a calibration finds nearly the same."""
 
 
 class Runner:
@@ -124,11 +127,7 @@ class Runner:
     async def _calibrate(self) -> None:
         """Find the loops that the plan needs and the manifest has not yet: natively, then the same everywhere."""
         known = {loop.loop_ns for loop in self._writer.manifest.loops}
-        wanted = {
-            loop_ns
-            for cell in self._plan.cells
-            if isinstance(loop_ns := cell.cell.parameters.get("loop_ns"), int) and loop_ns not in known
-        }
+        wanted = self._plan.loops_ns - known
         if not wanted:
             return
         self._tell(Calibrating())
@@ -141,7 +140,8 @@ class Runner:
                     found = await machine.connection.calibrate(
                         loop_ns=loop_ns, cpu=machine.measured_cpus[-1], priority=self._campaign.priority
                     )
-                    loops.append(LoopRecord(loop_ns=loop_ns, iterations=found.iterations, floor_ns=found.floor_ns))
+                    own = LoopRecord(loop_ns=loop_ns, iterations=found.iterations, floor_ns=found.floor_ns)
+                    loops.append(choose_loop(own, self._lab.earlier_loops))
         self._writer.update(loops=loops)
 
     async def _carry_out(self, boot: PlannedBoot) -> None:

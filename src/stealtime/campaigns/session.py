@@ -19,6 +19,7 @@ from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
 from stealtime.campaigns.host import pin_control_plane, read_git_describe, read_host_facts, read_load
 from stealtime.campaigns.leftovers import put_host_right
+from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
@@ -27,7 +28,7 @@ from stealtime.errors import UsageError
 from stealtime.platforms import registry
 from stealtime.platforms.model import Platform
 from stealtime.scenarios.cpus import allowed_cpus
-from stealtime.store.model import Manifest, PlatformRecord, ScenarioRecord
+from stealtime.store.model import LoopRecord, Manifest, PlatformRecord, ScenarioRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter, new_run_id
 from stealtime.wire.message import Facts, Value
@@ -47,6 +48,8 @@ class Order:
     resume: Run | None = None
     named_scenarios: tuple[str, ...] = ()
     """Scenarios that stand on the command line, and not only in the campaign."""
+    loop_of: Run | None = None
+    """Measure with the busy loop of this run."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Prepared:
     """Cells that a resumed run has already."""
     named_scenarios: tuple[str, ...] = ()
     """As in the order."""
+    loops: tuple[LoopRecord, ...] = ()
+    """Those of the run that the order names; the others are calibrated."""
 
     @property
     def skipped_by_name(self) -> list[str]:
@@ -88,9 +93,12 @@ async def prepare(order: Order) -> Prepared:
     """Check the platforms and lay out the plan; nothing is written.
 
     Raises:
-        UsageError: The campaign names a platform or CPU that there is not, or differs from the run's that is resumed.
+        UsageError: The campaign names a platform or CPU that there is not, or differs from the run's that is resumed;
+            or the loop that was asked for is not to be had.
         StealtimeError: No platform can be used, or no scenario can be had.
     """
+    if order.resume is not None and order.loop_of is not None:
+        raise UsageError(f"{order.resume.run_id} has its loop already, and --loop-of {order.loop_of.run_id} is another")
     if order.resume is not None:
         # What an older stealtime wrote lacks the newer keys; their defaults are what it did.
         begun = Campaign.model_validate(order.resume.manifest.campaign)
@@ -105,11 +113,12 @@ async def prepare(order: Order) -> Prepared:
         done = {trial.record.trial_id for trial in order.resume.measured}
     left = planned.without(done)
     already_there = len(planned.cells) - len(left.cells)
+    loops = [] if order.loop_of is None else loops_of(order.loop_of, planned.loops_ns)
     if "native" not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
         platforms["native"] = everything["native"]
     expected = estimate(left, read_history(order.runs_folder))
-    return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios)
+    return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios, tuple(loops))
 
 
 async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finished:
@@ -136,7 +145,8 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
             await put_host_right()
             writer.update(host_threads=pin_control_plane(prepared.plan.housekeeping_cpus))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
-            tally = await Runner(prepared.plan, Lab(prepared.platforms), writer, observer).run()
+            lab = Lab(prepared.platforms, earlier_loops(order.runs_folder))
+            tally = await Runner(prepared.plan, lab, writer, observer).run()
             writer.update(host=writer.manifest.host | {"load_after": read_load()})
     finally:
         # The statistics of what was measured may use every CPU again.
@@ -167,6 +177,7 @@ def _manifest(order: Order, prepared: Prepared, facts: Facts) -> Manifest:
         platforms=list(prepared.records),
         aliases=dict(prepared.plan.aliases),
         scenarios=_scenario_records(prepared.plan),
+        loops=list(prepared.loops),
         seed=order.campaign.seed,
     )
 

@@ -88,6 +88,10 @@ def run(
     loop: Annotated[
         str | None, typer.Option("--loop", metavar="DURATION", help="Length of the loop of tick: 68us.")
     ] = None,
+    loop_of: Annotated[
+        str | None,
+        typer.Option("--loop-of", metavar="RUN", help="Measure tick with this run's loop, to be compared with it."),
+    ] = None,
     repetitions: Annotated[
         int | None, typer.Option("--repetitions", metavar="N", help="How often each cell is measured.")
     ] = None,
@@ -168,7 +172,7 @@ def run(
             f"--junit {junit}: the folder {junit.absolute().parent} does not exist",
             hint="make it, or name another file",
         )
-    order = _order(campaign, overrides, cpus, out, resume)
+    order = _order(campaign, overrides, cpus, out, resume, loop_of)
     if dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
 
@@ -180,7 +184,12 @@ def run(
 
 
 def _order(
-    campaign: str | None, overrides: "Overrides", cpus: str | None, out: Path | None, resume: str | None
+    campaign: str | None,
+    overrides: "Overrides",
+    cpus: str | None,
+    out: Path | None,
+    resume: str | None,
+    loop_of: str | None,
 ) -> "Order":
     from stealtime.campaigns.file import find_campaign
     from stealtime.campaigns.model import Campaign
@@ -213,6 +222,7 @@ def _order(
         measured_cpu=measured_cpu,
         resume=resumed,
         named_scenarios=overrides.scenarios,
+        loop_of=find_run(loop_of, runs_folder) if loop_of is not None else None,
     )
 
 

@@ -202,13 +202,15 @@ class PlatformRecord(Model):
 
 
 class LoopRecord(Model):
-    """The busy loop of ``tick``: calibrated once, natively, and the same on every platform."""
+    """The busy loop of ``tick``: calibrated natively or taken from an earlier run, and the same on every platform."""
 
     loop_ns: int
     """What was asked for."""
     iterations: int
     floor_ns: float
     """The shortest loop seen in the calibration."""
+    taken_from: str | None = None
+    """The run whose loop this is, so that the two can be compared; None if it was calibrated for this run."""
 
 
 class Manifest(Model):

@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_with_another_campaign() -> None:
     campaign = find_campaign("quick")
     refuse_difference(campaign.document(), campaign.document())
     changed = apply_overrides(campaign, Overrides(repetitions=3))
-    with pytest.raises(UsageError, match="'repetitions': 3 instead of 2"):
+    with pytest.raises(UsageError, match="'repetitions': 3 instead of 4"):
         refuse_difference(campaign.document(), changed.document())
 
 

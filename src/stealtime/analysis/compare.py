@@ -1,32 +1,24 @@
 """Two runs, cell by cell: which statistics differ, by what ratio, and how sure that is.
 
+What is compared are repetitions, each from a boot of its own: samples within a trial say nothing of the next trial.
 Each statistic is judged on its own with 95 % confidence: of twenty comparisons between equal machines, one is expected
-to be called different.
+to be called different, and the comparison says how many that makes.
 """
 
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stealtime.analysis.interval import (
-    BEYOND_MIN,
-    CONFIDENCE,
-    Interval,
-    quantile_interval,
-    ratio_between_trials,
-    ratio_of_intervals,
-)
+from stealtime.analysis.interval import CONFIDENCE, REPETITIONS_MIN, SESSION_SHARE, ratio_of_repetitions
 from stealtime.analysis.model import CellSummary, Figures, RunSummary, TrialSummary
-from stealtime.analysis.series import load_durations
 from stealtime.analysis.summary import summarize
 from stealtime.store.run import Run
 
-TRIALS_MIN = 3
-"""Repetitions on both sides from which on the trials, not the samples, are what is compared."""
+BEYOND_MIN = 10
+"""With fewer samples beyond it in a trial, a percentile grows with their number, as a maximum does."""
 SPAN_LIMIT = 1.1
-"""A maximum grows with the number of samples: trials may differ in it by this factor at most."""
+"""By this factor at most may trials differ in their samples for such a statistic to be compared."""
 _TAILS = {"p50_ns": 2, "p90_ns": 10, "p99_ns": 100, "p999_ns": 1_000, "p9999_ns": 10_000, "p99999_ns": 100_000}
 STATISTICS = (*_TAILS, "max_ns")
 
@@ -38,6 +30,7 @@ class StatisticComparison(Figures):
 
     statistic: str
     a_ns: float | None
+    """The geometric mean of the repetitions; None if one is 0, or there is none."""
     b_ns: float | None
     ratio: float | None
     """Of b to a; None where it was not judged."""
@@ -78,6 +71,21 @@ class Comparison(Figures):
     only_in_b: list[str]
 
     @property
+    def judged(self) -> list[StatisticComparison]:
+        """All statistics that have a verdict."""
+        return [one for cell in self.cells for one in cell.statistics if one.verdict != "not judged"]
+
+    @property
+    def different(self) -> list[StatisticComparison]:
+        """Those that are called higher or lower."""
+        return [one for one in self.judged if one.verdict != "no difference shown"]
+
+    @property
+    def different_by_chance(self) -> float:
+        """How many would be called different at most, on average, if both runs were of one machine."""
+        return (1.0 - self.confidence) * len(self.judged)
+
+    @property
     def is_judged(self) -> bool:
         """Whether at least one statistic of each common cell was judged."""
         return bool(self.cells) and all(
@@ -112,14 +120,9 @@ def _name(cell: CellSummary) -> str:
 
 def _compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
     trials_a, trials_b = _usable(a), _usable(b)
-    if min(len(trials_a), len(trials_b)) >= TRIALS_MIN:
-        statistics = [_between_trials(name, trials_a, trials_b) for name in STATISTICS]
-    elif trials_a and trials_b:
-        statistics = _within_trials(trials_a, trials_b)
-    else:
-        side = "first" if not trials_a else "second"
-        because = f"the {side} run has no valid trial of this cell"
-        statistics = [_not_judged(name, trials_a, trials_b, because) for name in STATISTICS]
+    because = _why_not_comparable(trials_a, trials_b)
+    # Where the two clocks differ, the coarser one limits.
+    resolution_ns = max((1e9 / cell.clock.units_per_s for cell in (a, b) if cell.clock is not None), default=0.0)
     return CellComparison(
         platform=a.platform,
         scenario=a.scenario,
@@ -128,7 +131,12 @@ def _compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
         traced=a.traced,
         a_trials=len(trials_a),
         b_trials=len(trials_b),
-        statistics=statistics,
+        statistics=[
+            _not_judged(name, trials_a, trials_b, because)
+            if because is not None
+            else _compare_statistic(name, trials_a, trials_b, resolution_ns)
+            for name in STATISTICS
+        ],
     )
 
 
@@ -136,67 +144,38 @@ def _usable(cell: CellSummary) -> list[TrialSummary]:
     return [trial for trial in cell.trials if trial.valid and trial.stats is not None]
 
 
-def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:
-    return [float(getattr(trial.stats, name)) for trial in trials]
+def _why_not_comparable(a: Sequence[TrialSummary], b: Sequence[TrialSummary]) -> str | None:
+    if min(len(a), len(b)) < REPETITIONS_MIN:
+        return (
+            f"the runs have {len(a)} and {len(b)} valid repetitions, and with fewer than {REPETITIONS_MIN} it cannot "
+            f"be told by how much equal ones differ: measure with --repetitions {REPETITIONS_MIN}"
+        )
+    loops = [sorted({trial.loop_iterations for trial in side if trial.loop_iterations is not None}) for side in (a, b)]
+    if loops[0] != loops[1]:
+        first, second = (" and ".join(str(one) for one in side) or "unknown" for side in loops)
+        return (
+            f"the loops did different work, {first} and {second} iterations: measure the second run with --loop-of and "
+            "the name of the first"
+        )
+    return None
 
 
-def _between_trials(name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary]) -> StatisticComparison:
-    if any(trial.stats is not None and name in trial.stats.unresolved for trial in (*a, *b)):
+def _compare_statistic(
+    name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary], resolution_ns: float
+) -> StatisticComparison:
+    stats = [trial.stats for trial in (*a, *b) if trial.stats is not None]
+    if any(name in one.unresolved for one in stats):
         return _not_judged(name, a, b, "a trial has too few samples to resolve it")
-    counts = [trial.stats.count for trial in (*a, *b) if trial.stats is not None]
-    if name == "max_ns" and max(counts) > SPAN_LIMIT * min(counts):
-        because = f"trials have from {min(counts)} to {max(counts)} samples, and a maximum grows with their number"
+    fewest, most = min(one.count for one in stats), max(one.count for one in stats)
+    if most > SPAN_LIMIT * fewest and (name == "max_ns" or fewest < BEYOND_MIN * _TAILS[name]):
+        because = f"trials have from {fewest} to {most} samples, and it grows with their number"
         return _not_judged(name, a, b, because)
     first, second = _values(a, name), _values(b, name)
+    if len(first) < len(a) or len(second) < len(b):
+        return _not_judged(name, a, b, "it may be a pause that the kernel's limit on real-time threads makes")
     if min(first + second) <= 0.0:
         return _not_judged(name, a, b, "it is 0 in a trial, and a ratio needs positive values")
-    ratio = ratio_between_trials(first, second)
-    method = f"Welch t interval on the logarithms of {len(a)} and {len(b)} trials"
-    return _judged(name, float(np.exp(np.log(first).mean())), ratio, method)
-
-
-def _within_trials(a: Sequence[TrialSummary], b: Sequence[TrialSummary]) -> list[StatisticComparison]:
-    samples_a, samples_b = _load(a), _load(b)
-    few = min(_count(samples_a), _count(samples_b))
-    method = (
-        f"rank interval with the variance between stretches of {len(a)} and {len(b)} trials;"
-        " what differs from trial to trial is not seen"
-    )
-    results = []
-    for name, tail in _TAILS.items():
-        if few < BEYOND_MIN * tail:
-            because = f"only {few // tail} samples of a run lie beyond it, {BEYOND_MIN} are needed"
-            results.append(_not_judged(name, a, b, because))
-            continue
-        first, second = _quantile_ns(samples_a, tail), _quantile_ns(samples_b, tail)
-        if min(first.low, second.low) <= 0.0:
-            results.append(_not_judged(name, a, b, "its interval holds 0, and a ratio needs positive values"))
-        else:
-            results.append(_judged(name, first.value, ratio_of_intervals(first, second), method))
-    because = f"one maximum a trial says nothing of its spread: {TRIALS_MIN} repetitions on both sides are needed"
-    results.append(_not_judged("max_ns", a, b, because))
-    return results
-
-
-_Samples = list[tuple[NDArray[np.uint32], float]]
-"""Of each trial: the durations, and ns a unit."""
-
-
-def _load(trials: Sequence[TrialSummary]) -> _Samples:
-    return [load_durations(trial.folder) for trial in trials]
-
-
-def _count(samples: _Samples) -> int:
-    return sum(len(durations) for durations, _ in samples)
-
-
-def _quantile_ns(samples: _Samples, tail: int) -> Interval:
-    units = quantile_interval([durations for durations, _ in samples], tail)
-    ns_a_unit = samples[0][1]
-    return Interval(units.value * ns_a_unit, units.low * ns_a_unit, units.high * ns_a_unit)
-
-
-def _judged(name: str, a_ns: float, ratio: Interval, method: str) -> StatisticComparison:
+    ratio = ratio_of_repetitions(first, second, same_session=False, resolution=resolution_ns)
     verdict: Verdict = "no difference shown"
     if ratio.low > 1.0:
         verdict = "higher"
@@ -204,22 +183,35 @@ def _judged(name: str, a_ns: float, ratio: Interval, method: str) -> StatisticCo
         verdict = "lower"
     return StatisticComparison(
         statistic=name,
-        a_ns=a_ns,
-        b_ns=a_ns * ratio.value,
+        a_ns=_typical(first),
+        b_ns=_typical(second),
         ratio=ratio.value,
         ratio_low=ratio.low,
         ratio_high=ratio.high,
         verdict=verdict,
-        method=method,
+        method=(
+            f"t interval on the logarithms of {len(a)} and {len(b)} repetitions; a variance between sessions is added, "
+            f"{SESSION_SHARE:g} times that between repetitions"
+        ),
         because=None,
     )
+
+
+def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:
+    """Give a statistic of each trial that has it; the maximum is that of the samples which no limit explains."""
+    values = [trial.comparable_worst_ns if name == "max_ns" else getattr(trial.stats, name) for trial in trials]
+    return [float(value) for value in values if value is not None]
+
+
+def _typical(values: Sequence[float]) -> float | None:
+    return float(np.exp(np.log(values).mean())) if values and min(values) > 0.0 else None
 
 
 def _not_judged(name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary], because: str) -> StatisticComparison:
     return StatisticComparison(
         statistic=name,
-        a_ns=_values(a, name)[0] if len(a) == 1 else None,
-        b_ns=_values(b, name)[0] if len(b) == 1 else None,
+        a_ns=_typical(_values(a, name)),
+        b_ns=_typical(_values(b, name)),
         ratio=None,
         ratio_low=None,
         ratio_high=None,

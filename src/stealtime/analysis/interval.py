@@ -1,31 +1,32 @@
-"""Ratios of statistics with a confidence interval, for samples that depend on each other.
+"""Confidence intervals from repetitions: of a figure, and of the ratio of two.
 
-Neighbouring samples of a trial are not independent (a stall lengthens several, a tick comes every so often), so the
-usual intervals are far too narrow. Two methods are used here, and each result says which.
+A repetition is one value (a percentile, a maximum), from a machine that was booted for it alone. Nothing here looks at
+single samples: those of one trial share its boot, its memory layout and its minute, and an interval made from them
+holds none of what differs from one trial to the next.
 
-*Between trials* (three or more repetitions on both sides): each trial gives one value; Welch's t interval on their
-logarithms. A bootstrap over so few trials is too narrow: resampling three values covers about 80 % instead of 95 %.
+*What varies.* Between the repetitions of a run: boot, layout in memory, interruptions, the host's drift over its
+minutes. Between two runs (*sessions*): the same, and whatever the host was doing that day, which a single run does not
+see. So an interval that is to hold in another session adds a variance between sessions, which is taken to be
+:data:`SESSION_SHARE` of the variance between repetitions, and does not shrink with their number. That share was found
+by comparing runs that are equal (``benchmarks/equal_runs.py``; ``docs/truth.md`` has the figures).
 
-*Within a trial* (fewer repetitions): the trial is cut into :data:`BLOCKS` stretches of consecutive samples. The share
-of samples above the quantile varies from stretch to stretch; that variance, which holds the dependence, gives an
-interval for the rank, and the values at those ranks are the interval of the quantile (R. S. Woodruff, *Confidence
-intervals for medians and other position measures*, JASA 47, 1952, with the cluster variance in place of the binomial).
-Two such intervals are joined to one of the ratio by MOVER (G. Y. Zou & A. Donner, Stat. Med. 27, 2008), on logarithms.
-It does not see what differs from one trial to the next.
+*How.* Student's t on logarithms, after B. L. Welch (Biometrika 34, 1947) for two sides of unequal spread; the degrees
+of freedom are those of the repetitions. A bootstrap over five values is too narrow, and an exact test of ranks cannot
+take a variance into account that neither side has seen. The clock's resolution widens each interval, so that
+repetitions that agree to the last unit are not certain.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
-BLOCKS = 40
-"""Stretches a trial is cut into: enough for a variance, few enough that each outlasts what samples depend on."""
-BEYOND_MIN = 4 * BLOCKS
-"""Samples that must lie beyond a quantile: with fewer, most stretches hold none and their variance says little."""
 CONFIDENCE = 0.95
+REPETITIONS_MIN = 4
+"""On each side. With fewer, one odd repetition decides, and the t quantile is so large that little could be found."""
+SESSION_SHARE = 1.0
+"""The variance between sessions as a share of that between repetitions."""
 
 
 @dataclass(frozen=True)
@@ -37,71 +38,49 @@ class Interval:
     high: float
 
 
-def quantile_interval(trials: Sequence[NDArray[np.uint32]], tail: int) -> Interval:
-    """Find the quantile ``1 - 1/tail`` of all samples of some trials, with its interval.
+def interval_of_repetitions(values: Sequence[float], resolution: float = 0.0) -> Interval:
+    """Find the geometric mean of some repetitions with the interval that it has in another session.
 
     Args:
-        trials: The samples of each trial in order of time, shape (samples,).
-        tail: At least ``BEYOND_MIN * tail`` samples are needed.
-
-    Returns:
-        In the units of the samples.
+        values: One positive value a repetition, at least two (:data:`REPETITIONS_MIN` for a verdict).
+        resolution: By how much a value can be off because the clock counts in units, in the units of the values.
     """
-    pooled = np.concatenate(trials)
-    count = len(pooled)
-    rank = count - count // tail
-    # Of n samples, rank r (from 1) is at position r - 1.
-    value = int(np.partition(pooled, rank - 1)[rank - 1])
-    share = 1.0 / tail
-    # Half of the samples that are equal to the quantile count as above it: a coarse clock makes many equal.
-    above = _block_shares(trials, value)
-    spread = above.std(ddof=1) / np.sqrt(len(above))
-    smallest = np.sqrt(share * (1.0 - share) / count)
-    reach = stats.t.ppf(0.5 + CONFIDENCE / 2, len(above) - 1) * max(float(spread), float(smallest))
-    low_rank = _bounded(np.floor(count * (1.0 - share - reach)), count)
-    high_rank = _bounded(np.ceil(count * (1.0 - share + reach)) + 1, count)
-    pooled.partition([low_rank - 1, high_rank - 1])
-    return Interval(float(value), float(pooled[low_rank - 1]), float(pooled[high_rank - 1]))
+    logarithms = np.log(values)
+    share = 1.0 / len(values) + SESSION_SHARE
+    variance = share * float(logarithms.var(ddof=1))
+    mean = float(logarithms.mean())
+    reach = _t(len(values) - 1) * np.sqrt(variance) + resolution / np.exp(mean)
+    return _from_logarithms(mean, float(reach))
 
 
-def _block_shares(trials: Sequence[NDArray[np.uint32]], value: int) -> NDArray[np.float64]:
-    """The share of samples above ``value`` in each stretch, shape (blocks,); equal ones count half."""
-    total = sum(len(trial) for trial in trials)
-    shares: list[float] = []
-    for trial in trials:
-        blocks = max(2, round(BLOCKS * len(trial) / total))
-        for block in np.array_split(trial, blocks):
-            above = np.count_nonzero(block > value)
-            shares.append((above + 0.5 * np.count_nonzero(block == value)) / len(block))
-    return np.asarray(shares)
-
-
-def _bounded(rank: float, count: int) -> int:
-    return int(min(max(rank, 1), count))
-
-
-def ratio_of_intervals(first: Interval, second: Interval) -> Interval:
-    """Join two independent intervals of positive values to one of ``second / first`` (MOVER on logarithms)."""
-    a = np.log([first.value, first.low, first.high])
-    b = np.log([second.value, second.low, second.high])
-    difference = b[0] - a[0]
-    below = np.hypot(b[0] - b[1], a[2] - a[0])
-    above = np.hypot(b[2] - b[0], a[0] - a[1])
-    value, low, high = (float(np.exp(x)) for x in (difference, difference - below, difference + above))
-    return Interval(value, low, high)
-
-
-def ratio_between_trials(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Find the ratio of the geometric means of two sets of trials (Welch's t interval on logarithms).
+def ratio_of_repetitions(
+    base: Sequence[float], other: Sequence[float], *, same_session: bool, resolution: float = 0.0
+) -> Interval:
+    """Find the ratio of the geometric means of two sides, ``other`` to ``base``, with its interval.
 
     Args:
-        first: One positive value a trial, at least two and not all equal on both sides.
-        second: The same.
+        base: One positive value a repetition, at least two (:data:`REPETITIONS_MIN` for a verdict).
+        other: The same.
+        same_session: Whether the repetitions of both sides took turns in one run, as platforms do; else a variance
+            between sessions is added on each side.
+        resolution: As in :func:`interval_of_repetitions`.
     """
-    a, b = np.log(first), np.log(second)
-    ratio = float(np.exp(b.mean() - a.mean()))
-    if a.std() == 0.0 and b.std() == 0.0:
-        # All trials agree to the last unit: there is no spread to estimate from.
-        return Interval(ratio, ratio, ratio)
-    interval = stats.ttest_ind(b, a, equal_var=False).confidence_interval(CONFIDENCE)
-    return Interval(ratio, float(np.exp(interval.low)), float(np.exp(interval.high)))
+    sides = [np.log(base), np.log(other)]
+    session = 0.0 if same_session else SESSION_SHARE
+    variances = [(1.0 / len(side) + session) * float(side.var(ddof=1)) for side in sides]
+    difference = float(sides[1].mean() - sides[0].mean())
+    total = sum(variances)
+    reach = resolution * sum(float(np.exp(-side.mean())) for side in sides)
+    if total > 0.0:
+        parts = (variance**2 / (len(side) - 1) for variance, side in zip(variances, sides, strict=True))
+        reach += _t(total**2 / sum(parts)) * np.sqrt(total)
+    return _from_logarithms(difference, float(reach))
+
+
+def _t(degrees: float) -> float:
+    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
+
+
+def _from_logarithms(middle: float, reach: float) -> Interval:
+    value, low, high = np.exp([middle, middle - reach, middle + reach])
+    return Interval(float(value), float(low), float(high))

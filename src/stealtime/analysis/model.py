@@ -187,6 +187,8 @@ class TrialSummary(_Measured):
     valid: bool
     reasons: list[str]
     folder: str
+    loop_iterations: int | None = None
+    """Of the busy loop of ``tick``: the work that a sample is of."""
     neighbours: list[NeighbourFigures] = Field(default_factory=list)
     trace: TraceFigures | None = None
     """None if nothing was traced."""

@@ -26,7 +26,7 @@ from stealtime.store.tables import PARQUET_KEY
 if TYPE_CHECKING:
     from stealtime._core import InjectedMatchDict, SummaryDict
 
-__all__ = ["Series", "load_durations", "load_series", "match_injected", "pool"]
+__all__ = ["Series", "load_series", "match_injected", "pool"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
@@ -87,22 +87,6 @@ def load_series(folder: Path) -> Series:
         )
     except ValueError as error:
         raise StealtimeError(f"{samples} cannot be used: {error}", hint=_HINT) from error
-
-
-def load_durations(folder: Path | str) -> tuple[NDArray[np.uint32], float]:
-    """Read the durations of the trial in ``folder`` as they are, saturated ones as 4294967295.
-
-    Returns:
-        The durations in clock units, shape (samples,), and how many ns a unit is.
-
-    Raises:
-        StealtimeError: As :func:`load_series`.
-    """
-    samples = Path(folder) / SAMPLES
-    with _open_parquet(samples) as file:
-        description = _read_description(samples, file.schema_arrow.metadata)
-        columns = _read_columns(samples, file, ("duration",))
-    return columns["duration"], 1e9 / description.units_per_s
 
 
 def match_injected(folder: Path, series: Series | None = None) -> "InjectedMatchDict":

@@ -23,7 +23,7 @@ from stealtime.analysis.series import load_series, pool
 from stealtime.errors import StealtimeError
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.wire.message import TrialOutcome
+from stealtime.wire.message import TickProbe, TrialOutcome
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ def _trial_summary(read: _Read) -> TrialSummary:
         stats=None if read.series is None else to_stats(read.series.summary()),
         held_back=_held_back(read),
         folder=str(read.trial.folder),
+        loop_iterations=_loop_iterations(read.trial.record),
         neighbours=[_neighbour(record) for record in read.trial.record.neighbours],
         trace=_trace(read.trial.record),
     )
@@ -158,6 +159,11 @@ def _held_back(read: _Read) -> HeldBack | None:
     if read.series is None or limit is None or record.outcome is None:
         return None
     return find_held_back(read.series, record.outcome.clock.units_per_s, limit)
+
+
+def _loop_iterations(record: TrialRecord) -> int | None:
+    probe = None if record.outcome is None else record.outcome.request.probe
+    return probe.iterations if isinstance(probe, TickProbe) else None
 
 
 def _neighbour(record: NeighbourRecord) -> NeighbourFigures:

@@ -30,12 +30,23 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     ]
     for cell in comparison.cells:
         parts += [Text(), _cell_table(cell), *_explain(cell.statistics)]
+    if comparison.judged:
+        parts.append(Text(f"\n{_chance(comparison)}"))
     for side, names in (("a", comparison.only_in_a), ("b", comparison.only_in_b)):
         if names:
             parts.append(Text(f"\nOnly in {side}: {'; '.join(names)}"))
     if not comparison.cells:
         parts.append(Text("\nThe runs have no cell in common, so there is nothing to compare.", style="yellow"))
     return Group(*parts)
+
+
+def _chance(comparison: Comparison) -> str:
+    """Say how many differences are no news: who looks at a hundred figures finds five."""
+    count, judged = len(comparison.different), len(comparison.judged)
+    return (
+        f"{count} of {judged} judged figures differ; if both runs were of one machine, up to "
+        f"{comparison.different_by_chance:.1f} would by chance"
+    )
 
 
 def _cell_table(cell: CellComparison) -> Table:

@@ -12,7 +12,7 @@ from junitparser.junitparser import FinalResult
 
 from stealtime.analysis.model import CellSummary, RunSummary
 from stealtime.campaigns.model import Campaign
-from stealtime.report.tables import cell_title
+from stealtime.report.plain_table import cell_title
 from stealtime.store.model import Cell
 from stealtime.store.run import Run
 

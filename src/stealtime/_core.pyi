@@ -273,6 +273,19 @@ def attribute_virtual(
         ValueError: As :func:`attribute_native`, or the traces contradict the exchanges.
     """
 
+def owner_of(process: int | None = None) -> str:
+    """Give the mark of a process, ``NAMESPACE:PID:TICKS``: its PID namespace's inode, its id there, when it started.
+
+    Args:
+        process: As ``/proc`` numbers it; None is this one.
+
+    Raises:
+        OSError: It has ended (``FileNotFoundError``), or is not ours to look at.
+    """
+
+def owner_fate(mark: str) -> Literal["alive", "gone", "not ours to judge"]:
+    """Tell whether the process of a mark lives; what is no mark or cannot be seen from here is not ours to judge."""
+
 def attribute_user_mode(host: TraceDict, guest: UserModeDict, spikes: SpikesDict) -> AttributionDict:
     """Split the spikes of a User-Mode Linux guest by its host's trace.
 

@@ -43,6 +43,12 @@ def marked_processes(mark: str) -> list[psutil.Process]:
     return found
 
 
+def mark_of_nobody() -> str:
+    """Give the mark of a control plane that has ended; process ids end at 2^22 (``PID_MAX_LIMIT``)."""
+    namespace, _, _ = run_mark().partition(":")
+    return f"{namespace}:4194305:1"
+
+
 def temporary_folders() -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"stealtime-{run_mark()}-*"))
 

@@ -14,10 +14,11 @@ import pytest
 from injected_stalls import calibrated_tick
 from machines import PRIORITY, marked_processes, needs_root, request_for, until
 
+from stealtime._core import owner_of
 from stealtime.errors import StealtimeError
 from stealtime.platforms import registry
 from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.process import mark_of, run_mark
+from stealtime.platforms.process import run_mark
 from stealtime.wire.message import TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
@@ -118,7 +119,7 @@ async def test_it_is_put_back_after_ctrl_c(own_value: int, start_run: StartRun) 
 async def test_it_is_put_back_after_the_control_plane_was_killed(own_value: int, start_run: StartRun) -> None:
     process = start_run(LONG)
     await is_lifted()
-    mark = mark_of(psutil.Process(process.pid))
+    mark = owner_of(process.pid)
     descendants = psutil.Process(process.pid).children(recursive=True)
     assert descendants
     process.kill()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, request_for, require_usable
+from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, mark_of_nobody, needs_root, request_for, require_usable
 
 from stealtime.platforms import registry
 from stealtime.platforms.cgroup import OUR_FOLDER, CpuGroupError, cpu_group, find_hierarchy
@@ -102,7 +102,7 @@ CLEAR = "from stealtime.platforms.leftovers import clear_leftovers; print(*clear
 
 
 async def test_a_nested_group_of_a_dead_control_plane_goes_with_its_processes(tmp_path: Path) -> None:
-    dead = find_hierarchy().root / OUR_FOLDER / "999999999:1.00"
+    dead = find_hierarchy().root / OUR_FOLDER / mark_of_nobody()
     inner = dead / "machine" / "inner"
     inner.mkdir(parents=True)
     sleeper = await asyncio.create_subprocess_exec("sleep", "600")

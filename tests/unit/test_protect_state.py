@@ -61,9 +61,11 @@ def test_a_process_is_known_by_pid_and_start(state: State) -> None:
     assert found is not None
     assert found.pid == os.getpid()
     noted = json.loads(pid_file.read_text())
-    # The same pid, but of a process that began at another time.
-    pid_file.write_text(json.dumps({**noted, "created": noted["created"] - 1}))
-    assert recorded_process(pid_file) is None
+    namespace, pid, ticks = noted["owner"].split(":")
+    # The same pid, but of a process that began at another time, or of another namespace.
+    for other in (f"{namespace}:{pid}:{int(ticks) - 1}", f"{int(namespace) + 1}:{pid}:{ticks}"):
+        pid_file.write_text(json.dumps({**noted, "owner": other}))
+        assert recorded_process(pid_file) is None
     pid_file.write_text("{")
     assert recorded_process(pid_file) is None
 

@@ -1,4 +1,5 @@
-//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for numpy arrays.
+//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for numpy arrays, and
+//! of `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What Python sees
 //! is described in `src/stealtime/_core.pyi`.
@@ -6,6 +7,7 @@
 mod attribution;
 mod column;
 mod dictionary;
+mod owner;
 mod series;
 
 use pyo3::prelude::*;
@@ -15,6 +17,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
+    #[pymodule_export]
+    use crate::owner::{owner_fate, owner_of};
     #[pymodule_export]
     use crate::series::{PySeries, pooled_histogram, pooled_percentile_curve, pooled_summary};
 }

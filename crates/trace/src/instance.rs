@@ -35,7 +35,9 @@ impl Instance {
     /// If tracefs refuses, or does not have that clock.
     pub fn create(tracefs: Arc<Tracefs>) -> Result<Self, TraceError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let folder = Path::new(INSTANCES).join(mark::own(NUMBER.fetch_add(1, Ordering::Relaxed)));
+        let name = mark::own(NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = name.map_err(TraceError::file(Path::new("/proc/self")))?;
+        let folder = Path::new(INSTANCES).join(name);
         fs::create_dir(tracefs.path(&folder)).map_err(TraceError::file(&folder))?;
         let instance = Self { tracefs, folder };
         instance.write("tracing_on", "0")?;

@@ -255,11 +255,11 @@ def _remove_group(path: Path) -> None:
     path.rmdir()
 
 
-def clear_groups(owner_lives: Callable[[str], bool], mounts: Path = MOUNTS) -> list[str]:
+def clear_groups(is_left_over: Callable[[str], bool], mounts: Path = MOUNTS) -> list[str]:
     """Remove the groups of control planes that are gone, with all groups and processes in them.
 
     Args:
-        owner_lives: Tells whether the control plane of a mark is running.
+        is_left_over: Tells whether the control plane of a mark is known to have ended.
         mounts: A file in the form of ``/proc/self/mounts``.
 
     Returns:
@@ -272,7 +272,7 @@ def clear_groups(owner_lives: Callable[[str], bool], mounts: Path = MOUNTS) -> l
         return []
     cleared = []
     for folder in marks:
-        if not owner_lives(folder.name) and _clear(folder):
+        if is_left_over(folder.name) and _clear(folder):
             cleared.append(f"CPU group {folder}")
     with suppress(OSError):
         _remove_group(ours)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import psutil
 
+from stealtime._core import owner_fate
 from stealtime.platforms.cgroup import clear_groups
-from stealtime.platforms.process import RUN_MARK, mark_of, run_mark
+from stealtime.platforms.process import RUN_MARK, run_mark
 
 _FOLDER_PREFIX = "stealtime-"
 
@@ -29,7 +30,7 @@ def clear_leftovers() -> tuple[str, ...]:
     Returns:
         What was cleared, for the log.
     """
-    return tuple(_clear_processes() + clear_groups(_owner_lives) + _clear_folders())
+    return tuple(_clear_processes() + clear_groups(is_left_over) + _clear_folders())
 
 
 def _clear_processes() -> list[str]:
@@ -37,7 +38,7 @@ def _clear_processes() -> list[str]:
     for process in psutil.process_iter():
         try:
             mark = process.environ().get(RUN_MARK)
-            if mark is not None and not _owner_lives(mark):
+            if mark is not None and is_left_over(mark):
                 name = process.name()
                 process.kill()
                 cleared.append(f"process {process.pid} ({name}) of the run {mark}")
@@ -50,15 +51,12 @@ def _clear_folders() -> list[str]:
     cleared = []
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*:*-*"):
         mark = folder.name.removeprefix(_FOLDER_PREFIX).rpartition("-")[0]
-        if not _owner_lives(mark):
+        if is_left_over(mark):
             shutil.rmtree(folder, ignore_errors=True)
             cleared.append(f"folder {folder}")
     return cleared
 
 
-def _owner_lives(mark: str) -> bool:
-    pid, _, _ = mark.partition(":")
-    try:
-        return mark_of(psutil.Process(int(pid))) == mark
-    except (ValueError, psutil.Error):
-        return False
+def is_left_over(mark: str) -> bool:
+    """Tell whether what carries a mark may go: its control plane has ended, as far as that can be seen from here."""
+    return owner_fate(mark) == "gone"

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-import psutil
-
+from stealtime._core import owner_of
 from stealtime.platforms.affinity import format_cpus
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.failure import MachineError
@@ -27,13 +26,8 @@ _END_PATIENCE_S = 5.0
 
 
 def run_mark() -> str:
-    """Give the value of ``RUN_MARK`` for this control plane: its pid and when it started, since pids come again."""
-    return mark_of(psutil.Process())
-
-
-def mark_of(process: psutil.Process) -> str:
-    """Give the value of ``RUN_MARK`` that the children of ``process`` carry."""
-    return f"{process.pid}:{process.create_time():.2f}"
+    """Give the value of ``RUN_MARK`` for this control plane (``crates/owner`` says what stands in it)."""
+    return owner_of()
 
 
 def guarded(

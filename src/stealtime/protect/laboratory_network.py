@@ -16,7 +16,8 @@ from typing import Literal
 import psutil
 
 from stealtime.errors import StealtimeError
-from stealtime.platforms.process import mark_of, run_mark
+from stealtime.platforms.leftovers import is_left_over
+from stealtime.platforms.process import run_mark
 
 PREFIX = "stealtime-lab-"
 """Of the namespaces' names: then the mark of the process that made them, a number, and what they are."""
@@ -115,7 +116,7 @@ def clear_laboratories() -> tuple[str, ...]:
     """Remove the namespaces of laboratories whose process is gone; give their names."""
     if not NAMESPACES.is_dir():
         return ()
-    left = [entry.name for entry in NAMESPACES.glob(f"{PREFIX}*") if not _owner_lives(entry.name)]
+    left = [entry.name for entry in NAMESPACES.glob(f"{PREFIX}*") if _is_left_over(entry.name)]
     remove_namespaces(left)
     return tuple(left)
 
@@ -141,12 +142,8 @@ def run(*argv: str, text: str | None = None) -> str:
     return done.stdout
 
 
-def _owner_lives(name: str) -> bool:
-    mark = name.removeprefix(PREFIX).rsplit("-", 2)[0]
-    try:
-        return mark_of(psutil.Process(int(mark.partition(":")[0]))) == mark
-    except (ValueError, psutil.Error):
-        return False
+def _is_left_over(name: str) -> bool:
+    return is_left_over(name.removeprefix(PREFIX).rsplit("-", 2)[0])
 
 
 def _is_zombie(pid: int) -> bool:

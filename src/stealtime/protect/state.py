@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from stealtime._core import owner_of
 from stealtime.errors import StealtimeError
 from stealtime.protect.endpoint import LONGEST_SOCKET_PATH
 
@@ -212,10 +213,9 @@ def this_host() -> str:
 
 
 def record_process(pid_file: Path, pid: int, **facts: bool | str) -> None:
-    """Note who was started; pids come again, so its start time stands beside it."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        created = psutil.Process(pid).create_time()
-        pid_file.write_text(json.dumps({"pid": pid, "created": created, **facts}))
+    """Note who was started; pids come again, so its mark stands beside it."""
+    with contextlib.suppress(FileNotFoundError):
+        pid_file.write_text(json.dumps({"pid": pid, "owner": owner_of(pid), **facts}))
 
 
 def recorded_process(pid_file: Path) -> psutil.Process | None:
@@ -223,8 +223,8 @@ def recorded_process(pid_file: Path) -> psutil.Process | None:
     try:
         noted = json.loads(pid_file.read_text())
         process = psutil.Process(int(noted["pid"]))
-        # A process that nobody has waited for yet is dead all the same.
-        is_it = process.create_time() == noted["created"] and process.status() != psutil.STATUS_ZOMBIE
+        # The pid must still be that process's, as numbered here: another namespace may number another one so.
+        is_it = owner_of(process.pid) == noted["owner"]
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
     return process if is_it else None

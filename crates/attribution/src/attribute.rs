@@ -4,7 +4,7 @@ use crate::cause::{CauseId, CauseTable, Kind, Layer};
 use crate::follow::{Followed, Layered, follow};
 use crate::offset::{Offsets, narrow};
 use crate::sweep::{Layers, Parts, Segment, Spikes};
-use crate::trace::Trace;
+use crate::trace::{Trace, merged};
 use crate::track::Piece;
 use crate::user_mode::{UserMode, find_tracers, watch};
 
@@ -133,7 +133,7 @@ const SAME_COUNTER: Offsets = Offsets { low: 0, high: 0 };
 fn native(traced: &Labelled<'_>, probe: &Followed<'_>) -> Built {
     let threads = labels_of_traced(traced);
     let layer = follow(traced.trace, Layer::Machine, probe, &threads, traced.labels);
-    let blind = blind_stretches(traced, &layer.unseen, 0);
+    let blind = blind_stretches(traced, &layer, 0);
     let unseen = layer.unseen.len();
     let blind = merged(blind);
     let layers = Layers { machine: layer.pieces, blind, table: layer.table, ..Layers::default() };
@@ -144,7 +144,7 @@ fn user_mode(host: &Labelled<'_>, guest: &UserMode<'_>) -> Built {
     let threads = labels_of_traced(host);
     let layer = watch(host.trace, guest, &find_tracers(host.trace), &threads, host.labels);
     let unseen = layer.unseen.len();
-    let blind = merged(blind_stretches(host, &layer.unseen, 0));
+    let blind = merged(blind_stretches(host, &layer, 0));
     let mut layers = Layers { blind, ..Layers::default() };
     // One list holds both layers, as each moment has one of them: only their tracks are drawn apart.
     let is_machine =
@@ -185,12 +185,12 @@ fn virtual_machine(
     let mut blind = Vec::new();
     for layer in &outer {
         unseen += layer.unseen.len();
-        blind.extend(blind_stretches(&cpus.host, &layer.unseen, shift));
+        blind.extend(blind_stretches(&cpus.host, layer, shift));
     }
     let mut layers = Layers::default();
     if let (Some(inner), Some((traced, _))) = (inner, machine) {
         unseen += inner.unseen.len();
-        blind.extend(blind_stretches(traced, &inner.unseen, 0));
+        blind.extend(blind_stretches(traced, &inner, 0));
         layers.machine = inner.pieces;
         layers.table = inner.table;
         layers.places = inner.places;
@@ -247,30 +247,19 @@ fn labels_of_traced(traced: &Labelled<'_>) -> Vec<(i32, u16)> {
     labels
 }
 
-/// Where a trace does not say what happened: before its first and after its last moment, and where events were lost.
-fn blind_stretches(traced: &Labelled<'_>, unseen: &[(u64, u64)], shift: i64) -> Vec<(u64, u64)> {
+/// Where a trace does not say what happened: before its first and after its last moment, where events were lost, and where
+/// a sleep may have ended unseen.
+fn blind_stretches(traced: &Labelled<'_>, layer: &Layered, shift: i64) -> Vec<(u64, u64)> {
     let trace = traced.trace;
     let matters = |cpu: u16| traced.cpus.is_none_or(|cpus| cpus.contains(&cpu));
     let lost = trace.lost.iter().filter(|&&(cpu, ..)| matters(cpu)).map(|&(_, start, end)| (start, end));
     let (begin, end) = trace.covered;
     let mut stretches: Vec<(u64, u64)> = lost.collect();
-    stretches.extend(unseen);
+    stretches.extend(&layer.unseen);
+    stretches.extend(&layer.doubtful);
     stretches.push((0, begin));
     stretches.push((end, u64::MAX));
     let moved =
         |time: u64| if time == 0 || time == u64::MAX { time } else { time.saturating_add_signed(shift) };
     stretches.into_iter().map(|(start, end)| (moved(start), moved(end))).collect()
-}
-
-/// Sort stretches and join those that touch.
-fn merged(mut stretches: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    stretches.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in stretches.into_iter().filter(|(start, end)| start < end) {
-        match joined.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => joined.push((start, end)),
-        }
-    }
-    joined
 }

@@ -47,6 +47,34 @@ pub(crate) struct Layered {
     pub places: Vec<(u64, u16)>,
     /// When a switch must have happened that was not recorded.
     pub unseen: Vec<(u64, u64)>,
+    /// Of sleeps, from when on the wake-up may have been lost.
+    pub doubtful: Vec<(u64, u64)>,
+}
+
+/// The sleeps of what is followed. A thread is woken on whatever CPU its waker has, also on one that it may not use: a
+/// sleep in which events were lost anywhere may have ended then, and what followed was a wait.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeps {
+    since: Option<u64>,
+    doubtful: Vec<(u64, u64)>,
+}
+
+impl Sleeps {
+    /// Take what is known from this time on.
+    pub fn note(&mut self, trace: &Trace<'_>, time: u64, asleep: bool) {
+        if asleep {
+            self.since.get_or_insert(time);
+        } else if let Some(since) = self.since.take() {
+            let lost_since = trace.first_loss_within((since, time));
+            self.doubtful.extend(lost_since.map(|lost_since| (lost_since, time)));
+        }
+    }
+
+    /// Give the doubtful stretches.
+    pub fn finish(mut self, trace: &Trace<'_>, end: u64) -> Vec<(u64, u64)> {
+        self.note(trace, end, false);
+        self.doubtful
+    }
 }
 
 /// The time in which the group could run and does not.
@@ -75,6 +103,7 @@ struct Follower<'a> {
     off_inferred: Vec<(u64, u64)>,
     waits: Vec<(u64, u64)>,
     places: Vec<(u64, u16)>,
+    sleeps: Sleeps,
 }
 
 /// Follow a group of threads through a trace.
@@ -111,6 +140,7 @@ pub(crate) fn follow<'a>(
         off_inferred: Vec::new(),
         waits: Vec::new(),
         places: Vec::new(),
+        sleeps: Sleeps::default(),
     };
     follower.run(trace)
 }
@@ -118,13 +148,16 @@ pub(crate) fn follow<'a>(
 impl Follower<'_> {
     fn run(mut self, trace: &Trace<'_>) -> Layered {
         while let Some(event) = self.scheduler.advance() {
-            self.step(event);
+            self.step(trace, event);
         }
         let end = trace.covered.1.max(trace.columns.time.last().copied().unwrap_or(0));
         self.end_wait(end);
         if let Some(since) = self.off_since {
             self.off.push((since, end));
         }
+        // It may have run in between, where that was lost.
+        self.off.retain(|&stretch| trace.first_loss_within(stretch).is_none());
+        self.off_inferred.retain(|&stretch| trace.first_loss_within(stretch).is_none());
         Layered {
             pieces: self.track.finish(end),
             table: self.naming.table,
@@ -133,12 +166,14 @@ impl Follower<'_> {
             waits: self.waits,
             places: self.places,
             unseen: self.scheduler.unseen,
+            doubtful: self.sleeps.finish(trace, end),
         }
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, trace: &Trace<'_>, event: Event) {
         let time = event.time;
         let focus = self.scheduler.focus();
+        self.sleeps.note(trace, time, focus == Focus::Asleep);
         if let Some(since) = self.scheduler.ran_since.take() {
             self.track.take_back(since, time);
             self.end_off(since);

@@ -142,6 +142,8 @@ pub struct Trace<'a> {
     pub(crate) cpus: usize,
     /// Stretches with lost events: CPU, start, end; by start.
     pub(crate) lost: Vec<(u16, u64, u64)>,
+    /// When events were lost on any CPU: sorted, apart from each other.
+    pub(crate) lost_anywhere: Vec<(u64, u64)>,
     /// How many events were lost.
     pub(crate) lost_events: u64,
     /// Switches that the kernel left out and that its accounts of runtime give away, in the order in which they come.
@@ -186,6 +188,7 @@ impl<'a> Trace<'a> {
                 + 1,
             cpus: scans.iter().map(|scan| usize::from(scan.cpus)).max().unwrap_or(0) + 1,
             lost: Vec::new(),
+            lost_anywhere: Vec::new(),
             lost_events: 0,
             mended: Vec::new(),
             crossed: Vec::new(),
@@ -208,6 +211,14 @@ impl<'a> Trace<'a> {
             self.lost_events += u64::try_from(columns.value[row]).unwrap_or(0);
         }
         self.lost.sort_unstable_by_key(|&(_, start, end)| (start, end));
+        self.lost_anywhere = merged(self.lost.iter().map(|&(_, start, end)| (start, end)).collect());
+    }
+
+    /// Since when events could be missing, on whatever CPU, in a stretch; `None` if it is whole.
+    pub(crate) fn first_loss_within(&self, (start, end): (u64, u64)) -> Option<u64> {
+        let first = self.lost_anywhere.partition_point(|&(_, until)| until <= start);
+        let &(since, _) = self.lost_anywhere.get(first)?;
+        (since < end).then_some(since.max(start))
     }
 
     /// How many events there are.
@@ -285,4 +296,17 @@ fn scan(columns: &TraceColumns<'_>, names: usize, rows: std::ops::Range<usize>) 
         }
     }
     Ok(scan)
+}
+
+/// Sort stretches and join those that touch.
+pub(crate) fn merged(mut stretches: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    stretches.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in stretches.into_iter().filter(|(start, end)| start < end) {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
 }

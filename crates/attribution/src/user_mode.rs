@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::cause::{CauseId, Kind, Layer};
-use crate::follow::{Layered, REAL_TIME_LIMIT, WAITING_FOR_TIMER};
+use crate::follow::{Layered, REAL_TIME_LIMIT, Sleeps, WAITING_FOR_TIMER};
 use crate::naming::Naming;
 use crate::processors::{FIRST_ORDINARY_PRIORITY, IDLE};
 use crate::scheduler::{Doing, Event, Scheduler};
@@ -64,6 +64,7 @@ struct Watcher<'a> {
     /// Since when each member could run and does not.
     waits_since: Vec<Option<u64>>,
     waits: Vec<(u64, u64)>,
+    sleeps: Sleeps,
     entered: CauseId,
     tick: CauseId,
     idle: CauseId,
@@ -121,6 +122,7 @@ pub(crate) fn watch<'a>(
         timer_served_at: None,
         waits_since,
         waits: Vec::new(),
+        sleeps: Sleeps::default(),
         entered,
         tick,
         idle,
@@ -162,7 +164,7 @@ pub(crate) fn find_tracers(trace: &Trace<'_>) -> Vec<(i32, i32)> {
 impl Watcher<'_> {
     fn run(mut self, trace: &Trace<'_>) -> Layered {
         while let Some(event) = self.scheduler.advance() {
-            self.step(event);
+            self.step(trace, event);
         }
         let end = trace.covered.1.max(trace.columns.time.last().copied().unwrap_or(0));
         self.end_visit(end);
@@ -171,13 +173,15 @@ impl Watcher<'_> {
             table: self.naming.table,
             waits: self.waits,
             unseen: self.scheduler.unseen,
+            doubtful: self.sleeps.finish(trace, end),
             ..Layered::default()
         }
     }
 
-    fn step(&mut self, event: Event) {
+    fn step(&mut self, trace: &Trace<'_>, event: Event) {
         let time = event.time;
         let doings = self.doings();
+        self.sleeps.note(trace, time, doings == Doings::Idle);
         if let Some(since) = self.scheduler.ran_since.take() {
             self.track.take_back(since, time);
         }

@@ -247,14 +247,43 @@ fn sorted(mut parts: Vec<(String, u64)>) -> Vec<(String, u64)> {
 }
 
 /// Whether a spike touches a stretch in which events were lost, or a switch that concerns the followed thread must have
-/// happened that was not recorded.
+/// happened that was not recorded, or a sleep that may have ended among the lost events.
 fn is_blind(recording: &Recording, start: u64, end: u64) -> bool {
-    (0..recording.time.len()).any(|row| {
-        let before = (0..row).rev().find(|&earlier| recording.cpu[earlier] == recording.cpu[row]);
-        let from = before.map_or(recording.covered.0, |earlier| recording.time[earlier]);
-        let touches = start < recording.time[row] && from < end && from < recording.time[row];
-        touches && (recording.kind[row] == EventKind::Lost as u8 || is_unseen(recording, row))
-    })
+    let rows = || 0..recording.time.len();
+    let is_lost = |row: usize| recording.kind[row] == EventKind::Lost as u8;
+    let touches = |(from, until): (u64, u64)| from < until && start < until && from < end;
+    let losses = || rows().filter(|&row| is_lost(row)).map(|row| since_before(recording, row));
+    let doubtful = |(asleep, awake): (u64, u64)| {
+        let within = losses().filter(|&(from, until)| from < awake && asleep < until && from < until);
+        within.map(|(from, _)| from.max(asleep)).min().is_some_and(|from| touches((from, awake)))
+    };
+    losses().any(touches)
+        || rows().filter(|&row| is_unseen(recording, row)).any(|row| touches(since_before(recording, row)))
+        || sleeps(recording).into_iter().any(doubtful)
+}
+
+/// From the event before on the same CPU up to a row.
+fn since_before(recording: &Recording, row: usize) -> (u64, u64) {
+    let before = (0..row).rev().find(|&earlier| recording.cpu[earlier] == recording.cpu[row]);
+    (before.map_or(recording.covered.0, |earlier| recording.time[earlier]), recording.time[row])
+}
+
+/// From when to when the followed thread sleeps, as far as events tell.
+fn sleeps(recording: &Recording) -> Vec<(u64, u64)> {
+    let mut found = Vec::new();
+    let mut since = None;
+    for row in 0..recording.time.len() {
+        let mut until = recording.clone();
+        until.time.truncate(row + 1);
+        let time = recording.time[row];
+        if plain(&until, u64::MAX).state == Some(State::Asleep) {
+            since.get_or_insert(time);
+        } else {
+            found.extend(since.take().map(|since| (since, time)));
+        }
+    }
+    found.extend(since.map(|since| (since, recording.covered.1)));
+    found
 }
 
 /// Whether the followed thread was woken on an idle CPU before this moment, and the next event of that CPU shows that it
@@ -345,6 +374,9 @@ proptest! {
         // Random events contradict the clocks more often than not.
         let Ok(found) = attribute(&world, asked, &[]) else { return Ok(()) };
         for (row, (&start, &duration)) in start.iter().zip(&duration).enumerate() {
+            let end = start + duration;
+            let is_blind = is_blind(&inner, start, end) || is_blind(&outer, start - AHEAD, end - AHEAD);
+            prop_assert_eq!(found.parts.judged[row], !is_blind);
             if found.parts.judged[row] {
                 let causes = (start..start + duration).map(|time| combined(
                     plain_cause(&inner, "machine", time), plain_cause(&outer, "host", time - AHEAD)

@@ -7,6 +7,7 @@ use super::recording::{PROBE, PROBES, Recording, followed, parts_of, unlabelled}
 /// No thread.
 pub const IDLE: (i32, i16, &str) = (0, 120, "swapper/1");
 /// The probe, in its machine.
+#[allow(dead_code, reason = "not every test file traces the machine")]
 pub const RUNS: (i32, i16, &str) = (PROBE, 4, "st-tick");
 /// The thread of the host that runs it.
 pub const VCPU: (i32, i16, &str) = (200, 120, "CPU 0/TCG");
@@ -22,13 +23,14 @@ pub fn virtual_host() -> Recording {
 pub const AHEAD: u64 = 1_000_000;
 
 /// A machine that runs the probe on its CPU 0.
+#[allow(dead_code, reason = "not every test file traces the machine")]
 pub fn virtual_machine() -> Recording {
     let mut recording = Recording::until(AHEAD + 100_000);
     recording.switch(AHEAD + 20, 0, 0, 0, RUNS);
     recording
 }
 
-/// The parts of one spike, in words.
+/// The parts of one spike, in words; the virtual CPU may use the host's CPU 1 only.
 pub fn split_virtual(
     host: &Recording,
     machine: Option<&Recording>,
@@ -39,7 +41,7 @@ pub fn split_virtual(
     let machine = machine.map(|machine| machine.trace().unwrap());
     let labels = ["emulator".to_owned(), "neighbour 1".to_owned()];
     let vcpus = [Followed { real_time: false, ..followed(&[200]) }];
-    let host = Labelled { trace: &host, threads: &[(201, 0), (300, 1)], labels: &labels, cpus: None };
+    let host = Labelled { trace: &host, threads: &[(201, 0), (300, 1)], labels: &labels, cpus: Some(&[1]) };
     let ahead = i64::try_from(AHEAD).unwrap();
     let cpus = VirtualCpus { host, threads: &vcpus, offsets: Offsets { low: ahead, high: ahead } };
     let inner = machine.as_ref().map(|trace| (unlabelled(trace), followed(PROBES)));

@@ -18,9 +18,10 @@ from stealtime.analysis.attribution.time_line import allowed_offsets
 from stealtime.analysis.series import load_series
 from stealtime.analysis.summary import summarize
 from stealtime.errors import StealtimeError
+from stealtime.store.model import HostViews
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import TRACE_SCHEMA
-from stealtime.wire.message import TracingOutcome
+from stealtime.wire.message import Absent, Finding, TracingOutcome, Value
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 PROBE = 4242
@@ -144,6 +145,47 @@ def test_spikes_beside_lost_events_are_not_judged(traced: Trial) -> None:
     assert 1 <= found.not_judged <= 2
     assert found.judged + found.not_judged == found.spikes
     assert found.total_lost_ns > found.excess_ns
+
+
+def change_tracing(trial: Trial, **changes: Any) -> Trial:
+    """Give the trial with other facts of its host's recording."""
+    assert trial.record.host_tracing is not None
+    tracing = trial.record.host_tracing.model_copy(update=changes)
+    return Trial(trial.folder, trial.record.model_copy(update={"host_tracing": tracing}))
+
+
+def test_a_followed_thread_that_no_event_tells_of_is_not_attributed(traced: Trial) -> None:
+    rows = trace_ticks(traced.folder)
+    # The same numbers in places that hold no thread.
+    others = [(*row[:3], PROBE + 1, PROBE, PROBE + 1, *row[6:]) for row in rows]
+    write_trace(traced.folder, others, 1.0)
+    told = f"no event of the trace is of the thread that is to be followed: {PROBE}"
+    with pytest.raises(NotAttributed, match=told):
+        attribute_trial(Run.open(traced.folder.parents[1]).trials[0])
+
+
+def test_ids_of_another_pid_namespace_are_not_taken_for_each_other(traced: Trial) -> None:
+    text = "the trace numbers threads as the initial PID namespace does"
+    finding = Finding(code="thread_ids_unknown", level="limits", text=text, hint="run it outside")
+    with pytest.raises(NotAttributed, match=text) as caught:
+        # Threads of these numbers are there, by chance.
+        attribute_trial(change_tracing(traced, findings=[finding]))
+    assert caught.value.hint == "run it outside"
+
+
+@pytest.mark.parametrize(
+    ("run_delay", "expected"),
+    [
+        (0, r"^not judged: host run_delay is not compared: host run_delay is 0 where the other view has \d+\.\d+ ms$"),
+        (50_000_000, r"^host run_delay \(50.000 ms\) does not agree with the traced time off the CPU"),
+        (2_500_000, r"^host run_delay \(2.500 ms\) agrees with the traced time off the CPU \(2\.\d+ ms\)"),
+    ],
+)
+def test_nothing_agrees_with_nothing(traced: Trial, run_delay: int, expected: str) -> None:
+    absent = Absent(absent="not here")
+    views = HostViews(run_delay_ns=Value(value=run_delay), host_steal_ns=absent, guest_steal_ns=absent)
+    trial = Trial(traced.folder, traced.record.model_copy(update={"host_views": views}))
+    assert re.search(expected, attribute_trial(trial).views.agreement)
 
 
 def test_what_is_behind_a_period_is_found(traced: Trial) -> None:

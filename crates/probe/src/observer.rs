@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use stealtime_wire::message::{MachineThread, ThreadRole};
 
-use crate::sys;
+use crate::{scheduling, sys};
 
 /// The name of the threads of `switch`, by which a recording of the kernel leaves out what they do to each other.
 pub const RING_THREAD_NAME: &str = "st-ring";
@@ -44,7 +44,7 @@ impl Threads {
 /// Describes the calling thread.
 pub fn this_thread(role: ThreadRole) -> MachineThread {
     MachineThread {
-        id: sys::thread_id(),
+        id: scheduling::thread_id(),
         name: sys::thread_name(),
         role,
         thread_pointer: sys::thread_pointer(),

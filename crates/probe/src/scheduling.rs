@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::{fs, io};
 
+use stealtime_owner::TraceIds;
 use stealtime_wire::Placement;
 
 use crate::sys;
@@ -105,9 +106,9 @@ fn parse_migrations(sched: &str) -> Option<u64> {
     line.split(':').nth(1)?.trim().parse().ok()
 }
 
-/// The calling thread's id.
+/// The calling thread's id, as the kernel's trace has it where that is known.
 pub fn thread_id() -> u32 {
-    sys::thread_id()
+    TraceIds::here().of_this_thread(sys::thread_id())
 }
 
 fn policy_name(policy: i32) -> &'static str {

@@ -7,7 +7,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Weak};
 
-use stealtime_wire::message::{Facts, Finding, TraceRequest};
+use stealtime_owner::TraceIds;
+use stealtime_wire::message::{Facts, Finding, FindingLevel, TraceRequest};
 
 use crate::error::TraceError;
 use crate::format::PageFormat;
@@ -24,6 +25,9 @@ const PAGES_IN_TURN: usize = 1024;
 
 /// The kernel rounds up to whole pages, and takes at least two.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 40;
+
+/// The code of the finding that threads cannot be found in the trace.
+const UNKNOWN_IDS: &str = "thread_ids_unknown";
 
 /// The kernel's buffers are counted in this.
 const KIB: u64 = 1024;
@@ -148,9 +152,22 @@ impl Recorder {
             lost += buffer.told.max(lost_events(&self.instance, buffer.cpu)?);
             pages.push((buffer.cpu, buffer.spool.rewind()?));
         }
-        let findings: Vec<Finding> = self.enabled.findings;
+        let mut findings: Vec<Finding> = self.enabled.findings;
+        findings.extend(unknown_ids(TraceIds::here()));
         Ok(Recorded::new(pages, self.table, self.enabled.groups, findings, lost, self.instance.clock()))
     }
+}
+
+/// What follows for who reads the events: whether they know threads by the ids that the trace has.
+fn unknown_ids(ids: TraceIds) -> Option<Finding> {
+    (ids == TraceIds::Unknown).then(|| Finding {
+        code: UNKNOWN_IDS.to_owned(),
+        level: FindingLevel::Limits,
+        text: "the trace numbers threads as the initial PID namespace does, and this one has a /proc of its own, which \
+               does not tell those numbers: no event can be given to a thread"
+            .to_owned(),
+        hint: Some("run stealtime in the host's PID namespace (for a container: `--pid=host`)".to_owned()),
+    })
 }
 
 fn validate(request: &TraceRequest) -> Result<(), TraceError> {
@@ -243,6 +260,13 @@ mod tests {
         assert_eq!(mask(&[0]), "00000001");
         assert_eq!(mask(&[1, 31, 33]), "00000002,80000002");
         assert_eq!(mask(&[64]), "00000001,00000000,00000000");
+    }
+
+    #[test]
+    fn that_ids_are_unknown_is_told_only_where_they_are() {
+        assert_eq!(unknown_ids(TraceIds::Own), None);
+        assert_eq!(unknown_ids(TraceIds::ShownByProc), None);
+        assert_eq!(unknown_ids(TraceIds::Unknown).unwrap().code, "thread_ids_unknown");
     }
 
     #[test]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import stealtime
+from stealtime.platforms.shown_ids import threads_of
 from stealtime.scenarios.cpus import allowed_cpus, format_cpus
 from stealtime.store.model import ThreadRecord
 from stealtime.wire.message import Absent, Facts, Reading, Value
@@ -73,15 +74,14 @@ def pin_control_plane(cpus: tuple[int, ...]) -> list[ThreadRecord]:
         OSError: A CPU does not exist or may not be used.
     """
     threads = []
-    for entry in sorted(Path("/proc/self/task").iterdir(), key=lambda path: int(path.name)):
-        thread_id = int(entry.name)
+    for entry, thread_id in threads_of("self"):
         try:
             os.sched_setaffinity(thread_id, cpus)
             allowed = sorted(os.sched_getaffinity(thread_id))
             name = (entry / "comm").read_text().strip()
         except (ProcessLookupError, FileNotFoundError):
             continue
-        threads.append(ThreadRecord(role="control", name=name, tid=thread_id, cpus=allowed))
+        threads.append(ThreadRecord(role="control", name=name, tid=int(entry.name), cpus=allowed))
     return threads
 
 

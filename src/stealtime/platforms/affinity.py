@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Literal
 
 from stealtime.platforms.failure import MachineError
 from stealtime.platforms.model import HostThread
+from stealtime.platforms.shown_ids import shown_process, threads_of
 
 Role = Literal["vcpu", "emulator", "agent", "control", "neighbour"]
 
@@ -28,31 +28,33 @@ def pin_thread(tid: int, cpus: Iterable[int]) -> None:
 
 
 def list_threads(pid: int, role_of: dict[int, Role] | None = None, default: Role = "emulator") -> list[HostThread]:
-    """Give the threads of a process with the CPUs that the kernel allows them now.
+    """Give the threads of a process with the CPUs that the kernel allows them now; none if it is gone.
 
     Args:
         pid: The process.
         role_of: The roles of some of its threads, by thread id.
         default: The role of the others.
     """
+    try:
+        return list_shown_threads(shown_process(pid), role_of, default)
+    except MachineError:
+        return []
+
+
+def list_shown_threads(
+    shown: int | str, role_of: dict[int, Role] | None = None, default: Role = "emulator"
+) -> list[HostThread]:
+    """Give the threads of a process that goes by another id in ``/proc``; as :func:`list_threads`."""
     roles = role_of or {}
     threads = []
-    for tid in thread_ids(pid):
+    for folder, tid in threads_of(shown):
         try:
             cpus = tuple(sorted(os.sched_getaffinity(tid)))
-            name = Path(f"/proc/{tid}/comm").read_text().strip()
+            name = (folder / "comm").read_text().strip()
         except (ProcessLookupError, FileNotFoundError):
             continue  # it ended meanwhile
-        threads.append(HostThread(role=roles.get(tid, default), name=name, tid=tid, cpus=cpus))
+        threads.append(HostThread(role=roles.get(tid, default), name=name, tid=int(folder.name), cpus=cpus))
     return threads
-
-
-def thread_ids(pid: int) -> list[int]:
-    """Give the ids of a process's threads; none if it is gone."""
-    try:
-        return sorted(int(task.name) for task in Path(f"/proc/{pid}/task").iterdir())
-    except (FileNotFoundError, ProcessLookupError):
-        return []
 
 
 def format_cpus(cpus: Iterable[int]) -> str:

@@ -61,6 +61,7 @@ class HostThread:
     role: Literal["vcpu", "emulator", "agent", "control", "neighbour"]
     name: str
     tid: int
+    """As ``/proc`` shows it, and the kernel's trace where ``/proc`` is that of the initial PID namespace."""
     cpus: tuple[int, ...]
     """Read back from the kernel after it was set."""
 

@@ -19,9 +19,10 @@ import psutil
 
 from stealtime.errors import StealtimeError, UsageError
 from stealtime.image.initramfs import Initramfs, pack_initramfs
-from stealtime.platforms.affinity import list_threads
+from stealtime.platforms.affinity import list_shown_threads
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.cgroup import CpuGroup
+from stealtime.platforms.failure import MachineError
 from stealtime.platforms.leftovers import clear_leftovers, make_short_folder
 from stealtime.platforms.machine import (
     BootedMachine,
@@ -33,6 +34,7 @@ from stealtime.platforms.machine import (
 )
 from stealtime.platforms.model import Availability, HostThread, Machine, MachineRequest
 from stealtime.platforms.process import GuestProcess, guarded
+from stealtime.platforms.shown_ids import shown_process
 from stealtime.wire.connection import READ_BYTES, AgentConnection
 
 PROGRAM = "linux.uml"
@@ -204,8 +206,8 @@ def _tracer(tid: int) -> int | None:
 def _list_threads(guard_pid: int) -> list[HostThread]:
     """Give the guest's threads: everything below the guard and the first process of its PID namespace."""
     try:
-        descendants = psutil.Process(guard_pid).children(recursive=True)
-    except psutil.Error:
+        descendants = psutil.Process(shown_process(guard_pid)).children(recursive=True)
+    except (psutil.Error, MachineError):
         return []
     threads = []
     for process in descendants:
@@ -214,5 +216,5 @@ def _list_threads(guard_pid: int) -> list[HostThread]:
         except psutil.Error:
             continue  # it ended meanwhile
         if is_guest:
-            threads.extend(list_threads(process.pid, default="vcpu"))
+            threads.extend(list_shown_threads(process.pid, default="vcpu"))
     return threads

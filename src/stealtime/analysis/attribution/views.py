@@ -25,7 +25,7 @@ def judge_views(views: HostViews | None, tracing: TracingOutcome | None, outcome
     not_read = Absent(absent="it was not read over this trial")
     guest_steal: Reading = not_read if views is None else views.guest_steal_ns
     run_delay: Reading = not_read if views is None else views.run_delay_ns
-    traced: Reading = Absent(absent="the host was not traced")
+    traced: Reading = Absent(absent="the host was not traced, or its trace does not tell of this machine")
     if world.has_host:
         traced = Value(value=round(_traced_ns(_window(views, tracing, outcome, world), outcome, world)))
     return Views(
@@ -74,12 +74,21 @@ def _agreement(guest_steal: Reading, run_delay: Reading, traced: Reading) -> str
         value = _number(reading)
         if value is None:
             continue
+        if (value == 0) != (reference == 0):
+            zero, other = (name, reference) if value == 0 else ("the traced time off the CPU", value)
+            told.append(f"{name} is not compared: {zero} is 0 where the other view has {other / 1e6:.3f} ms")
+            continue
+        if value == reference == 0:
+            told.append(f"{name} is not compared: both are 0")
+            continue
         apart_ns = abs(value - reference)
         agrees = apart_ns <= max(AGREEMENT_NS, AGREEMENT_SHARE * max(value, reference))
         verdict = "agrees with" if agrees else "does not agree with"
         told.append(f"{name} ({value / 1e6:.3f} ms) {verdict} the traced time off the CPU ({reference / 1e6:.3f} ms)")
     if not told:
         return "not judged: neither the host's scheduler nor the guest gave a time to compare the trace with"
+    if not any("agree" in one for one in told):
+        return "not judged: " + "; ".join(told)
     return "; ".join(told) + f"; within {AGREEMENT_SHARE:.0%} or {AGREEMENT_NS / 1e6:.0f} ms is agreement"
 
 

@@ -19,7 +19,7 @@ from stealtime.analysis.attribution.traces import (
 )
 from stealtime.store.model import ThreadRecord, TrialRecord
 from stealtime.store.run import Trial
-from stealtime.wire.message import TracingOutcome, TrialOutcome
+from stealtime.wire.message import Finding, TracingOutcome, TrialOutcome
 
 if TYPE_CHECKING:
     from stealtime._core import AttributionDict, FollowedDict, SpikesDict, TraceDict, UserModeDict
@@ -45,6 +45,8 @@ _USER_MODE_COSTS = {
 _KVM_COSTS = {"kvm": "VM exits are unexplained"}
 _SWITCH, _WAKING = 0, 1
 """Kinds of events (``docs/run-format.md``)."""
+_THREAD_IDS_UNKNOWN = "thread_ids_unknown"
+"""The finding of a recording that numbers threads otherwise than whoever asked for it (``crates/trace``)."""
 _TASK_TRACED = 8
 """The state of a process that stopped for its tracer (include/linux/sched.h)."""
 _NUMBER = re.compile(r"\d+")
@@ -131,6 +133,7 @@ def _native(case: _Case) -> World:
     if host is None:
         raise NotAttributed(f"{case.record.trial_id} was not traced", hint=_TRACE_HINT)
     trace, tracing = host
+    _refuse_unfollowed(case, host, [case.probe["threads"]])
     if case.record.alignment is not None:
         check_same_counter(case.record.alignment, tracing)
     found = attribute_native(trace, case.probe, case.spikes)
@@ -150,6 +153,7 @@ def _user_mode(case: _Case) -> World:
             hint=_TRACE_HINT,
         )
     trace, tracing = host
+    _refuse_unfollowed(case, host, [[thread.tid for thread in _threads(case.record, "vcpu")]])
     if case.record.alignment is not None:
         check_same_counter(case.record.alignment, tracing)
     kernel = _kernel_threads(trace, [thread.tid for thread in _threads(case.record, "vcpu")])
@@ -184,20 +188,25 @@ def _user_mode(case: _Case) -> World:
 def _virtual(case: _Case) -> World:
     host, machine = case.host(), case.machine()
     inner = None if machine is None else machine[1]
-    if host is None:
+    if machine is not None:
+        _refuse_unfollowed(case, machine, [case.probe["threads"]])
+    vcpus = _vcpus(case.record)
+    why_not = None if host is None else _why_not_followed(host[1], host[0], _measured(case, vcpus))
+    if host is None or (why_not is not None and machine is not None):
         if machine is None:
             raise NotAttributed(f"{case.record.trial_id} was not traced", hint=_TRACE_HINT)
-        steps = ["the host was not traced: what it takes is unexplained", *_machine_steps(machine[1])]
+        why_not = why_not or "the host was not traced"
+        steps = [f"{why_not}: what the host takes is unexplained", *_machine_steps(machine[1])]
         found = attribute_native(machine[0], case.probe, case.spikes)
-        time_line = TimeLine(offset_cycles=0, error_ns=0.0, method="the machine's own counter; the host was not traced")
+        time_line = TimeLine(offset_cycles=0, error_ns=0.0, method="the machine's own counter: it alone is followed")
         return World(found, time_line, _quality(None, machine[1], steps), has_host=False)
     trace, tracing = host
     if case.record.alignment is None:
         raise NotAttributed("clocks cannot be aligned: none were exchanged", hint=_TRACE_HINT)
     offsets = allowed_offsets(case.record.alignment, tracing)
-    vcpus = _vcpus(case.record)
     if not vcpus:
         raise NotAttributed(f"no thread of the host is known to be a virtual CPU of {case.record.trial_id}")
+    _refuse_unfollowed(case, host, _measured(case, vcpus))
     if inner is None and case.record.machine is not None:
         # Nothing says where the probe was but the CPU that it was asked for.
         vcpus = [vcpus[min(case.record.machine.measured_cpu, len(vcpus) - 1)]]
@@ -212,6 +221,40 @@ def _virtual(case: _Case) -> World:
         steps += absent_groups("host", tracing, _KVM_COSTS)
     steps += _machine_steps(inner)
     return World(found, _narrowed(found, offsets, tracing), _quality(tracing, inner, steps), has_host=True)
+
+
+def _refuse_unfollowed(case: _Case, traced: tuple["TraceDict", TracingOutcome], groups: list[list[int]]) -> None:
+    """Raise :exc:`NotAttributed` where the trace does not tell of each group of threads that is followed as one."""
+    trace, tracing = traced
+    why_not = _why_not_followed(tracing, trace, groups)
+    if why_not is not None:
+        unknown = _thread_ids_unknown(tracing)
+        hint = _TRACE_HINT if unknown is None else unknown.hint
+        raise NotAttributed(f"{case.record.trial_id}: {why_not}", hint=hint)
+
+
+def _why_not_followed(tracing: TracingOutcome, trace: "TraceDict", groups: list[list[int]]) -> str | None:
+    """Say why threads cannot be followed through a trace: what is not in it must not look as if nothing was lost."""
+    unknown = _thread_ids_unknown(tracing)
+    if unknown is not None:
+        # Its ids may be there by chance: low ones of a container are kernel threads of the host.
+        return unknown.text
+    names_other = (trace["kind"] == _SWITCH) | (trace["kind"] == _WAKING)
+    for threads in groups:
+        is_told = np.isin(trace["thread"], threads) | (names_other & np.isin(trace["other"], threads))
+        if not is_told.any():
+            numbers = ", ".join(map(str, threads)) or "(none is known)"
+            return f"no event of the trace is of the thread that is to be followed: {numbers}"
+    return None
+
+
+def _thread_ids_unknown(tracing: TracingOutcome) -> Finding | None:
+    return next((finding for finding in tracing.findings if finding.code == _THREAD_IDS_UNKNOWN), None)
+
+
+def _measured(case: _Case, vcpus: list[int]) -> list[list[int]]:
+    """Give the threads of the virtual CPUs that the probe may use, each to be followed alone."""
+    return [[vcpus[cpu]] for cpu in case.outcome.placement.cpus if cpu < len(vcpus)]
 
 
 def _kernel_threads(trace: "TraceDict", own: list[int]) -> list[int]:

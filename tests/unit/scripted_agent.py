@@ -3,7 +3,7 @@
 import asyncio
 import io
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +80,8 @@ class ScriptedPlatform:
     """What the agent does when the load of a trial is to be stopped: ``measure`` or ``die``."""
     untraceable: str | None = None
     """Why the agent refuses to trace."""
+    facts: Mapping[str, str] = field(default_factory=lambda: {"kernel_image": "none"})
+    """Of each boot."""
     boots: int = 0
     trials: list[TrialRequest] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
@@ -103,7 +105,7 @@ class ScriptedPlatform:
         try:
             connection = AgentConnection(reader, writer, peer=self.name)
             hello = await connection.hello()
-            yield ScriptedMachine(self.name, connection, request, hello, agent)
+            yield ScriptedMachine(self, connection, request, hello, agent)
         finally:
             agent.cancel()
             await asyncio.gather(agent, return_exceptions=True)
@@ -186,15 +188,15 @@ class ScriptedMachine:
 
     def __init__(
         self,
-        platform: str,
+        platform: ScriptedPlatform,
         connection: AgentConnection,
         request: MachineRequest,
         hello: AgentHello,
         agent: "asyncio.Task[None]",
     ) -> None:
-        self.platform = platform
+        self.platform = platform.name
         self.connection = connection
-        self.boot = BootRecord(("scripted",), 0.25, {"kernel_image": "none"})
+        self.boot = BootRecord(("scripted",), 0.25, platform.facts)
         self.measured_cpus: tuple[int, ...] = (0,)
         self.cpu_group: CpuGroup | None = None
         self.serial_log: Path | None = request.folder / "serial.log"

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,7 +18,10 @@ from test_runner import only
 
 from stealtime import cli, schemas
 from stealtime.campaigns import session
+from stealtime.campaigns.host import read_host_facts
 from stealtime.platforms import registry
+from stealtime.store.run import Run
+from stealtime.wire.message import Value
 
 
 @pytest.fixture
@@ -45,6 +49,8 @@ def stealtime(
         return None
 
     monkeypatch.setattr(session, "put_host_right", leave_the_host)
+    # What another run lifts meanwhile is not of these.
+    monkeypatch.setattr(session, "read_host_facts", cache(read_host_facts))
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
@@ -181,6 +187,84 @@ def test_a_resumed_run_measures_only_what_failed(stealtime: Command, platforms: 
     ended = stealtime("run", "--resume", "last")
     assert ended.code == 2
     assert "nothing left to measure" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "value"),
+    [
+        ((), "stealtime_version", "0.0.1"),
+        ((), "git_describe", {"value": "deadbee"}),
+        ((), "agent_sha256", {"value": "c0ffee"}),
+        (("host",), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
+        (("host",), "sched_rt_runtime_us", {"value": 123_456}),
+    ],
+)
+def test_a_run_is_not_resumed_by_what_did_not_begin_it(
+    where: tuple[str, ...],
+    what: str,
+    value: Any,
+    stealtime: Command,
+    platforms: list[ScriptedPlatform],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = Value(value="1")
+    # Neither a work tree nor QEMU need be where the tests run.
+    monkeypatch.setattr("stealtime.campaigns.provenance.read_git_describe", lambda: there)
+    facts = cache(read_host_facts)
+    monkeypatch.setattr(session, "read_host_facts", lambda cpu: facts(cpu) | {"qemu_version": there})
+    platforms[1].behaviour = only(10, "refuse")
+    stealtime(*SHORT)
+    path = the_run(tmp_path) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    begun = manifest["provenance"][0]
+    for key in where:
+        begun = begun[key]
+    begun[what] = value
+    path.write_text(json.dumps(manifest))
+    ended = stealtime("run", "--resume", "last")
+    assert ended.code == 2
+    assert "was measured with " in ended.err
+    assert repr(value["value"] if isinstance(value, dict) else value) in ended.err
+    assert "hint: begin a new run" in ended.err
+    assert json.loads(path.read_text()) == manifest, "a refused resumption leaves the run as it is"
+
+
+def test_each_resumption_is_noted(stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    stealtime(*SHORT)
+    platforms[1].behaviour = only(0, "measure")
+    assert stealtime("run", "--resume", "last").code == 0
+    begun, resumed = Run.open(the_run(tmp_path)).manifest.provenance
+    assert begun.command_line == ["stealtime", *SHORT]
+    assert resumed.command_line == ["stealtime", "run", "--resume", "last"]
+    assert begun.at < resumed.at
+    assert isinstance(begun.agent_sha256, Value)
+    assert begun.agent_sha256 == resumed.agent_sha256
+
+
+def test_a_run_is_not_resumed_on_another_machine(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    stealtime(*SHORT)
+    platforms[1].behaviour = only(0, "measure")
+    run = the_run(tmp_path)
+    for path in run.glob("cells/uml.*/trial.json"):
+        trial = json.loads(path.read_text())
+        if trial["machine"] is not None:
+            trial["machine"]["boot"]["facts"] = {"kernel_image": "elsewhere", "kernel_sha256": "c0ffee"}
+            path.write_text(json.dumps(trial))
+    assert stealtime("run", "--resume", "last", "--dry-run").code == 0
+    platforms[1].facts = {"kernel_image": "here", "kernel_sha256": "decaf"}
+    ended = stealtime("run", "--resume", "last")
+    assert ended.code == 2
+    assert "was measured on uml with kernel_sha256 'c0ffee', and now it boots with 'decaf'" in ended.err
+    assert [trial.record.trial_id for trial in Run.open(run).trials if trial.record.state == "failed"] == [
+        "uml.alone.switch-10.r1"
+    ]
+    platforms[1].facts = {"kernel_image": "here", "kernel_sha256": "c0ffee"}
+    assert stealtime("run", "--resume", "last").code == 0
 
 
 def test_a_parquet_file_cut_short_is_told_without_a_traceback(stealtime: Command, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial, find_run, runs_in
 from stealtime.store.tables import read_description
 from stealtime.store.writer import DiskError, RunWriter, is_being_written
+from stealtime.wire.message import Absent
 
 
 @pytest.fixture(autouse=True)
@@ -181,8 +182,25 @@ def test_a_run_of_the_first_version_is_read_as_one_of_this(run: Run) -> None:
     manifest_path.write_text(json.dumps(manifest))
     trial_path.write_text(json.dumps(trial))
     record = trial_of(Run.open(run.folder), "tick").record
-    assert record.schema_version == 2
+    assert record.schema_version == 3
     assert record.outcome is not None
     assert record.outcome.request.cpus == [0]
     assert record.outcome.placement.cpus == [0]
     assert not record.cell.traced
+
+
+def test_a_manifest_of_the_second_version_says_who_began_the_run(run: Run) -> None:
+    """Version 2 did not tell resumptions."""
+    path = run.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest.pop("provenance", None)
+    path.write_text(json.dumps(manifest | {"schema_version": 2}))
+    read = Run.open(run.folder).manifest
+    [begun] = read.provenance
+    assert (begun.at, begun.stealtime_version, begun.git_describe) == (
+        read.created_at,
+        read.stealtime_version,
+        read.git_describe,
+    )
+    assert begun.host == read.host
+    assert isinstance(begun.agent_sha256, Absent)

@@ -29,12 +29,13 @@ from stealtime.campaigns.events import (
 from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.provenance import OtherMakerError, refuse_other_machine
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
 from stealtime.errors import StealtimeError
 from stealtime.platforms.failure import read_tail
 from stealtime.platforms.model import Machine, MachineRequest, Platform
 from stealtime.scenarios.placement import Placement
-from stealtime.store.model import Failure, LoopRecord, TrialRecord
+from stealtime.store.model import Failure, LoopRecord, MachineRecord, TrialRecord
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
 
 _BOOTS_A_MACHINE = 2
@@ -60,6 +61,8 @@ class Lab:
     """Those of the plan, and ``native``."""
     earlier_loops: Mapping[int, LoopRecord] = field(default_factory=dict)
     """By length: the loop of an earlier run, which is taken again where a calibration finds nearly the same."""
+    machines: Mapping[str, MachineRecord] = field(default_factory=dict)
+    """By platform, the machine that a resumed run has cells of."""
 
 
 class Runner:
@@ -82,6 +85,7 @@ class Runner:
 
         Raises:
             DiskError: The run cannot be written further.
+            OtherMakerError: A machine is not the one that a resumed run was measured on.
             StealtimeError: The busy loop could not be calibrated.
             asyncio.CancelledError: Interrupted; the current cell is dropped, what is whole is kept.
         """
@@ -157,7 +161,7 @@ class Runner:
                 self._tell(Booting(boot, again=attempt > 0))
                 try:
                     lost = await self._boot_and_measure(boot, queue, folder, is_last)
-                except DiskError:
+                except (DiskError, OtherMakerError):
                     raise
                 except StealtimeError as error:
                     failure = _failure(error, folder)
@@ -203,6 +207,7 @@ class Runner:
             platform.boot(request) as machine,
         ):
             self._booted.add(boot.platform)
+            refuse_other_machine(self._writer.manifest.run_id, self._lab.machines, machine)
             settings = self._settings(placement, machine, folder)
             number = 0
             while queue and lost is None:

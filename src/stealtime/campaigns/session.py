@@ -9,32 +9,34 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-import stealtime
 from stealtime.campaigns.aliases import wanted_platforms
 from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
-from stealtime.campaigns.host import pin_control_plane, read_git_describe, read_host_facts, read_load
+from stealtime.campaigns.host import pin_control_plane, read_host_facts, read_load
 from stealtime.campaigns.leftovers import put_host_right
 from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.provenance import machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Lab, Runner, Tally
 from stealtime.errors import UsageError
 from stealtime.platforms import registry
 from stealtime.platforms.model import Platform
 from stealtime.scenarios.cpus import allowed_cpus
-from stealtime.store.model import LoopRecord, Manifest, PlatformRecord, ScenarioRecord
+from stealtime.store.model import (
+    LoopRecord,
+    MachineRecord,
+    Manifest,
+    PlatformRecord,
+    Provenance,
+    ScenarioRecord,
+)
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter, new_run_id
-from stealtime.wire.message import Facts, Value
-
-_MUST_STAY = ("kernel_release", "cpu_model", "measured_cpu")
-"""Host facts that a resumed run must share with the one that was begun."""
 
 
 @dataclass(frozen=True)
@@ -128,24 +130,28 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
 
     Raises:
         DiskError: The run cannot be written further.
-        UsageError: Another process writes the run, or it was begun on another machine.
+        UsageError: Another process writes the run, or something else measured it so far.
         asyncio.CancelledError: Interrupted.
     """
     own_cpus = tuple(os.sched_getaffinity(0))
     placement = prepared.plan.first_placement
+    # Before the host is looked at: what a killed run has left changed is not how it is measured.
+    await put_host_right()
     facts = await asyncio.to_thread(read_host_facts, placement.measured_cpu)
+    now = await asyncio.to_thread(read_provenance, order.command_line, facts)
+    machines: dict[str, MachineRecord] = {}
     if order.resume is not None:
-        _refuse_other_host(order.resume, facts)
+        refuse_other_maker(order.resume, now)
+        machines = machines_of(order.resume)
         writer = RunWriter.reopen(order.resume)
-        writer.update(platforms=list(prepared.records))
+        writer.update(platforms=list(prepared.records), provenance=[*writer.manifest.provenance, now])
     else:
-        writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, facts))
+        writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
     try:
         with _cancelled_by_signals():
-            await put_host_right()
             writer.update(host_threads=pin_control_plane(prepared.plan.housekeeping_cpus))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
-            lab = Lab(prepared.platforms, earlier_loops(order.runs_folder))
+            lab = Lab(prepared.platforms, earlier_loops(order.runs_folder), machines)
             tally = await Runner(prepared.plan, lab, writer, observer).run()
             writer.update(host=writer.manifest.host | {"load_after": read_load()})
     finally:
@@ -164,16 +170,16 @@ async def _check(platforms: Mapping[str, Platform]) -> list[PlatformRecord]:
     ]
 
 
-def _manifest(order: Order, prepared: Prepared, facts: Facts) -> Manifest:
-    now = datetime.now(UTC)
+def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
     return Manifest(
-        run_id=new_run_id(now.strftime("%Y%m%dT%H%M%SZ"), order.campaign.name),
-        created_at=now,
-        command_line=list(order.command_line),
-        stealtime_version=stealtime.__version__,
-        git_describe=read_git_describe(),
+        run_id=new_run_id(now.at.strftime("%Y%m%dT%H%M%SZ"), order.campaign.name),
+        created_at=now.at,
+        command_line=now.command_line,
+        stealtime_version=now.stealtime_version,
+        git_describe=now.git_describe,
+        provenance=[now],
         campaign=order.campaign.document(),
-        host={**facts, "load_before": read_load()},
+        host={**now.host, "load_before": read_load()},
         platforms=list(prepared.records),
         aliases=dict(prepared.plan.aliases),
         scenarios=_scenario_records(prepared.plan),
@@ -197,16 +203,6 @@ def _scenario_records(planned: Plan) -> list[ScenarioRecord]:
             )
         )
     return records
-
-
-def _refuse_other_host(run: Run, facts: Facts) -> None:
-    for key in _MUST_STAY:
-        then, now = run.manifest.host.get(key), facts.get(key)
-        if isinstance(then, Value) and isinstance(now, Value) and then.value != now.value:
-            raise UsageError(
-                f"{run.run_id} was begun with {key} {then.value!r}, and now it is {now.value!r}",
-                hint="begin a new run: its cells would not be comparable",
-            )
 
 
 @contextmanager

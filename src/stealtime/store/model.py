@@ -10,8 +10,8 @@ from stealtime.quantities import format_duration
 from stealtime.wire.alignment import Alignment as ClockAlignment
 from stealtime.wire.message import Absent, Facts, LoadOutcome, LoadRequest, Model, Reading, TracingOutcome, TrialOutcome
 
-SCHEMA_VERSION = 2
-"""Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What version 1 lacks is
+SCHEMA_VERSION = 3
+"""Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is
 put in by ``store.upgrade``."""
 
 _NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._@-]")
@@ -169,7 +169,7 @@ class Failure(Model):
 class TrialRecord(Model):
     """``trial.json``: one execution of a cell."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     cell: Cell
     repetition: int = Field(ge=1)
     state: Literal["measured", "failed"]
@@ -213,10 +213,21 @@ class LoopRecord(Model):
     """The run whose loop this is, so that the two can be compared; None if it was calibrated for this run."""
 
 
+class Provenance(Model):
+    """What measured a run from its beginning, or from a resumption, on."""
+
+    at: datetime
+    command_line: list[str]
+    stealtime_version: str
+    git_describe: Reading
+    agent_sha256: Reading
+    host: Facts
+
+
 class Manifest(Model):
     """``manifest.json``: what was run, on what, and how far it came."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     run_id: str
     created_at: datetime
     finished_at: datetime | None = None
@@ -224,6 +235,8 @@ class Manifest(Model):
     command_line: list[str]
     stealtime_version: str
     git_describe: Reading
+    provenance: list[Provenance] = Field(default_factory=list)
+    """Of the beginning and of each resumption, in their order; all of them measure alike (``campaigns.provenance``)."""
     campaign: dict[str, JsonValue]
     """The whole campaign, as ``stealtime.campaigns.model.Campaign`` writes it."""
     host: Facts

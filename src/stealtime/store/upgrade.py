@@ -33,5 +33,18 @@ def _from_1(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "outcome": changed}
 
 
-_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+def _from_2(document: dict[str, Any]) -> dict[str, Any]:
+    """Let a manifest of 2, which does not tell resumptions, say of its beginning what it says of the run."""
+    same = ("command_line", "stealtime_version", "git_describe", "host")
+    if "run_id" not in document or not all(key in document for key in (*same, "created_at")):
+        return document
+    begun = {
+        "at": document["created_at"],
+        **{key: document[key] for key in same},
+        "agent_sha256": {"absent": "the stealtime that began the run did not note it"},
+    }
+    return {**document, "provenance": [begun]}
+
+
+_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
 """By the version that each begins with."""

@@ -1,6 +1,7 @@
 """RT throttling is lifted while measuring and put back, whoever is interrupted or killed meanwhile."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from injected_stalls import calibrated_tick
-from machines import PRIORITY, marked_processes, needs_root, request_for, until
+from machines import MEASURED_CPU, PRIORITY, marked_processes, needs_root, request_for, until
 
 from stealtime._core import owner_of
 from stealtime.errors import StealtimeError
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), need
 RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
 MARKS = Path("/run/stealtime/rt-throttling")
+LOCK = MARKS.with_suffix(".lock")
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 DEADLINE_S = 30.0
 LONG = "60s"
@@ -126,6 +128,49 @@ async def test_it_is_put_back_after_the_control_plane_was_killed(own_value: int,
     await is_put_back(own_value)
     await are_gone(descendants)
     assert marked_processes(mark) == []
+
+
+async def test_who_lifts_waits_for_who_is_changing_it(own_value: int) -> None:
+    """Two that read and write in turns would each take the other's -1 for what was there before."""
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        agent = subprocess.Popen(  # noqa: ASYNC220
+            [find_agent(), "tick", "-D", "200ms", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert await until(lambda: waits_for_lock(agent.pid), DEADLINE_S), "it did not wait"
+            assert (runtime_us(), marks()) == (own_value, [])
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            _, errors = await asyncio.to_thread(agent.communicate, timeout=DEADLINE_S)
+        finally:
+            agent.kill()
+    assert agent.returncode == 0, errors
+    await is_put_back(own_value)
+
+
+def waits_for_lock(pid: int) -> bool:
+    """Whether the kernel lists a process among those that wait for a lock (``proc_locks(5)``)."""
+    waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
+    return any(words[words.index("->") + 4] == str(pid) for words in waiting)
+
+
+async def test_what_a_container_of_its_own_has_lifted_is_not_taken_for_the_original(own_value: int) -> None:
+    """Its marks are in a /run of its own: here there is only a limit of -1, which is somebody's, and no original."""
+    RUNTIME.write_text("-1")  # noqa: ASYNC240
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [find_agent(), "tick", "-D", "200ms", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (runtime_us(), marks()) == (-1, [])
+    RUNTIME.write_text(str(own_value))  # noqa: ASYNC240
 
 
 class LiftedTrial:

@@ -6,13 +6,15 @@
 //!
 //! Lifting it changes the host, so it is asked for, stands in the result and is put back three ways: by [`Lifted`]
 //! when it goes out of scope; by a watchdog process that outlives a killed agent; and by [`restore_leftovers`] at the
-//! next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder, so that two runs at once do not
-//! put back each other's value.
+//! next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder. Marks and limit are changed under one
+//! lock, by renaming, and -1 is never taken for what was there before: a limit that somebody else has lifted is left to
+//! them, and one that somebody else has set meanwhile is left as it is.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process;
+
+use stealtime_owner::{Fate, Owner, Processes};
 
 use crate::sys;
 
@@ -22,6 +24,9 @@ const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 /// Holders of a lifted limit, one file each, named after the process. On a file system that a reboot clears, as it
 /// resets the limit too.
 pub const MARK_FOLDER: &str = "/run/stealtime/rt-throttling";
+
+/// What the kernel calls no limit.
+const NO_LIMIT: i64 = -1;
 
 /// The files of the kernel and of ourselves; other ones in tests.
 #[derive(Debug, Clone)]
@@ -70,7 +75,8 @@ impl Limit {
 #[derive(Debug)]
 pub struct Lifted {
     files: Files,
-    mark: PathBuf,
+    /// `None` where there was no limit of ours to lift.
+    mark: Option<PathBuf>,
 }
 
 impl Lifted {
@@ -83,89 +89,129 @@ impl Lifted {
     }
 
     fn lift_in(files: Files) -> io::Result<Self> {
-        fs::create_dir_all(&files.marks)?;
-        let original = match marks(&files)?.into_iter().next() {
-            Some(other) => other.original_us,
-            None => read_number(&files.runtime)?,
+        let lock = Lock::take(&files)?;
+        let current_us = read_number(&files.runtime)?;
+        // Of a limit that is lifted only those who lifted it know what it was.
+        let original_us = match current_us {
+            NO_LIMIT => marks(&files)?.first().map(|other| other.original_us),
+            limit_us => Some(limit_us),
         };
-        let mark = files.marks.join(format!("{}-{}", process::id(), sys::thread_id()));
+        let Some(original_us) = original_us else { return Ok(Self { files, mark: None }) };
+        let name = format!("{}-{}", Owner::this_process()?, sys::thread_id());
+        let unfinished = files.marks.join(format!(".{name}"));
+        let mark = files.marks.join(name);
         // The mark comes first: a crash between the two steps then restores what was never changed.
-        fs::write(&mark, original.to_string())?;
-        let lifted = Self { files, mark };
-        fs::write(&lifted.files.runtime, "-1")?;
-        Ok(lifted)
+        fs::write(&unfinished, original_us.to_string())?;
+        fs::rename(&unfinished, &mark)?;
+        let written =
+            if current_us == NO_LIMIT { Ok(()) } else { fs::write(&files.runtime, NO_LIMIT.to_string()) };
+        // Dropped where that failed, it takes the lock to remove its mark.
+        let lifted = Self { files, mark: Some(mark) };
+        drop(lock);
+        written.map(|()| lifted)
     }
 }
 
 impl Drop for Lifted {
     fn drop(&mut self) {
         // A failure here leaves the mark, and the next start tries again.
-        let _ = release(&self.files, &self.mark);
+        let _ = self.mark.as_ref().map(|mark| release(&self.files, mark));
     }
 }
 
 fn release(files: &Files, mark: &Path) -> io::Result<()> {
-    let original = read_number(mark)?;
-    if marks(files)?.iter().all(|other| other.path == mark) {
-        fs::write(&files.runtime, original.to_string())?;
-    }
-    fs::remove_file(mark)
+    let _lock = Lock::take(files)?;
+    put_back(files, |one| one.path == mark || one.owner_is_gone()).map(drop)
 }
 
 /// Puts back what dead processes have left lifted; gives the value that was written, if any.
+///
+/// # Errors
+/// If the setting or a mark cannot be read or written.
 pub fn restore_leftovers() -> io::Result<Option<i64>> {
     restore_leftovers_in(&Files::default())
 }
 
 fn restore_leftovers_in(files: &Files) -> io::Result<Option<i64>> {
-    let (dead, alive): (Vec<Mark>, Vec<Mark>) =
-        marks(files)?.into_iter().partition(|mark| !process_exists(mark.process));
+    // Without marks there is nothing to put back, and who may not write there need not be told so.
+    if !files.marks.exists() {
+        return Ok(None);
+    }
+    let _lock = Lock::take(files)?;
+    for path in paths(files)?.into_iter().filter(|path| is_unfinished(path)) {
+        fs::remove_file(path)?;
+    }
+    put_back(files, Mark::owner_is_gone)
+}
+
+/// Removes the marks that are over, and puts the limit back if no other is left.
+fn put_back(files: &Files, is_over: impl Fn(&Mark) -> bool) -> io::Result<Option<i64>> {
+    let (over, others): (Vec<Mark>, Vec<Mark>) = marks(files)?.into_iter().partition(is_over);
     let mut restored = None;
-    if alive.is_empty()
-        && let Some(mark) = dead.first()
+    if others.is_empty()
+        && let Some(mark) = over.first()
+        && read_number(&files.runtime)? == NO_LIMIT
     {
         fs::write(&files.runtime, mark.original_us.to_string())?;
         restored = Some(mark.original_us);
     }
-    for mark in dead {
+    for mark in over {
         fs::remove_file(mark.path)?;
     }
     Ok(restored)
 }
 
+/// One at a time, of all processes that change the limit and its marks; over when it goes out of scope.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    fn take(files: &Files) -> io::Result<Self> {
+        fs::create_dir_all(&files.marks)?;
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(files.marks.with_extension("lock"))?;
+        file.lock()?;
+        Ok(Self { _file: file })
+    }
+}
+
 #[derive(Debug)]
 struct Mark {
     path: PathBuf,
-    process: u32,
+    owner: Owner,
     original_us: i64,
 }
 
+impl Mark {
+    fn owner_is_gone(&self) -> bool {
+        Processes::default().fate(&self.owner) == Fate::Gone
+    }
+}
+
 fn marks(files: &Files) -> io::Result<Vec<Mark>> {
-    let entries = match fs::read_dir(&files.marks) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
     let mut found = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        let process = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .and_then(|name| name.split('-').next()?.parse().ok());
-        if let (Some(process), Ok(original_us)) = (process, read_number(&path)) {
-            found.push(Mark { path, process, original_us });
+    for path in paths(files)?.into_iter().filter(|path| !is_unfinished(path)) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let owner = name.rsplit_once('-').and_then(|(owner, _)| owner.parse().ok());
+        if let (Some(owner), Ok(original_us)) = (owner, read_number(&path)) {
+            found.push(Mark { path, owner, original_us });
         }
     }
     Ok(found)
 }
 
-/// Whether a process lives. One that was killed stays in `/proc` until its parent has looked at its exit code.
-fn process_exists(process: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // The state follows the name, which is in parentheses and may hold any character (proc_pid_stat(5)).
-    let state = stat.rsplit(')').next().and_then(|after| after.split_whitespace().next());
-    !matches!(state, Some("Z" | "X" | "x"))
+fn paths(files: &Files) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(&files.marks)?.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Whether a mark was being written by a process that was killed meanwhile; nothing was changed then.
+fn is_unfinished(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 fn read_number(path: &Path) -> io::Result<i64> {
@@ -177,6 +223,8 @@ fn read_number(path: &Path) -> io::Result<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::{process, thread};
+
     use super::*;
 
     struct Fabricated(Files);
@@ -219,49 +267,110 @@ mod tests {
     fn lifting_is_undone_at_the_end_of_the_scope() {
         let machine = Fabricated::new("scope");
         let lifted = Lifted::lift_in(machine.0.clone()).unwrap();
-        assert_eq!(machine.runtime(), -1);
+        assert_eq!(machine.runtime(), NO_LIMIT);
         drop(lifted);
         assert_eq!(machine.runtime(), 950_000);
         assert!(marks(&machine.0).unwrap().is_empty());
+    }
+
+    /// Lifts on another thread, as another holder would.
+    fn lift_elsewhere(machine: &Fabricated) -> Lifted {
+        thread::scope(|scope| scope.spawn(|| Lifted::lift_in(machine.0.clone())).join().unwrap()).unwrap()
     }
 
     #[test]
     fn the_last_of_two_holders_puts_back_the_first_value() {
         let machine = Fabricated::new("two");
         let first = Lifted::lift_in(machine.0.clone()).unwrap();
-        let second =
-            std::thread::scope(|scope| scope.spawn(|| Lifted::lift_in(machine.0.clone())).join().unwrap())
-                .unwrap();
+        let second = lift_elsewhere(&machine);
         drop(first);
-        assert_eq!(machine.runtime(), -1);
+        assert_eq!(machine.runtime(), NO_LIMIT);
         drop(second);
         assert_eq!(machine.runtime(), 950_000);
     }
 
     #[test]
-    fn what_a_killed_process_left_is_put_back_at_the_next_start() {
-        let machine = Fabricated::new("killed");
+    fn holders_that_come_and_go_at_the_same_time_lose_no_value() {
+        let machine = Fabricated::new("race");
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let lifted = Lifted::lift_in(machine.0.clone()).unwrap();
+                        assert_eq!(machine.runtime(), NO_LIMIT, "it is lifted while one holds it");
+                        drop(lifted);
+                    }
+                });
+            }
+        });
+        assert_eq!(machine.runtime(), 950_000);
+        assert!(marks(&machine.0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_somebody_else_has_lifted_is_left_to_them() {
+        let machine = Fabricated::new("theirs");
+        fs::write(&machine.0.runtime, "-1\n").unwrap();
+        let lifted = Lifted::lift_in(machine.0.clone()).unwrap();
+        // Such as another run with a /run of its own, in a container: it puts back what it knows.
+        fs::write(&machine.0.runtime, "950000\n").unwrap();
+        drop(lifted);
+        assert_eq!(machine.runtime(), 950_000);
+    }
+
+    #[test]
+    fn what_somebody_else_has_set_meanwhile_is_left_as_it_is() {
+        let machine = Fabricated::new("meanwhile");
+        let lifted = Lifted::lift_in(machine.0.clone()).unwrap();
+        fs::write(&machine.0.runtime, "980000\n").unwrap();
+        let later = lift_elsewhere(&machine);
+        drop(lifted);
+        assert_eq!(machine.runtime(), NO_LIMIT);
+        drop(later);
+        assert_eq!(machine.runtime(), 980_000);
+    }
+
+    fn leave_mark(machine: &Fabricated, name: &str, original: &str) {
         fs::create_dir_all(&machine.0.marks).unwrap();
         fs::write(&machine.0.runtime, "-1").unwrap();
+        fs::write(machine.0.marks.join(name), original).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_put_back_at_the_next_start() {
+        let machine = Fabricated::new("killed");
+        let own = Owner::this_process().unwrap();
         // Process ids end at 2^22 (PID_MAX_LIMIT), so this one never lives.
-        fs::write(machine.0.marks.join("4194305-1"), "900000").unwrap();
+        leave_mark(&machine, &format!("{}-1", Owner { process: 4_194_305, ..own }), "900000");
         assert_eq!(restore_leftovers_in(&machine.0).unwrap(), Some(900_000));
         assert_eq!(machine.runtime(), 900_000);
         assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None);
     }
 
     #[test]
-    fn a_killed_holder_that_nobody_has_waited_for_is_dead() {
-        let mut child = process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(process_exists(child.id()));
-        child.kill().unwrap();
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        while process_exists(child.id()) && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
-        assert!(Path::new("/proc").join(child.id().to_string()).exists());
-        assert!(!process_exists(child.id()));
-        child.wait().unwrap();
+    fn a_killed_process_whose_id_came_again_does_not_hold_it() {
+        let machine = Fabricated::new("again");
+        let own = Owner::this_process().unwrap();
+        leave_mark(&machine, &format!("{}-1", Owner { start_ticks: own.start_ticks - 1, ..own }), "900000");
+        assert_eq!(restore_leftovers_in(&machine.0).unwrap(), Some(900_000));
+    }
+
+    #[test]
+    fn who_lifts_after_a_killed_process_puts_back_what_that_one_found() {
+        let machine = Fabricated::new("after");
+        let own = Owner::this_process().unwrap();
+        leave_mark(&machine, &format!("{}-1", Owner { process: 4_194_305, ..own }), "900000");
+        drop(Lifted::lift_in(machine.0.clone()).unwrap());
+        assert_eq!(machine.runtime(), 900_000);
+        assert!(marks(&machine.0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_mark_that_was_not_finished_is_cleared() {
+        let machine = Fabricated::new("unfinished");
+        leave_mark(&machine, ".half", "9");
+        assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None);
+        assert!(paths(&machine.0).unwrap().is_empty());
     }
 
     #[test]
@@ -269,7 +378,7 @@ mod tests {
         let machine = Fabricated::new("living");
         let lifted = Lifted::lift_in(machine.0.clone()).unwrap();
         assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None);
-        assert_eq!(machine.runtime(), -1);
+        assert_eq!(machine.runtime(), NO_LIMIT);
         drop(lifted);
     }
 }

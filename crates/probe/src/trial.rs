@@ -88,6 +88,8 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
         Ok::<_, TrialError>((measured?, thefts))
     })?;
+    // Somebody else may have put a lifted limit back meanwhile.
+    let throttling = rt_throttling_now().or(throttling);
     drop(lifted);
     let Measured {
         recorder,
@@ -184,8 +186,11 @@ fn is_real_time(request: &TrialRequest) -> bool {
 }
 
 fn what_stops_a_real_time_thread() -> Option<Finding> {
-    let throttling = Limit::read().ok().and_then(|limit| preflight::rt_throttling(&limit));
-    throttling.or_else(preflight::fair_server)
+    rt_throttling_now().or_else(preflight::fair_server)
+}
+
+fn rt_throttling_now() -> Option<Finding> {
+    Limit::read().ok().and_then(|limit| preflight::rt_throttling(&limit))
 }
 
 fn allowed() -> Vec<u32> {

@@ -23,6 +23,8 @@ def print_plan(prepared: "Prepared") -> None:
     """Print the boots with their cells in order, what is skipped, and the estimate."""
     from rich.table import Table
 
+    from stealtime.campaigns.like_with_like import unlike_words
+
     console = data_console()
     if prepared.plan.campaign.description:
         console.print(prepared.plan.campaign.description, markup=False)
@@ -33,7 +35,8 @@ def print_plan(prepared: "Prepared") -> None:
         table.add_row(str(number), boot.platform, boot.scenario, str(boot.repetition), _cell_words(boot))
     console.print(table)
     console.print()
-    for words in [*prepared.plan.alias_words, *prepared.plan.skipped_words]:
+    unlike = unlike_words(prepared.plan)
+    for words in [*prepared.plan.alias_words, *prepared.plan.skipped_words, *([unlike] if unlike is not None else [])]:
         console.print(words, markup=False, soft_wrap=True)
     expected = prepared.estimate
     count = len(prepared.plan.cells)

@@ -258,6 +258,7 @@ def _measure(order: "Order") -> "tuple[Prepared, Finished]":
 
 
 async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
+    from stealtime.campaigns.like_with_like import unlike_words
     from stealtime.campaigns.progress import show_progress
     from stealtime.campaigns.session import execute
     from stealtime.cli.output import message_console
@@ -268,6 +269,8 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
         console.print(words, markup=False, soft_wrap=True)
     for words in prepared.plan.skipped_words:
         console.print(words, style="yellow", markup=False, soft_wrap=True)
+    if (unlike := unlike_words(prepared.plan)) is not None:
+        console.print(unlike, style="yellow", markup=False, soft_wrap=True)
     if not prepared.plan.boots:
         raise UsageError(
             f"there is nothing left to measure: all {prepared.already_there} cells are there",

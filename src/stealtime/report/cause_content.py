@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.report.cause_palette import UNEXPLAINED
+from stealtime.report.cause_palette import RT_THROTTLING, UNEXPLAINED
 
 TINY_SHARE = 0.002
 """Causes below it are folded: a busy host has dozens of interrupts and threads that took a microsecond."""
@@ -143,6 +143,12 @@ class TracedCell:
         return (self.excess_ns + self.not_judged_ns) / self.measured_s if self.measured_s > 0 else 0.0
 
     @property
+    def held_back_ns_per_s(self) -> float:
+        """What the machine's own kernel, or the host's, took of it by its limit on real-time threads."""
+        held_back_ns = sum(line.lost_ns for line in self.lines if line.family == RT_THROTTLING)
+        return held_back_ns / self.measured_s if self.measured_s > 0 else 0.0
+
+    @property
     def tiny_lines(self) -> tuple[CauseLine, ...]:
         """Causes that are too small to be told one by one at first; ``unexplained`` is never among them."""
         tiny = tuple(line for line in self.lines if line.share < TINY_SHARE and line.family != UNEXPLAINED)
@@ -183,6 +189,16 @@ class ProbeCauses:
     def most_ns_per_s(self) -> float:
         """The longest absolute bar."""
         return max((cell.lost_ns_per_s for cell in self.cells), default=0.0)
+
+    @property
+    def held_back_alone(self) -> dict[str, tuple[TracedCell, ...]]:
+        """By platform, the cells that a limit on real-time threads held back, and no other platform beside them."""
+        found: dict[str, tuple[TracedCell, ...]] = {}
+        for _, cells in self.scenarios:
+            held_back = [cell for cell in cells if cell.held_back_ns_per_s > 0]
+            if len(held_back) == 1 < len(cells):
+                found[held_back[0].platform] = (*found.get(held_back[0].platform, ()), held_back[0])
+        return found
 
     @property
     def scenarios(self) -> tuple[tuple[str, tuple[TracedCell, ...]], ...]:

@@ -11,6 +11,8 @@ NEIGHBOUR_NAMES = "neighbour "
 """What the names of neighbours begin with (``scenarios.neighbours``)."""
 NOT_JUDGED = "not_judged"
 """The family of spikes in whose stretch events were lost."""
+RT_THROTTLING = "rt_throttling"
+"""The family of what a limit on real-time threads takes, of the machine's own kernel or of the host's."""
 UNEXPLAINED = "unexplained"
 RUNNING = "running"
 """No cause: the probe itself ran."""
@@ -42,7 +44,7 @@ LOOKS = {
     "host_preempted": CauseLook("preempted by others", _HOST, "#b0487f", "#e394bf"),
     "host_interrupt": CauseLook("host interrupt", _HOST, "#927300", "#e5c83b"),
     "vm_exit": CauseLook("VM exit or emulation", _HOST, "#6a3fb5", "#b69cf0"),
-    "rt_throttling": CauseLook("RT throttling", "a scheduler's limit", "#b3001f", "#ff6b78"),
+    RT_THROTTLING: CauseLook("RT throttling", "a scheduler's limit", "#b3001f", "#ff6b78"),
     "quota_throttling": CauseLook("quota throttling", "a scheduler's limit", "#7a4520", "#cf9a6e"),
     "steal": CauseLook("host's own host (steal)", _ABOVE, "#3d444d", "#c3cbd6"),
     UNEXPLAINED: CauseLook("unexplained", _UNKNOWN, "#6b7380", "#98a2af", is_hatched=True),

@@ -10,7 +10,7 @@ from rich.text import Text
 from stealtime.report import notation
 from stealtime.report.cause_content import CauseLine, Causes, LookingLine, Shift, TracedCell
 from stealtime.report.cause_palette import UNEXPLAINED
-from stealtime.report.cause_wording import signed_duration
+from stealtime.report.cause_wording import like_with_like, signed_duration
 from stealtime.report.plain_table import new_table
 
 _LEAST_SHARE = 0.01
@@ -25,6 +25,7 @@ def render_causes(causes: Causes) -> RenderableType | None:
     for probe in causes.probes:
         for cell in probe.cells:
             parts += [Text(), *_cell(cell)]
+        parts += [Text(f"\n{probe.title}: {words}", style="yellow") for words in like_with_like(probe)]
     for rule in dict.fromkeys(cell.rule for cell in causes.cells if cell.rule):
         parts.append(Text(f"\nRule: {rule}", style="dim"))
     if causes.looking_absent_because is not None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stealtime.analysis.attribution.model import PeriodicCause
 from stealtime.report import notation
-from stealtime.report.cause_content import CauseLine, Shift
+from stealtime.report.cause_content import CauseLine, ProbeCauses, Shift, TracedCell
 from stealtime.report.cause_palette import LOOKS
 
 _NAMED = 3
@@ -37,6 +37,21 @@ def looking_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> s
     if unclear:
         sentences.append(f"{' and '.join(unclear)}: the pairs do not agree on a direction, so none is claimed")
     return "; ".join(sentences)
+
+
+def like_with_like(probe: ProbeCauses) -> list[str]:
+    """Say what remains of the lost time of a platform that alone was held back by a limit on real-time threads."""
+    return [
+        f"{platform} alone was held back by RT throttling, a limit of its own kernel. Without it {platform} lost in a "
+        f"second: {', '.join(map(_without_limit, cells))}. Compare these with the others, or measure with "
+        "--lift-rt-throttling"
+        for platform, cells in probe.held_back_alone.items()
+    ]
+
+
+def _without_limit(cell: TracedCell) -> str:
+    all_ns, rest_ns = cell.lost_ns_per_s, cell.lost_ns_per_s - cell.held_back_ns_per_s
+    return f"{notation.duration(max(0.0, rest_ns), 3)} of {notation.duration(all_ns, 3)} in {cell.scenario}"
 
 
 def periodic_in_words(periodic: PeriodicCause) -> str:

@@ -98,6 +98,7 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
         remarks=wording.spread_remarks(content),
         nativeness=wording.describe_nativeness(content.manifest.host),
         describe_platform=wording.describe_platform,
+        like_with_like=cause_wording.like_with_like,
         facts=environment.fact_table(content.manifest, content.trials),
         clocks=environment.clock_lines(content.trials),
         threads=environment.thread_lines(content.manifest, content.trials),

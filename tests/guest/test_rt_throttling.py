@@ -159,18 +159,26 @@ def waits_for_lock(pid: int) -> bool:
 
 
 async def test_what_a_container_of_its_own_has_lifted_is_not_taken_for_the_original(own_value: int) -> None:
-    """Its marks are in a /run of its own: here there is only a limit of -1, which is somebody's, and no original."""
+    """Its marks are in a /run of its own: here there is only a limit of -1, which it puts back when it ends."""
     RUNTIME.write_text("-1")  # noqa: ASYNC240
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [find_agent(), "tick", "-D", "200ms", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
-        capture_output=True,
+    agent = subprocess.Popen(  # noqa: ASYNC220
+        [find_agent(), "tick", "-D", "2s", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=DEADLINE_S,
     )
-    assert done.returncode == 0, done.stderr
-    assert (runtime_us(), marks()) == (-1, [])
-    RUNTIME.write_text(str(own_value))  # noqa: ASYNC240
+    try:
+        assert await until(lambda: "measure" in thread_names(agent.pid), DEADLINE_S), "it does not measure"
+        RUNTIME.write_text(str(own_value))  # noqa: ASYNC240
+        _, errors = await asyncio.to_thread(agent.communicate, timeout=DEADLINE_S)
+    finally:
+        agent.kill()
+    assert agent.returncode == 0, errors
+    assert (runtime_us(), marks()) == (own_value, [])
+
+
+def thread_names(pid: int) -> list[str]:
+    return [thread.read_text().strip() for thread in Path(f"/proc/{pid}/task").glob("*/comm")]
 
 
 class LiftedTrial:

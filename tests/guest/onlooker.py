@@ -1,0 +1,159 @@
+"""A second observer of when a probe is held back: it looks on from outside, and knows of no sample and of no trace.
+
+Natively it is an ordinary thread on the measured CPU. The probe is a real-time one, so that the thread runs exactly
+while the probe is held back; it notes its own stretches of running. In front of a guest it asks the host's kernel, once
+in a millisecond, whether any thread of the guest's CPU runs: a guest whose probe is held back is idle.
+
+Run as a program (``onlooker.py on-cpu`` or ``onlooker.py guest MARK PROGRAM``) it writes its stretches as JSON when it
+is told to end: ``[[begin, end], ...]`` in ns of CLOCK_MONOTONIC_RAW.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+AWAY_NS = 500_000
+"""A thread that sees no more than this go by was running all the time, but for ticks and interrupts."""
+LOOK_EVERY_S = 0.001
+NICE = -20
+"""Ordinary threads share a pause; this one gets nearly all of it."""
+PAUSE_MIN_NS = 40_000_000
+"""A pause of the limit is 50 ms long; nothing else lets the probe stand still for so long at once."""
+
+_QEMU_CPU = "CPU "
+"""How QEMU names its virtual CPUs' threads, with -name debug-threads=on."""
+
+Stretch = tuple[int, int]
+
+
+@dataclass
+class Onlooker:
+    """What was seen, once it has ended."""
+
+    stretches: list[Stretch] = field(default_factory=list)
+
+    def within_ns(self, begin_ns: int, end_ns: int) -> int:
+        """Give for how long the probe was held back within a stretch of time."""
+        return sum(max(0, min(end, end_ns) - max(begin, begin_ns)) for begin, end in self.stretches)
+
+    def pauses(self, begin_ns: int, end_ns: int) -> list[Stretch]:
+        """Give the stretches in which it was surely held back, whole ones within a stretch of time."""
+        return [
+            (begin, end)
+            for begin, end in self.stretches
+            if begin_ns < begin and end < end_ns and end - begin >= PAUSE_MIN_NS
+        ]
+
+
+@contextmanager
+def looking_on(*arguments: str, cpu: int) -> Iterator[Onlooker]:
+    """Look on while the block runs."""
+    seen = Onlooker()
+    process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
+    try:
+        os.sched_setaffinity(process.pid, {cpu})
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        yield seen
+    finally:
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=30)
+        seen.stretches += [(begin, end) for begin, end in json.loads(output)]
+
+
+class _Asked:
+    """Whether the program was told to end."""
+
+    def __init__(self) -> None:
+        self.to_end = False
+        signal.signal(signal.SIGTERM, self._end)
+
+    def _end(self, _signal: int, _frame: object) -> None:
+        self.to_end = True
+
+
+def _now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def _run_on_cpu(asked: _Asked) -> list[Stretch]:
+    """Note when this thread ran."""
+    stretches = []
+    begin = last = _now_ns()
+    while not asked.to_end:
+        now = _now_ns()
+        if now - last > AWAY_NS:
+            stretches.append((begin, last))
+            begin = now
+        last = now
+    return [*stretches, (begin, last)]
+
+
+def _watch_guest(asked: _Asked, mark: str, program: str) -> list[Stretch]:
+    """Note when no thread of a guest's CPU ran."""
+    stretches: list[Stretch] = []
+    begin: int | None = None
+    last = at = _now_ns()
+    states: list[Path] = []
+    found_at = 0.0
+    while not asked.to_end:
+        if time.monotonic() - found_at > 1.0:
+            # Threads come and go; a look at all processes takes some ms.
+            states, found_at = _states_of(mark, program), time.monotonic()
+        at = _now_ns()
+        is_idle = bool(states) and not any(_runs(state) for state in states)
+        if is_idle and begin is None:
+            begin = at
+        elif not is_idle and begin is not None:
+            stretches.append((begin, last))
+            begin = None
+        last = at
+        time.sleep(LOOK_EVERY_S)
+    return stretches if begin is None else [*stretches, (begin, at)]
+
+
+def _states_of(mark: str, program: str) -> list[Path]:
+    """Give where the kernel tells of each thread of a guest's CPU."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"STEALTIME_RUN={mark}".encode() not in (folder / "environ").read_bytes().split(b"\0"):
+                continue
+            if program not in (folder / "exe").readlink().name:
+                continue
+            tasks = list((folder / "task").iterdir())
+            if program.startswith("qemu"):
+                tasks = [task for task in tasks if (task / "comm").read_text().startswith(_QEMU_CPU)]
+        except OSError:
+            continue  # it ended meanwhile
+        found += [task / "stat" for task in tasks]
+    return found
+
+
+def _runs(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "R"
+    except OSError:
+        return False  # it ended meanwhile
+
+
+def _main(arguments: Sequence[str]) -> None:
+    asked = _Asked()
+    match arguments:
+        case ["on-cpu"]:
+            stretches = _run_on_cpu(asked)
+        case ["guest", mark, program]:
+            stretches = _watch_guest(asked, mark, program)
+        case _:
+            raise SystemExit(__doc__)
+    sys.stdout.write(json.dumps(stretches))
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])

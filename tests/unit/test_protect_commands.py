@@ -12,7 +12,7 @@ import pytest
 from command import Command, make_command
 
 from stealtime.platforms.process import RUN_MARK, run_mark
-from stealtime.protect import machine, session
+from stealtime.protect import host_file, machine, session
 from stealtime.protect.specification import ImageSpec, MachineSpec
 from stealtime.protect.state import STATE_VARIABLE, State, recorded_process
 from stealtime.protect.vm_file import VmFile
@@ -23,7 +23,6 @@ def resolve_without_images(vm: VmFile) -> MachineSpec:
     image = ImageSpec(path=Path("/boot/image"), sha256="00" * 32)
     return MachineSpec(
         name=vm.name,
-        program=Path("/usr/bin/qemu"),
         accelerator=vm.accelerator,
         machine="pc-i440fx-7.2",
         cpu=vm.cpu,
@@ -52,6 +51,8 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("STEALTIME_REPLICATOR", str(program))
     monkeypatch.setenv("STEALTIME_PAGETRACK", str(library))
     monkeypatch.setattr(session, "resolve_machine", resolve_without_images)
+    for module in (session, host_file):
+        monkeypatch.setattr(module, "find_qemu", lambda: "/usr/bin/qemu-system-x86_64")
     there = State(folder / "p")
     yield there
     for host in there.hosts():

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from stealtime.protect.bypass import ALWAYS_HELD
 from stealtime.protect.devices import ALLOWED
 from stealtime.protect.endpoint import StandbyHost
+from stealtime.protect.endpoint import HOST_NAME
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.specification import (
     HostSpec,
@@ -25,13 +26,12 @@ from stealtime.protect.specification import (
 )
 from stealtime.protect.state import State
 from stealtime.protect.status import MemberStatus
-from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, parse_vm_file
+from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, VM_NAME, parse_vm_file
 
 CRATES = Path(__file__).parents[2] / "crates"
 
 MACHINE = MachineSpec(
     name="phone",
-    program=Path("/usr/bin/qemu-system-x86_64"),
     accelerator="tcg",
     machine="pc-i440fx-7.2",
     cpu="max",
@@ -44,7 +44,13 @@ MACHINE = MachineSpec(
     virtio="legacy",
     devices=("virtio-rng-pci",),
 )
-PLACE = Place(host="a", folder=Path("/run/stealtime/protect/a/phone"), register_folder=Path("/run/stealtime/register"))
+QEMU = Path("/usr/bin/qemu-system-x86_64")
+PLACE = Place(
+    host="a",
+    folder=Path("/run/stealtime/protect/a/phone"),
+    qemu=QEMU,
+    register_folder=Path("/run/stealtime/register"),
+)
 
 LOCAL = """
 name = "phone"
@@ -110,8 +116,13 @@ def test_everything_that_can_be_told(snapshot: SnapshotAssertion, pem_folder: Pa
     assert spec_of(EVERYTHING, pem_folder).text().replace(str(pem_folder), "FOLDER") == snapshot
 
 
-def test_a_host_as_its_daemon_is_told(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
-    told = host_spec(HostFile(name="b", bridge="br0"), State(tmp_path))
+def test_a_host_as_its_daemon_is_told(
+    snapshot: SnapshotAssertion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    qemu, cache = tmp_path / "qemu", tmp_path / "cache"
+    qemu.touch(mode=0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    told = host_spec(HostFile(name="b", bridge="br0", qemu=qemu, images=[tmp_path]), State(tmp_path))
     assert told.text().replace(str(tmp_path), "STATE") == snapshot
 
 
@@ -185,3 +196,22 @@ def test_hosts_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
     more = [StandbyHost(name=name, endpoint=f"unix:/{name}") for name in ("z", "a", "m")]
     told = member_spec(vm.model_copy(update={"standby_hosts": more}), MACHINE, PLACE)
     assert [host.name for host in told.standby_hosts] == ["z", "a", "m"]
+
+
+def names(of: str, *, good: bool) -> list[str]:
+    """Give names from the table that the members' own tests read too."""
+    table = json.loads((CRATES / "succession/tests/names.json").read_text())
+    return list(table[of][0 if good else 1])
+
+
+@pytest.mark.parametrize(("of", "pattern"), [("vm", VM_NAME), ("host", HOST_NAME)])
+def test_both_sides_take_the_same_names(of: str, pattern: str) -> None:
+    assert [name for name in names(of, good=True) if not re.fullmatch(pattern, name)] == []
+    assert [name for name in names(of, good=False) if re.fullmatch(pattern, name)] == []
+
+
+def test_what_travels_names_nothing_that_is_a_hosts_own() -> None:
+    source = (CRATES / "replicator/src/assignment.rs").read_text()
+    travels = set(re.findall(r"^    pub\(crate\) (\w+):", source, re.MULTILINE))
+    own = {"qemu", "host", "network", "register", "identity", "folder", "metrics", "allow_faults"}
+    assert travels == {field.alias or name for name, field in MemberSpec.model_fields.items()} - own

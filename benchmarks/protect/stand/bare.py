@@ -15,6 +15,7 @@ from typing import Any, Self
 import psutil
 
 from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.platforms.qemu_program import find_qemu
 from stealtime.protect.specification import MachineSpec
 
 _ANSWERS_WITHIN_S = 10.0
@@ -196,7 +197,7 @@ def stops_us(events: Sequence[dict[str, Any]]) -> list[int]:
 
 def _arguments(machine: MachineSpec, monitor: int, console: Path) -> list[str]:
     return [
-        str(machine.program),
+        find_qemu(),
         *("-name", "debug-threads=on"),
         *("-nodefaults", "-no-user-config", "-display", "none", "-vga", "none"),
         *("-machine", f"{machine.machine},vmport=off", "-accel", machine.accelerator, "-cpu", machine.cpu),

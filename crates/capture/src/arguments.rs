@@ -124,7 +124,6 @@ mod tests {
         let file = |path: &str| BootFile { path: path.into(), sha256: String::new() };
         let spec = MachineSpec {
             name: "a,b".into(),
-            program: "qemu-system-x86_64".into(),
             accelerator,
             machine: "pc-i440fx-7.2".into(),
             cpu: "max".into(),

@@ -10,6 +10,11 @@ use crate::qmp::{Qmp, QmpError};
 /// Devices that a specification may add.
 const ALLOWED: &[&str] =
     &["virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci"];
+/// Options that a specification may give them, each a number: others name files of the host (`romfile=`) or other parts of
+/// the machine.
+const ALLOWED_OPTIONS: &[&str] = &["max-bytes", "period", "ioport", "events"];
+/// As many as anybody has had a use for.
+const DEVICES_MAX: usize = 16;
 /// The one that is always there.
 const NETWORK: &str = "virtio-net-pci";
 
@@ -36,13 +41,31 @@ pub enum RunningDeviceError {
 
 /// Check the devices of a specification before QEMU is started.
 pub fn check_devices(devices: &[String]) -> Result<(), UnsupportedDevice> {
+    if let Some(device) = devices.get(DEVICES_MAX) {
+        return Err(UnsupportedDevice { device: device.clone(), reason: "a machine has 16 devices at most" });
+    }
     devices.iter().try_for_each(|device| {
-        let name = device.split(',').next().unwrap_or_default().trim();
-        if device.split(',').any(|option| option.trim_start().starts_with("drive=")) {
+        let mut parts = device.split(',');
+        let name = parts.next().unwrap_or_default();
+        if parts.clone().any(|option| option.trim_start().starts_with("drive=")) {
             return Err(UnsupportedDevice { device: name.into(), reason: reason_against("disk") });
         }
-        check_name(name)
+        check_name(name)?;
+        if parts.all(is_allowed_option) {
+            return Ok(());
+        }
+        let reason =
+            "of its options only numbers are known to be harmless: max-bytes, period, ioport, events";
+        Err(UnsupportedDevice { device: device.clone(), reason })
     })
+}
+
+fn is_allowed_option(option: &str) -> bool {
+    let Some((name, value)) = option.split_once('=') else { return false };
+    let number = value.strip_prefix("0x").unwrap_or(value);
+    ALLOWED_OPTIONS.contains(&name)
+        && !number.is_empty()
+        && number.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn check_name(name: &str) -> Result<(), UnsupportedDevice> {
@@ -96,7 +119,9 @@ mod tests {
 
     #[test]
     fn a_random_number_generator_is_allowed() {
-        check_devices(&["virtio-rng-pci".into(), "virtio-rng-pci,max-bytes=1024".into()]).unwrap();
+        let devices =
+            ["virtio-rng-pci", "virtio-rng-pci,max-bytes=1024,period=0x3e8", "pvpanic,ioport=0x505"];
+        check_devices(&devices.map(String::from)).unwrap();
     }
 
     #[test]
@@ -111,11 +136,21 @@ mod tests {
             ("virtio-serial-pci", "virtio-serial-pci", "not be held"),
             ("qxl", "qxl", "not known"),
             ("", "", "not known"),
+            ("virtio-rng-pci,romfile=/etc/shadow", "virtio-rng-pci,romfile=/etc/shadow", "only numbers"),
+            ("virtio-rng-pci,max-bytes=/x", "virtio-rng-pci,max-bytes=/x", "only numbers"),
+            ("virtio-rng-pci,", "virtio-rng-pci,", "only numbers"),
         ] {
             let refused = check_devices(&[device.into()]).unwrap_err();
             assert_eq!(refused.device, name);
             assert!(refused.reason.contains(part), "{device}: {refused}");
         }
+    }
+
+    #[test]
+    fn more_devices_than_anybody_needs_are_refused() {
+        check_devices(&vec!["pvpanic".into(); DEVICES_MAX]).unwrap();
+        let refused = check_devices(&vec!["pvpanic".into(); DEVICES_MAX + 1]).unwrap_err();
+        assert!(refused.reason.contains("16"), "{refused}");
     }
 
     #[test]

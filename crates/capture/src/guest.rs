@@ -16,12 +16,12 @@ use serde_json::json;
 use crate::arguments::{Inherited, MachinePaths, Role, arguments};
 use crate::blocks::{BlockError, check_blocks, parse_blocks};
 use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
-use crate::devices::{RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
+use crate::devices::{RunningDeviceError, UnsupportedDevice, check_running_devices};
 use crate::firmware::find_firmware;
 use crate::handover::{FILE_VARIABLE, SOCKET_VARIABLE};
 use crate::ignore_shared::IgnoreSharedMigration;
 use crate::images::ImageError;
-use crate::machine::MachineSpec;
+use crate::machine::{MachineSpec, MachineSpecError};
 use crate::process::{ProcessError, QemuProcess};
 use crate::qmp::{Event, Qmp, QmpError};
 use crate::ram::{RamError, RamFile};
@@ -61,7 +61,10 @@ pub enum GuestError {
     /// The way to take the state of its devices cannot be prepared.
     #[error(transparent)]
     State(#[from] DeviceStateError),
-    /// A device cannot be protected.
+    /// The machine is none that is started.
+    #[error(transparent)]
+    Machine(#[from] MachineSpecError),
+    /// A device that it has cannot be protected.
     #[error(transparent)]
     Device(#[from] UnsupportedDevice),
     /// It has memory that would be lost.
@@ -105,6 +108,8 @@ impl From<RunningDeviceError> for GuestError {
 /// How a guest is started on this host.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
+    /// QEMU.
+    pub program: PathBuf,
     /// An existing folder for the console (`console.log`), QEMU's messages (`qemu.log`) and sockets.
     pub folder: PathBuf,
     /// `libstealtime_pagetrack.so`; without it another tracker is taken.
@@ -117,8 +122,9 @@ pub struct GuestSettings {
 
 impl GuestSettings {
     /// The usual ones; the library is looked for beside this program.
-    pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.into(), library: find_library(), tracker: None, timeout: TIMEOUT }
+    pub fn new(program: &Path, folder: &Path) -> Self {
+        let (program, folder) = (program.into(), folder.into());
+        Self { program, folder, library: find_library(), tracker: None, timeout: TIMEOUT }
     }
 }
 
@@ -171,7 +177,7 @@ impl Guest {
         netdev: OwnedFd,
         role: Role,
     ) -> Result<Self, GuestError> {
-        check_devices(&spec.devices)?;
+        spec.check()?;
         let failed = |what| move |source: io::Error| GuestError::Prepare { what, source };
         let ram = Arc::new(RamFile::anonymous("guest-memory", spec.memory_bytes)?);
         let state_file = memfd_create("device-state", MemfdFlags::CLOEXEC);
@@ -189,9 +195,9 @@ impl Guest {
             netdev: netdev.as_raw_fd(),
         };
         let state_path_in_qemu = format!("/proc/self/fd/{}", state_of_qemu.as_raw_fd());
-        let firmware = find_firmware(&spec.program)?;
+        let firmware = find_firmware(&settings.program)?;
         let paths = MachinePaths { firmware, console: settings.folder.join("console.log"), inherited };
-        let mut command = Command::new(&spec.program);
+        let mut command = Command::new(&settings.program);
         command.args(arguments(spec, &paths, role));
         let mut descriptors = vec![ram_of_qemu, state_of_qemu, qmp_of_qemu.into(), netdev];
         if let Some(library) = &settings.library {

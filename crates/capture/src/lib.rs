@@ -39,7 +39,7 @@ pub use firmware::find_firmware;
 pub use guest::{Guest, GuestError, GuestSettings};
 pub use ignore_shared::IgnoreSharedMigration;
 pub use images::{ImageError, hash_file, program_version, verify_images};
-pub use machine::{Accelerator, BootFile, MachineSpec, Virtio};
+pub use machine::{Accelerator, BootFile, MachineSpec, MachineSpecError, Virtio};
 pub use pages::{PAGE_BYTES, PageRange, StagedPages, count_pages};
 pub use process::{ExitWatch, ProcessError, QemuProcess};
 pub use qmp::{Event, Qmp, QmpError, Ticket};

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::PAGE_BYTES;
+use crate::devices::{UnsupportedDevice, check_devices};
+
 /// How QEMU runs the guest's instructions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,14 +48,51 @@ pub struct BootFile {
     pub sha256: String,
 }
 
-/// A virtual machine. Equal on both sides, except for the paths.
+/// As many as `VM.toml` takes.
+const VCPUS_MAX: u32 = 8;
+/// As much as `VM.toml` takes: 1 TiB.
+const MEMORY_BYTES_MAX: u64 = 1 << 40;
+
+/// A machine that is not started. QEMU reads options and values from one text: whoever could write a comma into a value
+/// would choose options (`-machine pc,dumpdtb=/etc/passwd`).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MachineSpecError {
+    /// A value that would be more than a value on QEMU's command line.
+    #[error("the machine's {what} is {value:?}, which is no {expected}")]
+    Word {
+        /// Which value.
+        what: &'static str,
+        /// As it was given.
+        value: String,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// A number that no machine has.
+    #[error("the machine has {value} {what}; a protected one has {least} to {most}")]
+    Number {
+        /// Of what.
+        what: &'static str,
+        /// As it was given.
+        value: u64,
+        /// The smallest.
+        least: u64,
+        /// The largest.
+        most: u64,
+    },
+    /// The RAM is no whole number of pages.
+    #[error("the machine has {0} bytes of memory, which is no whole number of pages of {PAGE_BYTES} bytes")]
+    Pages(u64),
+    /// A device that cannot be protected.
+    #[error(transparent)]
+    Device(#[from] UnsupportedDevice),
+}
+
+/// A virtual machine. Equal on both sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
     /// What the user calls it.
     pub name: String,
-    /// QEMU.
-    pub program: PathBuf,
     /// How it runs.
     pub accelerator: Accelerator,
     /// A versioned machine type, as `pc-i440fx-7.2`: `pc` would be another one with another QEMU.
@@ -75,4 +115,115 @@ pub struct MachineSpec {
     pub virtio: Virtio,
     /// Further devices, as on QEMU's command line; see [`crate::check_devices`].
     pub devices: Vec<String>,
+}
+
+impl MachineSpec {
+    /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not be a friend.
+    ///
+    /// # Errors
+    /// The first value that is wrong.
+    pub fn check(&self) -> Result<(), MachineSpecError> {
+        word("machine type", &self.machine, is_word, "name of a machine type such as pc-i440fx-7.2")?;
+        word("cpu", &self.cpu, is_word, "name of a CPU model, without features")?;
+        word("mac", &self.mac, is_mac, "MAC address such as 52:54:00:12:34:56")?;
+        let is_line = |text: &str| !text.contains(char::is_control);
+        word("kernel_arguments", &self.kernel_arguments, is_line, "line of text")?;
+        for image in [&self.kernel, &self.initramfs] {
+            let path = image.path.to_string_lossy();
+            word("image", &path, |path| path.starts_with('/') && is_line(path), "absolute path")?;
+        }
+        number("vCPUs", u64::from(self.vcpus), 1, u64::from(VCPUS_MAX))?;
+        number("bytes of memory", self.memory_bytes, PAGE_BYTES as u64, MEMORY_BYTES_MAX)?;
+        if !self.memory_bytes.is_multiple_of(PAGE_BYTES as u64) {
+            return Err(MachineSpecError::Pages(self.memory_bytes));
+        }
+        Ok(check_devices(&self.devices)?)
+    }
+}
+
+fn word(
+    what: &'static str,
+    value: &str,
+    is_one: impl Fn(&str) -> bool,
+    expected: &'static str,
+) -> Result<(), MachineSpecError> {
+    if is_one(value) {
+        Ok(())
+    } else {
+        Err(MachineSpecError::Word { what, value: value.to_owned(), expected })
+    }
+}
+
+fn number(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), MachineSpecError> {
+    let is_in = (least..=most).contains(&value);
+    if is_in { Ok(()) } else { Err(MachineSpecError::Number { what, value, least, most }) }
+}
+
+/// `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`, as in `vm_file.py`.
+fn is_word(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && text.chars().all(|one| one.is_ascii_alphanumeric() || "._-".contains(one))
+}
+
+fn is_mac(text: &str) -> bool {
+    text.len() == 17
+        && text.split(':').count() == 6
+        && text.split(':').all(|byte| byte.len() == 2 && byte.chars().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> MachineSpec {
+        let file = |path: &str| BootFile { path: path.into(), sha256: String::new() };
+        MachineSpec {
+            name: "phone".into(),
+            accelerator: Accelerator::Tcg,
+            machine: "pc-i440fx-7.2".into(),
+            cpu: "Skylake-Server-v4".into(),
+            vcpus: 1,
+            memory_bytes: 128 << 20,
+            kernel: file("/boot/kernel"),
+            initramfs: file("/boot/a, b.cpio"),
+            kernel_arguments: "console=ttyS0 a=b,c".into(),
+            mac: "52:54:00:00:00:0A".into(),
+            virtio: Virtio::Legacy,
+            devices: vec!["virtio-rng-pci,max-bytes=1024".into()],
+        }
+    }
+
+    #[test]
+    fn a_machine_as_people_have_it_is_taken() {
+        machine().check().unwrap();
+    }
+
+    #[test]
+    fn what_qemu_would_take_for_another_option_is_refused_by_name() {
+        type Change = fn(&mut MachineSpec);
+        let changes: [(Change, &str); 15] = [
+            (|spec| spec.machine = "pc,dumpdtb=/etc/passwd".into(), "machine type"),
+            (|spec| spec.machine = "none\n".into(), "machine type"),
+            (|spec| spec.machine = "-help".into(), "machine type"),
+            (|spec| spec.machine = String::new(), "machine type"),
+            (|spec| spec.cpu = "max,host-phys-bits=on".into(), "cpu"),
+            (|spec| spec.mac = "52:54:00:00:00:01,romfile=/etc/shadow".into(), "mac"),
+            (|spec| spec.mac = "52:54:00:00:00:+1".into(), "mac"),
+            (|spec| spec.kernel_arguments = "quiet\0".into(), "kernel_arguments"),
+            (|spec| spec.kernel.path = "kernel".into(), "image"),
+            (|spec| spec.vcpus = 0, "vCPUs"),
+            (|spec| spec.vcpus = 1 << 20, "vCPUs"),
+            (|spec| spec.memory_bytes = 0, "bytes of memory"),
+            (|spec| spec.memory_bytes = !4095, "bytes of memory"),
+            (|spec| spec.memory_bytes = 4097, "whole number of pages"),
+            (|spec| spec.devices = vec!["virtio-rng-pci,romfile=/etc/shadow".into()], "romfile"),
+        ];
+        for (change, named) in changes {
+            let mut hostile = machine();
+            change(&mut hostile);
+            let refused = hostile.check().unwrap_err().to_string();
+            assert!(refused.contains(named), "{named}: {refused}");
+        }
+    }
 }

@@ -232,7 +232,7 @@ fn what_a_running_machine_has_is_refused_by_name() {
     // A program that adds a device of its own: only QEMU itself can tell.
     let program = lab.program_that_adds("-device VGA");
     lab.spec.devices.clear();
-    lab.spec.program = program;
+    lab.program = program;
     let (_peer, netdev) = Peer::pair();
     let refused = lab.try_boot("after", netdev).err().expect("its memory would be lost");
     assert!(refused.to_string().contains("vga.vram"), "{refused}");

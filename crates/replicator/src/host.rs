@@ -15,7 +15,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use stealtime_shipping::{Endpoint, Identity};
 
-use crate::spec::{RegisterSpec, Spec, SpecError};
+use crate::assignment::Assignment;
+use crate::spec::{Network, RegisterSpec, Spec, SpecError};
 use crate::words;
 
 /// Who a host is.
@@ -34,6 +35,10 @@ pub struct HostConfig {
     pub identity: Option<Identity>,
     /// Holds a folder for each machine.
     pub folder: PathBuf,
+    /// QEMU here.
+    pub qemu: PathBuf,
+    /// Machines boot from files below these folders only: a guest can read what it was booted from.
+    pub images: Vec<PathBuf>,
     /// Whether tests may break the members here on purpose.
     #[serde(default)]
     pub allow_faults: bool,
@@ -66,22 +71,38 @@ impl HostConfig {
         serde_json::from_str(&text).map_err(|source| SpecError::Parse { path: path.to_owned(), source })
     }
 
-    /// Turn what an active member sent into what a member here would be told.
-    #[must_use]
-    pub fn localize(&self, spec: Spec) -> Spec {
-        let folder = self.folder.join(&spec.machine.name);
-        let mut spec = Spec {
+    /// Say what a member here is told of a machine that another host wants protected.
+    ///
+    /// # Errors
+    /// What is wrong with the machine: nothing was made of its names yet.
+    pub fn spec_of(&self, assignment: Assignment) -> Result<Spec, SpecError> {
+        let Assignment { version, machine, standby_hosts, mode, interval, bypass, .. } = assignment;
+        let Assignment { tracker, device_state, timing, epochs_in_flight, hold_bytes, .. } = assignment;
+        let network =
+            Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
+        let spec = Spec {
+            version,
+            folder: self.folder.join(&machine.name),
+            machine,
+            qemu: self.qemu.clone(),
             host: self.name.clone(),
+            standby_hosts,
+            mode,
+            interval,
+            bypass,
+            tracker,
+            device_state,
+            network,
             register: self.register.clone(),
+            timing,
             identity: self.identity.clone(),
-            folder,
+            epochs_in_flight,
+            hold_bytes,
             metrics: None,
             allow_faults: self.allow_faults,
-            ..spec
         };
-        spec.network.bridge.clone_from(&self.bridge);
-        spec.network.tap = tap_name(&spec.machine.name, &self.name);
-        spec
+        spec.check()?;
+        Ok(spec)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stealtime_capture::{Accelerator, MachineSpec, find_firmware, hash_file};
 use stealtime_shipping::{Image, LocalFacts};
-use stealtime_succession::{MemberId, Term};
+use stealtime_succession::MemberId;
 
 use crate::host::HostConfig;
 
@@ -15,28 +15,36 @@ use crate::host::HostConfig;
 pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> LocalFacts {
     let images = [&machine.kernel, &machine.initramfs]
         .into_iter()
+        .filter(|image| is_below(&image.path, &config.images))
         .filter_map(|image| Some((image.path.display().to_string(), hash_file(&image.path).ok()?)))
-        .chain(firmware(machine).map(|image| (image.path, image.sha256)))
+        .chain(firmware(&config.qemu).map(|image| (image.path, image.sha256)))
         .collect::<BTreeMap<_, _>>();
     LocalFacts {
         host: config.name.clone(),
         member,
         // Until a QEMU of this program has said it itself; see the second judgement in `standby`.
         qemu_version: String::new(),
-        machines: machine_types(&machine.program),
+        machines: machine_types(&config.qemu),
         accelerators: accelerators(),
         available_bytes: available_bytes(),
         images,
         delta: true,
-        vms: Vec::new(),
-        highest_term: Term(0),
+        highest_term: None,
         ram_blocks: None,
     }
 }
 
+/// Whether a path leads to a file in one of these folders, wherever its links lead. What is no file, such as a pipe that
+/// nobody writes to, is never opened.
+fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
+    let Ok(found) = path.canonicalize() else { return false };
+    let folder_holds = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| found.starts_with(folder));
+    found.is_file() && folders.iter().any(folder_holds)
+}
+
 /// The firmware, which a guest that reboots reads again: by its name, as it may lie elsewhere on another host.
-pub fn firmware(machine: &MachineSpec) -> Option<Image> {
-    let path = find_firmware(&machine.program).ok()?;
+pub fn firmware(qemu: &Path) -> Option<Image> {
+    let path = find_firmware(qemu).ok()?;
     let sha256 = hash_file(&path).ok()?;
     Some(Image { path: path.file_name()?.to_string_lossy().into_owned(), sha256 })
 }
@@ -66,4 +74,33 @@ fn available_bytes() -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_the_folders_are_read_wherever_links_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inside, outside) = (folder.path().join("images"), folder.path().join("secret"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&outside, "").unwrap();
+        fs::write(inside.join("kernel"), "").unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", inside.join("zero")).unwrap();
+        let folders = [inside.clone()];
+        assert!(is_below(&inside.join("kernel"), &folders));
+        for path in [
+            outside,
+            inside.join("link"),
+            inside.join("zero"),
+            inside.join("../secret"),
+            inside.join("nothing"),
+            inside.clone(),
+        ] {
+            assert!(!is_below(&path, &folders), "{path:?}");
+        }
+        assert!(!is_below(&inside.join("kernel"), &[]));
+    }
 }

@@ -185,7 +185,7 @@ pub fn start_relay(
 const LIBRARY_VARIABLE: &str = "STEALTIME_PAGETRACK";
 
 fn guest_settings(spec: &Spec) -> GuestSettings {
-    let mut settings = GuestSettings::new(&spec.folder);
+    let mut settings = GuestSettings::new(&spec.qemu, &spec.folder);
     settings.tracker = spec.tracker;
     if let Some(library) = std::env::var_os(LIBRARY_VARIABLE) {
         settings.library = Some(library.into());

@@ -5,6 +5,7 @@
 
 mod active;
 mod arguments;
+mod assignment;
 mod clock;
 mod control;
 mod encoder;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
+use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, TrackerKind};
 use stealtime_outputhold::BypassRule;
-use stealtime_shipping::Identity;
-use stealtime_succession::{Mode, Timing, TimingError};
+use stealtime_shipping::{Endpoint, EndpointError, Identity};
+use stealtime_succession::{Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
 
 /// The layout of the file; a change that older programs would misread makes it rise.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A spec that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +41,15 @@ pub enum SpecError {
     /// The deadlines contradict each other.
     #[error(transparent)]
     Timing(#[from] TimingError),
+    /// The machine is none that is started.
+    #[error(transparent)]
+    Machine(#[from] MachineSpecError),
+    /// A machine or a host with a name that is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A host that is nowhere.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
     /// A value is out of its range.
     #[error("{0}")]
     Value(String),
@@ -99,6 +108,8 @@ pub struct Spec {
     pub version: u32,
     /// The machine, the same on every host.
     pub machine: MachineSpec,
+    /// QEMU on this host.
+    pub qemu: PathBuf,
     /// The name of this host.
     pub host: String,
     /// Where the machine may go, in the order of preference.
@@ -145,27 +156,34 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Refuse what no member could work with.
+    /// Refuse what no member could work with; it may have come from another host.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.version != VERSION {
             return Err(SpecError::Version { found: self.version });
         }
-        if self.epochs_in_flight == 0 {
-            return Err(SpecError::Value(
-                "epochs_in_flight is 0: no epoch could ever be captured".to_owned(),
-            ));
+        check_vm_name(&self.machine.name)?;
+        self.machine.check()?;
+        check_host_name(&self.host)?;
+        for host in &self.standby_hosts {
+            check_host_name(&host.name)?;
+            host.endpoint.parse::<Endpoint>()?;
         }
         self.timing.validate()?;
+        within("standby_hosts", self.standby_hosts.len(), 0, STANDBY_HOSTS_MAX)?;
+        within("bypass rules", self.bypass.len(), 0, BYPASS_RULES_MAX)?;
+        within("epochs_in_flight", self.epochs_in_flight, 1, EPOCHS_IN_FLIGHT_MAX)?;
+        within("hold_bytes", self.hold_bytes, 1 << 20, HOLD_BYTES_MAX)?;
+        let ms = |ns: u64| usize::try_from(ns / 1_000_000).unwrap_or(usize::MAX);
+        let deadline = ms(u64::try_from(self.timing.register_deadline.as_nanos()).unwrap_or(u64::MAX));
+        within("ms of register_deadline", deadline, 0, ms(LONGEST_NS))?;
         match self.interval {
-            Interval::FixedNs(ns) if ns < MINIMUM_INTERVAL_NS => Err(SpecError::Value(format!(
-                "the interval is {} ms, at least {} ms are needed",
-                ns / 1_000_000,
-                MINIMUM_INTERVAL_NS / 1_000_000
-            ))),
+            Interval::FixedNs(ns) => {
+                within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS))
+            }
             Interval::AutoOverhead(share) if !(0.001..=0.9).contains(&share) => {
                 Err(SpecError::Value(format!("the share of overhead is {share}, it must be in 0.001 to 0.9")))
             }
-            _ => Ok(()),
+            Interval::AutoOverhead(_) => Ok(()),
         }
     }
 
@@ -178,5 +196,21 @@ impl Spec {
     }
 }
 
+fn within(what: &str, value: usize, least: usize, most: usize) -> Result<(), SpecError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(SpecError::Value(format!("there are {value} {what}, and {least} to {most} is what a member takes")))
+}
+
 /// Below this the guest would be stopped more than it runs.
 const MINIMUM_INTERVAL_NS: u64 = 5_000_000;
+/// An hour: nobody waits longer for anything here.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+/// Each has a place in a queue that is made at once.
+const EPOCHS_IN_FLIGHT_MAX: usize = 64;
+/// Memory of the member, not of the guest.
+const HOLD_BYTES_MAX: usize = 4 << 30;
+/// Each frame is held against each rule.
+const BYPASS_RULES_MAX: usize = 256;
+const STANDBY_HOSTS_MAX: usize = 64;

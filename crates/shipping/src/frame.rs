@@ -23,7 +23,7 @@ use stealtime_succession::{Epoch, Term};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The version of everything in this crate that goes over the line. Any change of it raises the version.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;

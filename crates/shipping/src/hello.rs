@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use stealtime_succession::{MemberId, Mode, Term};
+use stealtime_succession::{MemberId, Term};
 
 use crate::refusal::Refusal;
 
@@ -31,6 +31,8 @@ pub struct Image {
 }
 
 /// The machine that the active member wants protected.
+///
+/// What the machine is stands in `specification` alone: what is judged is read from what is used ([`Wanted`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
@@ -41,34 +43,31 @@ pub struct Hello {
     pub host: String,
     /// This life of the active member.
     pub member: MemberId,
-    /// The name of the virtual machine.
-    pub vm: String,
     /// What QEMU says of its version, with the package's part.
     pub qemu_version: String,
+    /// The firmware there: by its name, as it may lie elsewhere on another host.
+    pub firmware: Option<Image>,
+    /// All blocks of guest memory, in QEMU's order.
+    pub ram_blocks: Vec<RamBlock>,
+    /// Whether pages are to be shipped as differences from what was shipped before.
+    pub wants_delta: bool,
+    /// What the standby needs to start its own QEMU and to go on protecting after a failover; the members' own type.
+    pub specification: serde_json::Value,
+}
+
+/// What a machine needs of a host, as it stands in the specification of a [`Hello`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The name of the virtual machine.
+    pub vm: String,
     /// The machine type, for example `pc-i440fx-7.2`.
     pub machine: String,
     /// `tcg` or `kvm`.
     pub accelerator: String,
-    /// The CPU model.
-    pub cpu: String,
-    /// Virtual CPUs.
-    pub vcpus: u32,
     /// The length of the RAM file.
     pub memory_bytes: u64,
-    /// All blocks of guest memory, in QEMU's order.
-    pub ram_blocks: Vec<RamBlock>,
-    /// All devices, in the order of the command line.
-    pub devices: Vec<String>,
     /// The files that the machine boots from: a guest that reboots after a failover reads them again.
     pub images: Vec<Image>,
-    /// How device state is taken: `xen-save` or `ignore-shared`.
-    pub device_state: String,
-    /// What is held until it is acknowledged.
-    pub mode: Mode,
-    /// Whether pages are to be shipped as differences from what was shipped before.
-    pub wants_delta: bool,
-    /// What the standby needs to start its own QEMU and to go on protecting after a failover. Not judged here.
-    pub specification: serde_json::Value,
 }
 
 /// The standby takes the machine.
@@ -103,10 +102,8 @@ pub struct LocalFacts {
     pub available_bytes: u64,
     /// The SHA-256 of each file of the hello that there is.
     pub images: BTreeMap<String, String>,
-    /// The names of the machines that run or stand by here.
-    pub vms: Vec<String>,
-    /// The highest term of this machine that was heard of.
-    pub highest_term: Term,
+    /// The term of this machine in the register; None if the register does not answer.
+    pub highest_term: Option<Term>,
     /// The memory blocks of the standby QEMU, once it has been started.
     pub ram_blocks: Option<Vec<RamBlock>>,
     /// Whether it keeps the content of a machine between epochs, so that differences can be applied.
@@ -115,50 +112,51 @@ pub struct LocalFacts {
 
 /// What a machine needs at the standby beside its RAM file: an epoch is staged in whole before it is applied, and the
 /// first epoch is all of the RAM.
-fn needed_bytes(hello: &Hello) -> u64 {
-    hello.memory_bytes.saturating_mul(2)
+fn needed_bytes(wanted: &Wanted) -> u64 {
+    wanted.memory_bytes.saturating_mul(2)
 }
 
-/// Says whether this host may stand by for the machine of `hello`, and if not, what differs first.
+/// Says whether this host may stand by for the machine that `hello` wants protected, and if not, what differs first.
 ///
 /// # Errors
 /// The first difference, from the most to the least fundamental.
-pub fn judge(hello: &Hello, facts: &LocalFacts) -> Result<Welcome, Refusal> {
-    let (host, vm) = (facts.host.clone(), hello.vm.clone());
+pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welcome, Refusal> {
+    let (host, vm) = (facts.host.clone(), wanted.vm.clone());
     let their_host = hello.host.clone();
+    if hello.member.host() != hello.host {
+        return Err(Refusal::Member { member: hello.member.to_string(), their_host });
+    }
     if hello.host == facts.host {
         return Err(Refusal::SameHost { host, vm });
     }
-    if facts.vms.contains(&hello.vm) {
-        return Err(Refusal::AlreadyHere { host, vm });
-    }
-    if hello.term < facts.highest_term {
-        return Err(Refusal::OldTerm { host, vm, known: facts.highest_term, asked: hello.term });
+    if let Some(known) = facts.highest_term.filter(|known| hello.term < *known) {
+        return Err(Refusal::OldTerm { host, vm, known, asked: hello.term });
     }
     if hello.qemu_version != facts.qemu_version {
         let (theirs, ours) = (hello.qemu_version.clone(), facts.qemu_version.clone());
         return Err(Refusal::QemuVersion { host, their_host, theirs, ours });
     }
-    if !facts.machines.contains(&hello.machine) {
-        return Err(Refusal::Machine { host, machine: hello.machine.clone() });
+    if !facts.machines.contains(&wanted.machine) {
+        return Err(Refusal::Machine { host, machine: wanted.machine.clone() });
     }
-    if !facts.accelerators.contains(&hello.accelerator) {
-        return Err(Refusal::Accelerator { host, vm, accelerator: hello.accelerator.clone() });
+    if !facts.accelerators.contains(&wanted.accelerator) {
+        return Err(Refusal::Accelerator { host, vm, accelerator: wanted.accelerator.clone() });
     }
-    if hello.memory_bytes == 0 || !hello.memory_bytes.is_multiple_of(crate::PAGE_BYTES as u64) {
-        return Err(Refusal::MemorySize { vm, memory_bytes: hello.memory_bytes });
+    if wanted.memory_bytes == 0 || !wanted.memory_bytes.is_multiple_of(crate::PAGE_BYTES as u64) {
+        return Err(Refusal::MemorySize { vm, memory_bytes: wanted.memory_bytes });
     }
-    if needed_bytes(hello) > facts.available_bytes {
-        let (needed_bytes, available_bytes) = (needed_bytes(hello), facts.available_bytes);
+    if needed_bytes(wanted) > facts.available_bytes {
+        let (needed_bytes, available_bytes) = (needed_bytes(wanted), facts.available_bytes);
         return Err(Refusal::Memory { host, vm, needed_bytes, available_bytes });
     }
-    for Image { path, sha256 } in &hello.images {
+    for Image { path, sha256 } in wanted.images.iter().chain(&hello.firmware) {
         let Some(ours) = facts.images.get(path) else {
             return Err(Refusal::ImageMissing { host, path: path.clone() });
         };
         if !ours.eq_ignore_ascii_case(sha256) {
-            let (path, theirs, ours) = (path.clone(), sha256.clone(), ours.clone());
-            return Err(Refusal::ImageDiffers { host, their_host, path, theirs, ours });
+            // Ours stays here: it would tell of any file whether its content is one that somebody guesses.
+            let (path, theirs) = (path.clone(), sha256.clone());
+            return Err(Refusal::ImageDiffers { host, their_host, path, theirs });
         }
     }
     if let Some(ours) = &facts.ram_blocks {

@@ -7,6 +7,14 @@ use stealtime_succession::Term;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Refusal {
+    /// The active member names another host as its own in its name.
+    #[error("{member:?} is no member of {their_host}")]
+    Member {
+        /// What it calls itself.
+        member: String,
+        /// The host that it speaks for.
+        their_host: String,
+    },
     /// The active member is the same host.
     #[error("{host} cannot stand by for {vm}, because {vm} runs on {host}")]
     SameHost {
@@ -85,8 +93,8 @@ pub enum Refusal {
         /// What there is.
         available_bytes: u64,
     },
-    /// A file that the machine boots from is not here.
-    #[error("{host} has no file {path}")]
+    /// A file that the machine boots from is not here, or not in a folder that machines may boot from here.
+    #[error("{host} has no file {path} that a machine may boot from")]
     ImageMissing {
         /// The judging host.
         host: String,
@@ -94,7 +102,7 @@ pub enum Refusal {
         path: String,
     },
     /// A file that the machine boots from has other content here.
-    #[error("{path} has the SHA-256 {theirs} on {their_host} and {ours} on {host}")]
+    #[error("{path} has the SHA-256 {theirs} on {their_host} and another one on {host}")]
     ImageDiffers {
         /// The judging host.
         host: String,
@@ -104,8 +112,6 @@ pub enum Refusal {
         path: String,
         /// The hash there.
         theirs: String,
-        /// The hash here.
-        ours: String,
     },
     /// The memory blocks of the two QEMUs differ.
     #[error("the memory block {block} has {theirs} on {their_host} and {ours} on {host}")]
@@ -135,6 +141,7 @@ impl Refusal {
     /// What the user may do about it.
     pub fn hint(&self) -> &str {
         match self {
+            Self::Member { .. } => "use the same version of stealtime on both hosts",
             Self::SameHost { .. } => "give another host in `standby_hosts`",
             Self::AlreadyHere { .. } => "stop it there with `stealtime protect stop`, or choose another name",
             Self::OldTerm { .. } => "another host has taken the machine over; this one must not go on",
@@ -147,9 +154,10 @@ impl Refusal {
             }
             Self::MemorySize { .. } => "give the machine a multiple of 1 MiB",
             Self::Memory { .. } => "give the machine less memory, or stop something on that host",
-            Self::ImageMissing { .. } | Self::ImageDiffers { .. } => {
-                "copy the file to the same path on both hosts"
+            Self::ImageMissing { .. } => {
+                "copy the file to the same path on both hosts, in a folder that `images` in HOST.toml names there"
             }
+            Self::ImageDiffers { .. } => "copy the file to the same path on both hosts",
             Self::RamBlock { .. } => {
                 "start both QEMUs with the same devices, in the same order, and the same firmware"
             }

@@ -11,28 +11,19 @@ use stealtime_shipping::{
     Acknowledge, Addresses, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
     Heartbeat, Hello, Image, Message, MessageError, PageBatch, Protected, RamBlock, Refusal, Resign, Welcome,
 };
-use stealtime_succession::{Epoch, MemberId, Mode, Term};
+use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
 
-fn hello(term: Term, vm: String, memory_bytes: u64) -> Hello {
+fn hello(term: Term, vm: &str, memory_bytes: u64) -> Hello {
     Hello {
         term,
         host: "a".to_owned(),
         member: MemberId::new("a", 1),
-        vm,
         qemu_version: "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".to_owned(),
-        machine: "pc-i440fx-7.2".to_owned(),
-        accelerator: "tcg".to_owned(),
-        cpu: "max".to_owned(),
-        vcpus: 1,
-        memory_bytes,
+        firmware: Some(Image { path: "bios-256k.bin".to_owned(), sha256: "00ff".to_owned() }),
         ram_blocks: vec![RamBlock { name: "pc.ram".to_owned(), bytes: memory_bytes }],
-        devices: vec!["virtio-rng-pci".to_owned()],
-        images: vec![Image { path: "/boot/vmlinuz".to_owned(), sha256: "00ff".to_owned() }],
-        device_state: "xen-save".to_owned(),
-        mode: Mode::NetBypass,
         wants_delta: true,
-        specification: serde_json::json!({"version": 1}),
+        specification: serde_json::json!({"version": 1, "vm": vm}),
     }
 }
 
@@ -41,7 +32,7 @@ fn messages() -> impl Strategy<Value = Message> {
     let numbers = || (any::<u64>().prop_map(Term), any::<u64>().prop_map(Epoch));
     prop_oneof![
         (numbers(), ".{0,40}", any::<u64>())
-            .prop_map(|((term, _), vm, bytes)| Message::Hello(Box::new(hello(term, vm, bytes)))),
+            .prop_map(|((term, _), vm, bytes)| Message::Hello(Box::new(hello(term, &vm, bytes)))),
         (numbers(), ".{0,40}", any::<bool>()).prop_map(|((term, _), host, delta)| {
             Message::Welcome(Welcome { term, member: MemberId::new(&host, 7), host, delta })
         }),

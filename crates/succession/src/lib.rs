@@ -17,6 +17,7 @@ mod desk;
 mod mode;
 #[cfg(test)]
 mod model;
+mod names;
 mod numbers;
 mod output;
 mod record;
@@ -31,6 +32,7 @@ pub use active::{
     FailoverRefused,
 };
 pub use mode::{Mode, UnknownMode};
+pub use names::{NameError, check_host_name, check_vm_name};
 pub use numbers::{Epoch, Term};
 pub use output::{OutputPolicy, Permit, Releasable};
 pub use record::{MemberId, Record, Version, Versioned};

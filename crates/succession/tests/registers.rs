@@ -38,7 +38,7 @@ fn check_sequence(register: &mut dyn Register) {
         panic!("a swap of an old version was won");
     };
     assert_eq!((current.version, current.record), (second, record(2)));
-    assert_eq!(register.read("vm.0").unwrap(), None, "virtual machines are told apart");
+    assert_eq!(register.read("vm-0").unwrap(), None, "virtual machines are told apart");
     assert_eq!(register.read("v").unwrap(), None, "virtual machines are told apart");
 }
 

@@ -4,6 +4,8 @@ A device is allowed if all its state is saved with the others, it writes the gue
 tables only, and nothing leaves the guest through it. What is not known to be so is refused by name.
 """
 
+import re
+
 ALLOWED = ("virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci")
 """The network card is not among them: there is exactly one, the one that is held, and it is always there."""
 
@@ -16,6 +18,8 @@ _REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("net", "e1000", "rtl8139"), "a machine has exactly one network card, the one that is held"),
     (("serial", "console", "vsock", "fs", "9p"), "what leaves the guest through it would not be held"),
 )
+_OPTIONS = re.compile(r"(max-bytes|period|ioport|events)=(0x)?[0-9a-fA-F]+")
+_UNKNOWN_OPTION = "of its options only numbers are known to be harmless: max-bytes, period, ioport, events"
 _UNKNOWN = "it is not known that all its state is saved and that nothing leaves the guest through it"
 
 
@@ -25,5 +29,5 @@ def reason_against(device: str) -> str | None:
     if any(option.startswith("drive=") for option in options):
         return _DISK
     if name in ALLOWED:
-        return None
+        return None if all(_OPTIONS.fullmatch(option) for option in options) else _UNKNOWN_OPTION
     return next((reason for parts, reason in _REASONS if any(part in name for part in parts)), _UNKNOWN)

@@ -14,6 +14,7 @@ LONGEST_SOCKET_PATH = 107
 """Bytes, without the final zero: ``sun_path`` of unix(7)."""
 
 HOST_NAME = r"^[A-Za-z0-9][A-Za-z0-9.-]{0,62}$"
+"""As ``crates/succession/src/names.rs`` takes it."""
 
 _TCP = re.compile(r"tcp:(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):(?P<port>\d{1,5})")
 

@@ -1,5 +1,6 @@
 """``HOST.toml``: a host that receives machines, as a person writes it for ``stealtime protect host``."""
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Self
@@ -9,6 +10,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from stealtime.campaigns.explanation import explain
 from stealtime.campaigns.probes import Table
 from stealtime.errors import UsageError
+from stealtime.image.cache import cache_folder
+from stealtime.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.specification import HostSpec, identity_spec, register_spec
@@ -27,12 +30,32 @@ class HostFile(Table):
     """``tcp:0.0.0.0:7460`` or ``unix:/path``; without it, a socket that only this machine reaches."""
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
     """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
+    qemu: Path | None = None
+    """The program that runs received machines; None: the one that is found here."""
+    images: list[Path] = Field(default=[])
+    """Folders whose files a received machine may boot from, beside ``/boot`` and the images that stealtime makes: what a
+    guest boots from it can read, and the guest is somebody else's."""
     register_: Register = Field(default=Register(), alias="register")
     """The same that decides for the active members."""
     identity: Identity | None = None
     """Of this host, for ``tcp:``."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
+
+    @field_validator("qemu")
+    @classmethod
+    def _is_a_program(cls, path: Path | None) -> Path | None:
+        if path is not None and not (path.is_file() and os.access(path, os.X_OK)):
+            raise ValueError(f"{path} is no program that can be run")
+        return path
+
+    @field_validator("images")
+    @classmethod
+    def _are_folders(cls, paths: list[Path]) -> list[Path]:
+        for path in paths:
+            if not path.is_dir():
+                raise ValueError(f"{path} is no folder")
+        return paths
 
     @field_validator("listen")
     @classmethod
@@ -71,7 +94,11 @@ def read_host_file(path: Path) -> HostFile:
 
 
 def host_spec(host: HostFile, state: State) -> HostSpec:
-    """Say what the daemon of a host is told; makes the host's folder."""
+    """Say what the daemon of a host is told; makes the host's folder.
+
+    Raises:
+        StealtimeError: There is no QEMU, or no folder.
+    """
     name = host.name or this_host()
     folder = state.host(name)
     return HostSpec(
@@ -81,5 +108,7 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         register_=register_spec(host.register_, state.register),
         identity=identity_spec(host.identity),
         folder=folder.path,
+        qemu=host.qemu or Path(find_qemu()),
+        images=(*host.images, cache_folder(), Path("/boot")),
         allow_faults=host.allow_faults,
     )

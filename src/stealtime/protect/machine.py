@@ -33,8 +33,8 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
         UsageError: The file asks for what this host does not have.
         StealtimeError: QEMU, the agent or a kernel cannot be had.
     """
-    program = Path(find_qemu())
-    qemu_version(str(program))
+    program = find_qemu()
+    qemu_version(program)
     kernel = find_kernel(vm.kernel)
     kernel_image = ImageSpec(path=kernel.boot_image.absolute(), sha256=_hash(kernel.boot_image))
     initramfs = _initramfs(vm, kernel)
@@ -47,9 +47,8 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
     check_room(vm.memory_bytes, psutil.virtual_memory().available)
     return MachineSpec(
         name=vm.name,
-        program=program,
         accelerator=vm.accelerator,
-        machine=versioned_machine(vm.machine, machine_types(str(program))),
+        machine=versioned_machine(vm.machine, machine_types(program)),
         cpu=vm.cpu,
         vcpus=vm.vcpus,
         memory_bytes=vm.memory_bytes,

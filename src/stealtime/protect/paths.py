@@ -8,7 +8,9 @@ _PEM_FILES = ("ca", "certificate", "key")
 
 def with_absolute_paths(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Put ``folder`` before the relative paths of a ``VM.toml`` or ``HOST.toml``."""
-    changed = _absolute(document, ("initramfs",), folder)
+    changed = _absolute(document, ("initramfs", "qemu"), folder)
+    if isinstance(changed.get("images"), list):
+        changed["images"] = [str(folder / path) if isinstance(path, str) else path for path in changed["images"]]
     # `kernel` is also a choice of names.
     if "/" in str(changed.get("kernel", "")):
         changed = _absolute(changed, ("kernel",), folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from stealtime.errors import UsageError
+from stealtime.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import StandbyHost, parse_target
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.machine import resolve_machine
@@ -72,7 +73,14 @@ def with_local_hosts(vm: VmFile, state: State, host: str) -> VmFile:
     """Let this machine play a second host, and receive what comes back from it."""
     standby = "local" if host != "local" else "local-b"
     for name in (standby, host):
-        daemon = HostFile(name=name, bridge=vm.network.bridge, register_=vm.register_, allow_faults=vm.allow_faults)
+        daemon = HostFile(
+            name=name,
+            bridge=vm.network.bridge,
+            # Who may say hello on its socket may read these files anyway.
+            images=[Path("/")],
+            register_=vm.register_,
+            allow_faults=vm.allow_faults,
+        )
         ensure_host_daemon(daemon, state, automatic=True)
     ours = [StandbyHost(name=name, endpoint=f"unix:{state.host(name).socket}") for name in (standby, host)]
     names = {one.name for one in ours}
@@ -92,8 +100,14 @@ def make_spec(vm: VmFile, state: State, host: str, folder: Path | None = None) -
     Raises:
         StealtimeError: What the VM needs is not there.
     """
-    place = Place(host=host, folder=folder or state.host(host).member(vm.name).path, register_folder=state.register)
-    return member_spec(vm, resolve_machine(vm), place)
+    machine = resolve_machine(vm)
+    place = Place(
+        host=host,
+        folder=folder or state.host(host).member(vm.name).path,
+        qemu=Path(find_qemu()),
+        register_folder=state.register,
+    )
+    return member_spec(vm, machine, place)
 
 
 def check_destination(vm: VmFile, host: str, *, is_local: bool) -> None:

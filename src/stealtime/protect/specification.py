@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stealtime.errors import StealtimeError
 from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
 
-VERSION = 1
+VERSION = 2
 """The layout of a member's spec."""
 
 
@@ -33,8 +33,6 @@ class MachineSpec(_Document):
     """The machine, the same on every host."""
 
     name: str
-    program: Path
-    """The QEMU binary."""
     accelerator: Literal["tcg", "kvm"]
     machine: str
     """A versioned type: an alias means another machine in the next QEMU."""
@@ -119,6 +117,8 @@ class MemberSpec(_Document):
 
     version: int = VERSION
     machine: MachineSpec
+    qemu: Path
+    """On this host; another one that takes the machine has its own."""
     host: str
     standby_hosts: tuple[StandbyHostSpec, ...]
     mode: Mode
@@ -151,6 +151,9 @@ class HostSpec(_Document):
     identity: IdentitySpec | None
     folder: Path
     """Holds a folder for each machine."""
+    qemu: Path
+    images: tuple[Path, ...]
+    """Machines boot from files below these folders only."""
     allow_faults: bool
 
     def text(self) -> str:
@@ -166,6 +169,7 @@ class Place:
     """The host's name, as it stands in the register."""
     folder: Path
     """The member's own."""
+    qemu: Path
     register_folder: Path
     """Taken where ``VM.toml`` names no register."""
 
@@ -174,6 +178,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
     """Say what a member is told: a pure function of the VM's file, the machine as it was resolved, and the place."""
     return MemberSpec(
         machine=machine,
+        qemu=place.qemu,
         host=place.host,
         standby_hosts=tuple(StandbyHostSpec(name=host.name, endpoint=host.endpoint) for host in vm.standby_hosts),
         mode=vm.mode,

@@ -38,6 +38,12 @@ LONGEST_INTERFACE_NAME = 15
 
 INTERFACE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$"
 
+VM_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
+"""As ``crates/succession/src/names.rs`` takes it, from whatever host a name comes."""
+
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""A value on QEMU's command line that can be nothing else: with a comma it would be further options."""
+
 _MS = 1_000_000
 _AutoOrNs = Annotated[DurationNs | Literal["auto"], Field()]
 
@@ -188,7 +194,7 @@ class Timing(Table):
 class VmFile(Table):
     """A virtual machine and how it is protected."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    name: str = Field(pattern=VM_NAME)
     """Names its folder, its register record and its TAP."""
     memory_bytes: SizeBytes = Field(default=128 << 20, alias="memory", le=1 << 40)
     """Of the guest, a whole number of MiB."""
@@ -196,10 +202,10 @@ class VmFile(Table):
     """Virtual CPUs."""
     accelerator: Literal["tcg", "kvm"] = "tcg"
     """KVM needs a usable /dev/kvm on every host."""
-    machine: str = "pc"
+    machine: str = Field(default="pc", pattern=_WORD)
     """A type of QEMU's; an alias such as ``pc`` becomes the versioned one of the QEMU that is here."""
-    cpu: str = Field(default="max", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.,=+-]*$")
-    """QEMU's ``-cpu``: a model and its features."""
+    cpu: str = Field(default="max", pattern=_WORD)
+    """A model of QEMU's; features are chosen by the choice of a model."""
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
@@ -210,7 +216,7 @@ class VmFile(Table):
         default=["tcp=7000", "udp=7000"]
     )
     """Its options without the dashes (``stealtime-agent counter -h``); they travel on the kernel's command line."""
-    kernel_arguments: str = ""
+    kernel_arguments: str = Field(default="", pattern=r"^[^\x00-\x1f\x7f]*$")
     """Added to those that the machine needs."""
     virtio: Literal["legacy", "transitional"] = "legacy"
     """Of the network card and all virtio devices. Each that can speak virtio 1.0 too has 45 KB of state to save."""

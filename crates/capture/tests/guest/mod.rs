@@ -19,6 +19,8 @@ pub const MEMORY_BYTES: u64 = 160 << 20;
 /// Where guests of one test live, and what they boot.
 pub struct Lab {
     folder: TempDir,
+    /// QEMU.
+    pub program: PathBuf,
     pub spec: MachineSpec,
 }
 
@@ -34,7 +36,6 @@ impl Lab {
         let file = |path: PathBuf| BootFile { path, sha256: String::new() };
         let spec = MachineSpec {
             name: "capture, test".into(),
-            program: program.into(),
             accelerator: Accelerator::Tcg,
             machine: "pc-i440fx-7.2".into(),
             cpu: "max".into(),
@@ -47,13 +48,13 @@ impl Lab {
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
-        Self { folder, spec }
+        Self { folder, program: program.into(), spec }
     }
 
     fn settings(&self, name: &str) -> GuestSettings {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        GuestSettings::new(&folder)
+        GuestSettings::new(&self.program, &folder)
     }
 
     pub fn boot(&self, name: &str, netdev: OwnedFd) -> Guest {
@@ -67,7 +68,7 @@ impl Lab {
     /// A program that starts QEMU with further arguments.
     pub fn program_that_adds(&self, arguments: &str) -> PathBuf {
         let path = self.folder.path().join("qemu");
-        let script = format!("#!/bin/sh\nexec {} \"$@\" {arguments}\n", self.spec.program.display());
+        let script = format!("#!/bin/sh\nexec {} \"$@\" {arguments}\n", self.program.display());
         std::fs::write(&path, script).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         path

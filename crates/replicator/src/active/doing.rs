@@ -123,16 +123,20 @@ impl Active {
         let Some(facts) = &self.facts else { return };
         let hosts: Vec<_> =
             self.spec.standby_hosts.iter().filter(|host| host.name != self.spec.host).cloned().collect();
-        if hosts.is_empty() || self.seeker.is_some() {
+        if hosts.is_empty() {
             return;
+        }
+        if let Some(seeker) = self.seeker.take() {
+            // It asks in a term that is over, in which nobody would take the machine.
+            seeker.abort();
         }
         let hello = seek::hello(&self.spec, &self.me, self.term(), facts);
         let identity = self.spec.identity.clone();
-        let machine = self.spec.machine.clone();
+        let qemu = self.spec.qemu.clone();
         let inputs = self.inputs.clone();
         self.seeker = Some(tokio::spawn(async move {
             let not_found = inputs.clone();
-            let found = seek::seek(hosts, identity, machine, hello, move |host, error| {
+            let found = seek::seek(hosts, identity, qemu, hello, move |host, error| {
                 let _ = not_found.send(Input::NotFound(host, error));
             })
             .await;

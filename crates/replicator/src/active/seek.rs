@@ -1,13 +1,14 @@
 //! Looking for a standby: host after host, until one takes the machine.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use stealtime_capture::MachineSpec;
 use stealtime_shipping::{
-    Endpoint, Hello, Identity, Image, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
+    Endpoint, Hello, Identity, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
 };
 use stealtime_succession::{MemberId, Term};
 
+use crate::assignment::Assignment;
 use crate::engine::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
@@ -68,30 +69,16 @@ impl From<LinkError> for SeekError {
 
 /// What is said of the machine, but for its firmware.
 pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> Hello {
-    let machine = &spec.machine;
-    let image = |file: &stealtime_capture::BootFile| Image {
-        path: file.path.display().to_string(),
-        sha256: file.sha256.clone(),
-    };
     Hello {
         term,
         host: spec.host.clone(),
         member: member.clone(),
-        vm: machine.name.clone(),
         qemu_version: facts.qemu_version.clone(),
-        machine: machine.machine.clone(),
-        accelerator: machine.accelerator.name().to_owned(),
-        cpu: machine.cpu.clone(),
-        vcpus: machine.vcpus,
-        memory_bytes: machine.memory_bytes,
+        firmware: None,
         ram_blocks: facts.ram_blocks.clone(),
-        devices: machine.devices.clone(),
-        images: vec![image(&machine.kernel), image(&machine.initramfs)],
-        device_state: spec.device_state.name().to_owned(),
-        mode: spec.mode,
         wants_delta: true,
         // All of it is plain data.
-        specification: serde_json::to_value(spec).unwrap_or_default(),
+        specification: serde_json::to_value(Assignment::of(spec)).unwrap_or_default(),
     }
 }
 
@@ -99,13 +86,13 @@ pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> 
 pub async fn seek(
     hosts: Vec<StandbyHost>,
     identity: Option<Identity>,
-    machine: MachineSpec,
+    qemu: PathBuf,
     mut hello: Hello,
     tell: impl Fn(StandbyHost, SeekError),
 ) -> Found {
     // QEMU is run to find it, which takes as long as to resume a guest: nobody shall wait for that.
-    let firmware = tokio::task::spawn_blocking(move || host_facts::firmware(&machine)).await;
-    hello.images.extend(firmware.ok().flatten());
+    let firmware = tokio::task::spawn_blocking(move || host_facts::firmware(&qemu)).await;
+    hello.firmware = firmware.ok().flatten();
     loop {
         for host in &hosts {
             match ask(host, identity.as_ref(), &hello).await {

@@ -4,15 +4,17 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
 use stealtime_outputhold::{LearnedAddresses, Policy};
 use stealtime_shipping::{
     AcceptedStream, Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, accept,
     judge,
 };
-use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
+use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc;
 
 use super::{Input, Network, Outcome, Standby, StandbyError, read};
+use crate::assignment::{Assignment, wanted};
 use crate::clock::now;
 use crate::engine::{GuestFacts, Told};
 use crate::events::{Event, EventLog};
@@ -104,6 +106,14 @@ fn refused(refusal: ShippingRefusal) -> StandbyError {
     StandbyError::Refused(Box::new(refusal))
 }
 
+/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer nothing is
+/// known, and nothing is lost: the register will decide before anybody becomes active.
+async fn term_in_register(spec: &Spec) -> Result<Option<Term>, StandbyError> {
+    let (mut register, vm) = (registers::open(&spec.register)?, spec.machine.name.clone());
+    let read = tokio::task::spawn_blocking(move || register.read(&vm)).await;
+    Ok(read.ok().and_then(Result::ok).flatten().map(|versioned| versioned.record.term))
+}
+
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
     let other = |reason: String| {
         refused(ShippingRefusal::Other {
@@ -111,24 +121,22 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
             hint: "use the same version of stealtime on both hosts".to_owned(),
         })
     };
-    let spec: Spec = serde_json::from_value(hello.specification.clone()).map_err(|error| {
+    let assignment = Assignment::deserialize(&hello.specification).map_err(|error| {
         other(format!("{} does not understand what is to be protected: {error}", config.name))
     })?;
-    spec.check().map_err(|error| other(error.to_string()))?;
-    let spec = config.localize(spec);
+    let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
+    let wanted = wanted(&spec);
     let me = member_folder::new_life(&config.name)?;
     let mut facts = host_facts::gather(config, &spec.machine, me.clone());
     // QEMU's own word on its version comes later.
     facts.qemu_version.clone_from(&hello.qemu_version);
-    judge(hello, &facts).map_err(refused)?;
+    facts.highest_term = term_in_register(&spec).await?;
+    judge(hello, &wanted, &facts).map_err(refused)?;
     let lock = match enter(&spec).await {
         Ok(lock) => lock,
         Err(FolderError::Occupied { .. }) => {
-            facts.vms.push(hello.vm.clone());
-            return Err(match judge(hello, &facts) {
-                Err(refusal) => refused(refusal),
-                Ok(_) => other(format!("{} is on {} already", hello.vm, config.name)),
-            });
+            let (host, vm) = (config.name.clone(), wanted.vm);
+            return Err(refused(ShippingRefusal::AlreadyHere { host, vm }));
         }
         Err(error) => return Err(error.into()),
     };
@@ -152,7 +160,7 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     };
     facts.ram_blocks = Some(guest.ram_blocks.clone());
     facts.qemu_version.clone_from(&guest.qemu_version);
-    let welcome = judge(hello, &facts).map_err(refused)?;
+    let welcome = judge(hello, &wanted, &facts).map_err(refused)?;
     Ok(Prepared {
         spec,
         active: hello.member.clone(),

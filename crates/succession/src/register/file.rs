@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Register, RegisterError, SwapOutcome};
-use crate::{Record, Version, Versioned};
+use crate::{Record, Version, Versioned, check_vm_name};
 
 /// How many versions below the newest are kept: a swap would have to sleep through all of them to be confused.
 const KEPT_VERSIONS: u64 = 16;
@@ -125,9 +125,7 @@ fn write_durably(path: &Path, record: &Record) -> io::Result<()> {
 
 impl Register for FileRegister {
     fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError> {
-        if vm.is_empty() || vm.contains('/') || vm.starts_with('.') {
-            return Err(RegisterError::Setup(format!("\"{vm}\" is not the name of a file")));
-        }
+        check_vm_name(vm).map_err(|error| RegisterError::Setup(error.to_string()))?;
         let Some((number, content)) = self.newest(vm).map_err(|error| self.failed(&error))? else {
             return Ok(None);
         };

@@ -1,0 +1,76 @@
+//! What a machine takes along to another host: that part of a [`Spec`] that is the same on every host.
+//!
+//! The rest is the receiving host's own (`HostConfig::spec_of`): which QEMU runs, in which folder, with which TAP, register
+//! and identity, and which files machines may boot from. A peer has no word for any of it.
+
+use serde::{Deserialize, Serialize};
+use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
+use stealtime_outputhold::BypassRule;
+use stealtime_shipping::{Image, Wanted};
+use stealtime_succession::{Mode, Timing};
+
+use crate::spec::{Interval, Spec, StandbyHost};
+
+/// What the active member says of a machine, in its hello.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assignment {
+    pub(crate) version: u32,
+    pub(crate) machine: MachineSpec,
+    pub(crate) standby_hosts: Vec<StandbyHost>,
+    pub(crate) mode: Mode,
+    pub(crate) interval: Interval,
+    pub(crate) bypass: Vec<BypassRule>,
+    pub(crate) tracker: Option<TrackerKind>,
+    pub(crate) device_state: DeviceStateKind,
+    pub(crate) timing: Timing,
+    pub(crate) epochs_in_flight: usize,
+    pub(crate) hold_bytes: usize,
+}
+
+impl Assignment {
+    /// What is to be said of the machine of `spec`.
+    pub fn of(spec: &Spec) -> Self {
+        let Spec { machine, standby_hosts, bypass, .. } = spec.clone();
+        let &Spec {
+            version,
+            mode,
+            interval,
+            tracker,
+            device_state,
+            timing,
+            epochs_in_flight,
+            hold_bytes,
+            ..
+        } = spec;
+        Self {
+            version,
+            machine,
+            standby_hosts,
+            mode,
+            interval,
+            bypass,
+            tracker,
+            device_state,
+            timing,
+            epochs_in_flight,
+            hold_bytes,
+        }
+    }
+}
+
+/// What the machine of `spec` needs of a host: read from what would be used.
+pub fn wanted(spec: &Spec) -> Wanted {
+    let machine = &spec.machine;
+    let image = |file: &stealtime_capture::BootFile| Image {
+        path: file.path.display().to_string(),
+        sha256: file.sha256.clone(),
+    };
+    Wanted {
+        vm: machine.name.clone(),
+        machine: machine.machine.clone(),
+        accelerator: machine.accelerator.name().to_owned(),
+        memory_bytes: machine.memory_bytes,
+        images: vec![image(&machine.kernel), image(&machine.initramfs)],
+    }
+}

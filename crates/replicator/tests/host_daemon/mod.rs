@@ -1,0 +1,195 @@
+//! A real daemon of a host, with a QEMU that only notes how it was called, and a peer that says hello to it.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use stealtime_shipping::{Endpoint, Hello, Identity, Message, Refusal, connect};
+use stealtime_succession::{MemberId, Term};
+use tempfile::TempDir;
+
+/// Long, as other tests may keep the processors busy.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The host that the daemon is.
+pub const HOST: &str = "b";
+
+/// Says what a QEMU says that is asked; started with a machine, it leaves a file and ends.
+const QEMU: &str = r#"#!/bin/sh
+case "$1" in
+    -machine) echo "Supported machines are:"; echo "pc-i440fx-7.2 a machine";;
+    -L) echo "FOLDER/firmware";;
+    *) echo "$@" >>FOLDER/started;;
+esac
+"#;
+
+pub struct Daemon {
+    child: Child,
+    pub folder: TempDir,
+    pub endpoint: Endpoint,
+}
+
+impl Daemon {
+    /// Start one that listens on a socket file, or over TCP with an identity.
+    pub fn start(tcp: Option<(&str, &Identity)>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["members", "images", "firmware", "register"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        for name in ["images/kernel", "images/initramfs", "firmware/bios-256k.bin", "secret"] {
+            fs::write(path(name), "").unwrap();
+        }
+        write_program(&path("qemu"), &QEMU.replace("FOLDER", &folder.path().display().to_string()));
+        let listen = tcp
+            .map_or_else(|| format!("unix:{}", path("host.sock").display()), |(listen, _)| listen.to_owned());
+        let config = json!({
+            "name": HOST,
+            "listen": listen,
+            "bridge": null,
+            "register": {"file": path("register")},
+            "identity": tcp.map(|(_, identity)| identity),
+            "folder": path("members"),
+            "qemu": path("qemu"),
+            "images": [path("images")],
+            "allow_faults": false,
+        });
+        fs::write(path("host.json"), config.to_string()).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_stealtime-replicator"))
+            .args(["host", "--config"])
+            .arg(path("host.json"))
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(path("host.log")).unwrap())
+            .spawn()
+            .unwrap();
+        let mut daemon = Self { child, folder, endpoint: listen.parse().unwrap() };
+        daemon.await_that("it listens", |daemon| daemon.log().contains("standby for others"));
+        daemon
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("host.log")).unwrap()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn await_that(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let began = Instant::now();
+        while !is_so(self) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(
+                ended.is_none() && began.elapsed() < PATIENCE,
+                "not so: {what}; {ended:?}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// All files, with what the QEMU was started with.
+    pub fn files(&self) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
+        let mut folders = vec![self.folder.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() && !path.is_symlink() {
+                    folders.push(path.clone());
+                }
+                found.insert(path);
+            }
+        }
+        found
+    }
+
+    /// A machine that this host would take.
+    pub fn assignment(&self) -> Value {
+        // Of no content.
+        let sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let image = |name: &str| json!({"path": self.path("images").join(name), "sha256": sha256});
+        json!({
+            "version": 2,
+            "machine": {
+                "name": "phone",
+                "accelerator": "tcg",
+                "machine": "pc-i440fx-7.2",
+                "cpu": "max",
+                "vcpus": 1,
+                "memory_bytes": 1 << 20,
+                "kernel": image("kernel"),
+                "initramfs": image("initramfs"),
+                "kernel_arguments": "quiet",
+                "mac": "52:54:00:00:00:01",
+                "virtio": "legacy",
+                "devices": ["virtio-rng-pci"],
+            },
+            "standby_hosts": [{"name": "a", "endpoint": "unix:/run/a.sock"}],
+            "mode": "net",
+            "interval": {"fixed_ns": 100_000_000},
+            "bypass": [],
+            "tracker": null,
+            "device_state": "xen-save",
+            "timing": {
+                "heartbeat_interval_ns": 25_000_000,
+                "active_deadline_ns": 120_000_000,
+                "standby_timeout_ns": 200_000_000,
+                "register_deadline_ns": 2_000_000_000_u64,
+            },
+            "epochs_in_flight": 4,
+            "hold_bytes": 64 << 20,
+        })
+    }
+
+    /// Say hello as `identity` and give the answer.
+    pub fn ask(&self, hello: Hello, identity: Option<&Identity>) -> Refusal {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let link = connect(&self.endpoint, identity).await.unwrap();
+            let (sender, mut receiver) = link.split();
+            sender.send(&Message::Hello(Box::new(hello))).await.unwrap();
+            let answer = tokio::time::timeout(PATIENCE, receiver.receive()).await;
+            match answer.unwrap_or_else(|_| panic!("no answer\n{}", self.log())) {
+                Ok(Message::Refuse { refusal, .. }) => refusal,
+                other => panic!("no refusal: {other:?}\n{}", self.log()),
+            }
+        })
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The hello of a member on the host `a`.
+pub fn hello(specification: Value) -> Hello {
+    Hello {
+        term: Term(4),
+        host: "a".to_owned(),
+        member: MemberId::new("a", 1),
+        qemu_version: "7.2.22".to_owned(),
+        firmware: None,
+        ram_blocks: Vec::new(),
+        wants_delta: true,
+        specification,
+    }
+}
+
+pub fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -10,8 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from stealtime.protect.bypass import ALWAYS_HELD
 from stealtime.protect.devices import ALLOWED
-from stealtime.protect.endpoint import StandbyHost
-from stealtime.protect.endpoint import HOST_NAME
+from stealtime.protect.endpoint import HOST_NAME, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.specification import (
     HostSpec,

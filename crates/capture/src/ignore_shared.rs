@@ -5,6 +5,7 @@
 //! guest is in the state `postmigrate`, out of which `cont` leads.
 
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ impl IgnoreSharedMigration {
     /// `path` is where the socket is made; it is removed when this is dropped.
     pub fn new(path: &Path) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, path: path.into(), pending: None })
     }

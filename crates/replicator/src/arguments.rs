@@ -31,7 +31,7 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Be the standby of the connection on standard input (started by `host`)
+    /// Receive on the socket on standard input, and be the standby of who comes (started by `host`)
     #[command(hide = true)]
     Standby {
         /// Who this host is

@@ -1,6 +1,7 @@
 //! The control socket of a member: one JSON object a line in, one a line out.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -70,14 +71,16 @@ impl Refusal {
     }
 }
 
-/// Make the socket, for root (or whoever runs this) alone.
+/// Make the socket, for root (or whoever runs this) alone; until it is, the folder keeps others out.
 pub fn listen(folder: &Path) -> io::Result<UnixListener> {
     let path = folder.join(SOCKET);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    UnixListener::bind(path)
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// Take commands until nobody is left to carry them out.
@@ -158,6 +161,14 @@ mod tests {
         let answers = exchange("{\"command\": \"dance\"}\n{\"command\":\"status\"}\n", false).await;
         assert!(answers[0]["error"].as_str().unwrap().contains("dance"), "{answers:?}");
         assert_eq!(answers[1], json!({"role": "solo"}));
+    }
+
+    #[tokio::test]
+    async fn the_socket_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let _listener = listen(folder.path()).unwrap();
+        let mode = std::fs::metadata(folder.path().join(SOCKET)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[tokio::test]

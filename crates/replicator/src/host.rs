@@ -1,23 +1,26 @@
-//! The daemon of a host that receives machines: it accepts connections and hands each to a process of its own, so that
-//! one machine's trouble is no other's.
+//! The daemon of a host that receives machines: it sees that there is always one process that receives. Each machine has a
+//! process of its own, so that one machine's trouble is no other's; see `reception`.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stealtime_shipping::{Endpoint, Identity};
+use stealtime_shipping::{Endpoint, Identity, LinkError, Listener};
 
 use crate::assignment::Assignment;
+use crate::clock::now;
+use crate::reception;
 use crate::spec::{Network, RegisterSpec, Spec, SpecError};
 use crate::words;
+
+/// How long a socket may still be listened on when a daemon begins.
+const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
 /// Who a host is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,13 +57,11 @@ pub enum HostError {
     #[error("{0}")]
     Endpoint(String),
     /// Nobody can be accepted.
-    #[error("cannot listen on {endpoint}: {source}")]
-    Listen {
-        /// Where.
-        endpoint: String,
-        /// Why.
-        source: io::Error,
-    },
+    #[error("{}", words::of_link(.0))]
+    Listen(#[from] LinkError),
+    /// Out of resources.
+    #[error("there can be no daemon: {0}")]
+    Host(#[from] io::Error),
 }
 
 impl HostConfig {
@@ -78,8 +79,7 @@ impl HostConfig {
     pub fn spec_of(&self, assignment: Assignment) -> Result<Spec, SpecError> {
         let Assignment { version, machine, standby_hosts, mode, interval, bypass, .. } = assignment;
         let Assignment { tracker, device_state, timing, epochs_in_flight, hold_bytes, .. } = assignment;
-        let network =
-            Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
+        let network = Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
         let spec = Spec {
             version,
             folder: self.folder.join(&machine.name),
@@ -113,60 +113,55 @@ fn tap_name(vm: &str, host: &str) -> String {
     format!("stt{:010x}", hasher.finish() >> 24)
 }
 
-enum Listener {
-    Unix(UnixListener),
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    fn open(endpoint: &Endpoint) -> io::Result<Self> {
-        match endpoint {
-            Endpoint::Unix(path) => {
-                match fs::remove_file(path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                    _ => {}
-                }
-                UnixListener::bind(path).map(Self::Unix)
-            }
-            Endpoint::Tcp { host, port } => TcpListener::bind((host.as_str(), *port)).map(Self::Tcp),
-        }
-    }
-
-    fn accept(&self) -> io::Result<OwnedFd> {
-        match self {
-            Self::Unix(listener) => listener.accept().map(|(stream, _)| stream.into()),
-            Self::Tcp(listener) => listener.accept().map(|(stream, _)| stream.into()),
-        }
-    }
-}
-
-/// Accept for ever.
+/// Receive for ever.
 pub fn run(config_path: &Path) -> Result<(), HostError> {
     let config = HostConfig::read(config_path)?;
     let endpoint: Endpoint =
         config.listen.parse().map_err(|error| HostError::Endpoint(format!("{error}")))?;
-    let listen = |source| HostError::Listen { endpoint: config.listen.clone(), source };
-    let listener = Listener::open(&endpoint).map_err(listen)?;
-    let program = std::env::current_exe().map_err(listen)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let listener = runtime.block_on(listener_at(&endpoint))?;
+    let program = std::env::current_exe()?;
     words::say(&format!("{}: standby for others on {}", config.name, config.listen));
     loop {
-        let started = listener.accept().and_then(|stream| {
-            // The connection is its standard input, as with inetd: nothing else need be inherited.
-            Command::new(&program)
-                .args(["standby", "--config"])
-                .arg(config_path)
-                .stdin(Stdio::from(stream))
-                .stdout(Stdio::null())
-                .spawn()
-        });
-        match started {
-            // What it has to say is in its own folder; here it is only buried.
-            Ok(mut child) => drop(thread::spawn(move || child.wait())),
+        match start_reception(&program, config_path, &listener) {
+            Ok(true) => {}
+            Ok(false) => {
+                words::say(&format!(
+                    "{}: the process that receives ended; another one is started",
+                    config.name
+                ));
+                thread::sleep(Duration::from_millis(100));
+            }
             Err(error) => {
-                words::say(&format!("{}: a connection could not be served: {error}", config.name));
+                words::say(&format!("{}: nobody can be received: {error}", config.name));
                 // Out of processes or descriptors: do not spin.
                 thread::sleep(Duration::from_millis(100));
             }
         }
     }
+}
+
+/// The process that received for a daemon that has just ended may be on its way out.
+async fn listener_at(endpoint: &Endpoint) -> Result<Listener, LinkError> {
+    let until = now() + LEFT_WITHIN;
+    loop {
+        match Listener::bind(endpoint).await {
+            Err(_) if now() < until => tokio::time::sleep(LEFT_WITHIN / 50).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Start a process that receives, and wait until it has somebody; false if it ended before.
+fn start_reception(program: &Path, config: &Path, listener: &Listener) -> io::Result<bool> {
+    let (line, its_end) = reception::line_to_daemon()?;
+    let mut child = Command::new(program)
+        .args(["standby", "--config"])
+        .arg(config)
+        .stdin(Stdio::from(listener.as_fd().try_clone_to_owned()?))
+        .stdout(Stdio::from(its_end))
+        .spawn()?;
+    // What it has to say is in its own folder; here it is only buried.
+    thread::spawn(move || child.wait());
+    Ok(reception::await_taken(&line))
 }

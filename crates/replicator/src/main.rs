@@ -22,6 +22,7 @@ mod machine;
 mod member_folder;
 mod metrics;
 mod pacing;
+mod reception;
 mod registers;
 mod signals;
 mod spec;
@@ -32,7 +33,6 @@ mod turn;
 mod urgency;
 mod words;
 
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,7 +43,6 @@ use tokio::sync::mpsc;
 
 use active::Origin;
 use arguments::{Arguments, Command};
-use host::HostConfig;
 use spec::Spec;
 
 /// The machine is elsewhere: nothing to complain of, and nothing to restart.
@@ -62,7 +61,10 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Active { spec, force } => conduct(active(&spec, force)),
+        Command::Active { spec, force } => {
+            urgency::be_urgent();
+            conduct(active(&spec, force))
+        }
         Command::Host { config } => {
             host::run(&config)?;
             Ok(ExitCode::SUCCESS)
@@ -73,7 +75,6 @@ fn run(command: Command) -> Result<ExitCode> {
 
 /// Each member is one thread that conducts; what takes long has threads of its own.
 fn conduct(member: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
-    urgency::be_urgent();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(member)
 }
@@ -90,10 +91,12 @@ async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
 }
 
 async fn standby(config: &Path) -> Result<ExitCode> {
-    let config = HostConfig::read(config)?;
-    let connection =
-        std::io::stdin().as_fd().try_clone_to_owned().context("no connection on standard input")?;
-    match standby::run(&config, connection).await? {
+    let received = reception::receive(config).await.context("nobody can be received")?;
+    // The daemon has ended: the next one starts a process of its own.
+    let Some(caller) = received else { return Ok(ExitCode::SUCCESS) };
+    // Not before: strangers wait.
+    urgency::be_urgent();
+    match standby::run(caller).await? {
         standby::Outcome::Won { spec, me, origin, requests, lock: _lock } => {
             Ok(told(&active::run(*spec, me, origin, requests).await?))
         }

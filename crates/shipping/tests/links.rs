@@ -4,7 +4,7 @@
 
 mod authority;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,26 +115,26 @@ async fn messages_go_both_ways_over_tls_and_certificates_say_who_speaks() {
 }
 
 #[tokio::test]
-async fn an_inherited_descriptor_becomes_a_link() {
+async fn links_are_made_on_an_inherited_socket() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = unix(folder.path());
-    let listener = Listener::bind(&endpoint).await.unwrap();
-    let (connected, accepted) = tokio::join!(connect(&endpoint, None), async {
-        let descriptor = OwnedFd::from(listener.accept().await.unwrap());
-        accept(AcceptedStream::from_inherited(descriptor).unwrap(), None).await
-    });
-    exchange(connected.unwrap(), accepted.unwrap()).await;
-
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let owner = Listener::bind(&endpoint).await.unwrap();
+    let heir = Listener::from_inherited(owner.as_fd().try_clone_to_owned().unwrap()).unwrap();
     let (connected, accepted) =
-        tokio::join!(tokio::net::TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
-    let descriptor = OwnedFd::from(accepted.unwrap().0.into_std().unwrap());
-    assert!(matches!(AcceptedStream::from_inherited(descriptor), Ok(AcceptedStream::Tcp(_))));
-    drop(connected);
+        tokio::join!(connect(&endpoint, None), async { accept(heir.accept().await.unwrap(), None).await });
+    exchange(connected.unwrap(), accepted.unwrap()).await;
+    drop(heir);
+    assert!(folder.path().join("host.sock").exists(), "the file is its owner's");
 
+    let tcp = OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    assert!(matches!(Listener::from_inherited(tcp), Ok(Listener::Tcp(_))));
+
+    let connected = OwnedFd::from(std::os::unix::net::UnixStream::pair().unwrap().0);
     let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-    let error = AcceptedStream::from_inherited(file).unwrap_err();
-    assert_eq!(error.to_string(), "the inherited descriptor is no connected unix or TCP socket");
+    for other in [connected, file] {
+        let error = Listener::from_inherited(other).unwrap_err();
+        assert!(matches!(error, LinkError::Descriptor { .. }), "{error}");
+    }
 }
 
 /// Passes on what comes, in small pieces: a pipe that is slower than both of its ends.

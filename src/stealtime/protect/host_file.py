@@ -31,10 +31,9 @@ class HostFile(Table):
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
     """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
     qemu: Path | None = None
-    """The program that runs received machines; None: the one that is found here."""
+    """The program that runs received machines; without it the one that is found here."""
     images: list[Path] = Field(default=[])
-    """Folders whose files a received machine may boot from, beside ``/boot`` and the images that stealtime makes: what a
-    guest boots from it can read, and the guest is somebody else's."""
+    """Folders that received machines may boot from, beside ``/boot`` and what stealtime makes: a guest reads them."""
     register_: Register = Field(default=Register(), alias="register")
     """The same that decides for the active members."""
     identity: Identity | None = None

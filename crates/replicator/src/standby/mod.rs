@@ -42,14 +42,6 @@ pub enum StandbyError {
     /// The connection is of no use.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// It said something else than what it wants.
-    #[error("{peer} did not say which machine it wants protected: {what}")]
-    NoHello {
-        /// Who.
-        peer: String,
-        /// What it did.
-        what: String,
-    },
     /// This host does not take the machine.
     #[error("{0} (hint: {hint})", hint = .0.hint())]
     Refused(Box<ShippingRefusal>),

@@ -7,8 +7,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use stealtime_outputhold::{LearnedAddresses, Policy};
 use stealtime_shipping::{
-    AcceptedStream, Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, accept,
-    judge,
+    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, judge,
 };
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc;
@@ -22,39 +21,20 @@ use crate::gate::LeaseGate;
 use crate::host::HostConfig;
 use crate::machine::{self, Happening, Machine, MachineError, Switchboard, start_relay};
 use crate::member_folder::FolderError;
+use crate::reception::Caller;
 use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
 use crate::{faults, host_facts, member_folder, registers, signals, words};
 
-/// How long an active member may take to say what it wants.
-const HELLO_WITHIN: Duration = Duration::from_secs(10);
-
 /// How long a machine may still be here of which it is said that it is elsewhere.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
 
-/// Serve one connection to its end.
-pub async fn run(config: &HostConfig, connection: OwnedFd) -> Result<Outcome, StandbyError> {
-    let stream = AcceptedStream::from_inherited(connection)?;
-    let link = accept(stream, config.identity.as_ref()).await?;
-    let peer = link.peer().to_owned();
-    let no_hello = |what: String| StandbyError::NoHello { peer: peer.clone(), what };
-    let (sender, mut receiver) = link.split();
-    let first = tokio::time::timeout(HELLO_WITHIN, receiver.receive()).await;
-    let hello = match first.map_err(|_| no_hello("nothing came".to_owned()))?? {
-        Message::Hello(hello) => *hello,
-        other => return Err(no_hello(format!("{:?} came", other.kind()))),
-    };
-    let prepared = if receiver.vouches_for(&hello.host) {
-        prepare(config, &hello).await
-    } else {
-        Err(refused(ShippingRefusal::Other {
-            reason: format!("the certificate that {} shows is not for {0}", hello.host),
-            hint: "make one with `stealtime protect identity` and that name".to_owned(),
-        }))
-    };
-    match prepared {
+/// Serve a caller to its end.
+pub async fn run(caller: Caller) -> Result<Outcome, StandbyError> {
+    let Caller { config, hello, sender, receiver } = caller;
+    match prepare(&config, &hello).await {
         Ok(prepared) => prepared.stand_by(sender, receiver, &hello).await,
         Err(StandbyError::Refused(refusal)) => {
             let _ = sender.send(&Message::Refuse { term: hello.term, refusal: *refusal.clone() }).await;

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stealtime_shipping::{Endpoint, Hello, Identity, Message, Refusal, connect};
+use stealtime_shipping::{Endpoint, Hello, Identity, LinkError, Message, Refusal, connect};
 use stealtime_succession::{MemberId, Term};
 use tempfile::TempDir;
 
@@ -154,24 +154,35 @@ impl Daemon {
 
     /// Say hello as `identity` and give the answer.
     pub fn ask(&self, hello: Hello, identity: Option<&Identity>) -> Refusal {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let link = connect(&self.endpoint, identity).await.unwrap();
-            let (sender, mut receiver) = link.split();
-            sender.send(&Message::Hello(Box::new(hello))).await.unwrap();
-            let answer = tokio::time::timeout(PATIENCE, receiver.receive()).await;
-            match answer.unwrap_or_else(|_| panic!("no answer\n{}", self.log())) {
-                Ok(Message::Refuse { refusal, .. }) => refusal,
-                other => panic!("no refusal: {other:?}\n{}", self.log()),
-            }
-        })
+        match ask(&self.endpoint, hello, identity) {
+            Ok(Message::Refuse { refusal, .. }) => refusal,
+            other => panic!("no refusal: {other:?}\n{}", self.log()),
+        }
     }
+
+    pub fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Say hello and give what comes.
+pub fn ask(endpoint: &Endpoint, hello: Hello, identity: Option<&Identity>) -> Result<Message, LinkError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (sender, mut receiver) = connect(endpoint, identity).await?.split();
+        sender.send(&Message::Hello(Box::new(hello))).await?;
+        tokio::time::timeout(PATIENCE, receiver.receive()).await.expect("an answer")
+    })
+}
+
+pub fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
     }
 }
 

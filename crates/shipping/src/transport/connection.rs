@@ -1,7 +1,7 @@
-//! How a link comes to be: connecting, listening, and taking over a connection that was accepted by someone else.
+//! How a link comes to be: connecting, listening, and taking over a socket that somebody else listens on.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{AlertDescription, Error as TlsError};
-use socket2::{SockRef, Socket, Type};
+use socket2::{SockRef, Socket};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -33,42 +33,11 @@ pub enum AcceptedStream {
     Tcp(std::net::TcpStream),
 }
 
-impl AcceptedStream {
-    /// Takes over a connection that another process accepted, for example standard input.
-    ///
-    /// # Errors
-    /// [`LinkError::Descriptor`] if it is no connected stream socket of either family.
-    pub fn from_inherited(descriptor: OwnedFd) -> Result<Self, LinkError> {
-        let refuse = |source| LinkError::Descriptor { source };
-        let socket = Socket::from(descriptor);
-        let address = socket.peer_addr().map_err(refuse)?;
-        if socket.r#type().map_err(refuse)? != Type::STREAM {
-            return Err(refuse(io::ErrorKind::InvalidInput.into()));
-        }
-        if address.is_unix() {
-            Ok(Self::Unix(OwnedFd::from(socket).into()))
-        } else if address.is_ipv4() || address.is_ipv6() {
-            Ok(Self::Tcp(OwnedFd::from(socket).into()))
-        } else {
-            Err(refuse(io::ErrorKind::InvalidInput.into()))
-        }
-    }
-}
-
-impl From<AcceptedStream> for OwnedFd {
-    fn from(stream: AcceptedStream) -> Self {
-        match stream {
-            AcceptedStream::Unix(stream) => stream.into(),
-            AcceptedStream::Tcp(stream) => stream.into(),
-        }
-    }
-}
-
 /// Accepts connections at an endpoint.
 #[derive(Debug)]
 pub enum Listener {
-    /// On a socket file, which goes when the listener does.
-    Unix(UnixListener, SocketFile),
+    /// On a socket file, which goes when the listener that made it does.
+    Unix(UnixListener, Option<SocketFile>),
     /// On a port.
     Tcp(TcpListener),
 }
@@ -97,7 +66,7 @@ impl Listener {
                 let listener = UnixListener::bind(path).map_err(refuse)?;
                 let file = SocketFile(path.clone());
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(refuse)?;
-                Ok(Self::Unix(listener, file))
+                Ok(Self::Unix(listener, Some(file)))
             }
             Endpoint::Tcp { host, port } => {
                 Ok(Self::Tcp(TcpListener::bind((host.as_str(), *port)).await.map_err(refuse)?))
@@ -105,7 +74,29 @@ impl Listener {
         }
     }
 
-    /// The next connection, not yet secured: give its descriptor to a child, or to [`accept`].
+    /// Takes over a socket that another process listens on, for example as standard input.
+    ///
+    /// # Errors
+    /// [`LinkError::Descriptor`] if it is no listening socket of either family.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn from_inherited(descriptor: OwnedFd) -> Result<Self, LinkError> {
+        let refuse = |source| LinkError::Descriptor { source };
+        let socket = Socket::from(descriptor);
+        if !socket.is_listener().map_err(refuse)? {
+            return Err(refuse(io::ErrorKind::InvalidInput.into()));
+        }
+        socket.set_nonblocking(true).map_err(refuse)?;
+        if socket.local_addr().map_err(refuse)?.is_unix() {
+            let listener = UnixListener::from_std(OwnedFd::from(socket).into()).map_err(refuse)?;
+            Ok(Self::Unix(listener, None))
+        } else {
+            Ok(Self::Tcp(TcpListener::from_std(OwnedFd::from(socket).into()).map_err(refuse)?))
+        }
+    }
+
+    /// The next connection, not yet secured: give it to [`accept`].
     ///
     /// # Errors
     /// What the system says, for example that there are too many open files; accepting again may work.
@@ -114,6 +105,15 @@ impl Listener {
             Self::Unix(listener, _) => AcceptedStream::Unix(listener.accept().await?.0.into_std()?),
             Self::Tcp(listener) => AcceptedStream::Tcp(listener.accept().await?.0.into_std()?),
         })
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener, _) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
     }
 }
 

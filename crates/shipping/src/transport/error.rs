@@ -73,8 +73,8 @@ pub enum LinkError {
         /// Why, in the words of the TLS library.
         reason: String,
     },
-    /// The inherited descriptor is no connection that a host takes.
-    #[error("the inherited descriptor is no connected unix or TCP socket")]
+    /// The descriptor is no socket that a host takes.
+    #[error("the descriptor is no unix or TCP socket of the kind that is wanted")]
     Descriptor {
         /// Why.
         source: io::Error,

@@ -41,7 +41,7 @@ pub enum Command {
     Counter(Counter),
     /// Count with a counter, and show every silence and every acknowledged value that it forgot
     Count(Count),
-    /// Ask a counter for its state, to verify its memory, or to reboot its machine
+    /// Ask a counter for its state, to verify its memory, to reboot its machine or to power it off
     Ask(Ask),
     /// Talk frames with a control plane on standard input and output
     Serve,

@@ -48,9 +48,7 @@ pub fn run() -> ExitCode {
         Ok(()) => "stealtime-agent: done, powering off".to_owned(),
         Err(error) => format!("stealtime-agent: {error:#}, powering off"),
     });
-    sync();
-    let Err(error) = reboot(RebootMode::RB_POWER_OFF);
-    log(&format!("stealtime-agent: the machine does not power off: {error}"));
+    end_machine(RebootMode::RB_POWER_OFF);
     // Process 1 must not end: that is a kernel panic, and hides what the log says.
     loop {
         thread::sleep(Duration::from_secs(3600));
@@ -84,7 +82,7 @@ fn run_program(program: &str) -> Result<()> {
     let Command::Counter(counter) = parse_program(program)? else {
         bail!("{RUN_ARGUMENT}{program}: only the counter can be run in place of a channel");
     };
-    let server = Server::bind(&counter, OnReboot::Call(restart), log)?;
+    let server = Server::bind(&counter, OnReboot::Call(end_machine), log)?;
     log(&format!("stealtime-agent: the counter answers, {}", server.addresses()?));
     match server.serve()? {}
 }
@@ -98,10 +96,10 @@ fn parse_program(program: &str) -> Result<Command> {
     Ok(arguments.command)
 }
 
-fn restart() {
+fn end_machine(mode: RebootMode) {
     sync();
-    let Err(error) = reboot(RebootMode::RB_AUTOBOOT);
-    log(&format!("stealtime-agent: the machine does not reboot: {error}"));
+    let Err(error) = reboot(mode);
+    log(&format!("stealtime-agent: {mode:?} is refused: {error}"));
 }
 
 fn mount_at(kind: &str, target: &str) -> Result<()> {

@@ -239,10 +239,12 @@ fn a_counter_answers_questions_and_ignores_what_is_none() {
     assert!(check["verified"].as_u64().unwrap() >= 256, "{check:#}");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert_eq!(check["boot_id"], boot.trim().replace('-', ""));
-    let reboot = ask("reboot");
-    assert_eq!(reboot.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&reboot.stderr).contains("refused"), "{reboot:?}");
-    assert!(reboot.stdout.is_empty());
+    for question in ["reboot", "power-off"] {
+        let asked = ask(question);
+        assert_eq!(asked.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&asked.stderr).contains("refused"), "{asked:?}");
+        assert!(asked.stdout.is_empty());
+    }
 }
 
 #[test]

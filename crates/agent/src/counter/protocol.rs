@@ -57,13 +57,15 @@ pub enum Operation {
     Check = 3,
     /// Reboot the machine.
     Reboot = 4,
+    /// Power the machine off.
+    PowerOff = 5,
 }
 
 impl TryFrom<u16> for Operation {
     type Error = ProtocolError;
 
     fn try_from(number: u16) -> Result<Self, ProtocolError> {
-        let all = [Self::Count, Self::Status, Self::Check, Self::Reboot];
+        let all = [Self::Count, Self::Status, Self::Check, Self::Reboot, Self::PowerOff];
         all.into_iter().find(|&each| each as u16 == number).ok_or(ProtocolError::Kind(number))
     }
 }
@@ -86,6 +88,8 @@ pub enum Outcome {
     Rebooting = 6,
     /// The program does not do this, or not here.
     Refused = 7,
+    /// The machine will power off.
+    PoweringOff = 8,
 }
 
 impl TryFrom<u16> for Outcome {
@@ -100,6 +104,7 @@ impl TryFrom<u16> for Outcome {
             Self::Told,
             Self::Rebooting,
             Self::Refused,
+            Self::PoweringOff,
         ];
         all.into_iter().find(|&each| each as u16 == number).ok_or(ProtocolError::Kind(number))
     }
@@ -320,7 +325,8 @@ mod tests {
     proptest! {
         #[test]
         fn messages_come_back_as_they_were(client: u64, sequence: u64, sent_ns: u64) {
-            for operation in [Operation::Count, Operation::Status, Operation::Check, Operation::Reboot] {
+            for number in 1..=5 {
+                let operation = Operation::try_from(number).unwrap();
                 let request = Request { operation, client, sequence, sent_ns };
                 prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use nix::sys::reboot::RebootMode;
 use stealtime_probe::clock::SampleClock;
 use thiserror::Error;
 
@@ -49,13 +50,13 @@ pub enum CounterError {
     Kernel(#[from] io::Error),
 }
 
-/// What happens when a client asks for a reboot.
+/// What happens when a client asks for a reboot, or for the power to be cut.
 #[derive(Clone, Copy)]
 pub enum OnReboot {
     /// It is refused: this machine is not the counter's own.
     Refuse,
     /// This is called, a little later.
-    Call(fn()),
+    Call(fn(RebootMode)),
 }
 
 /// Where a server answers.
@@ -225,18 +226,28 @@ impl State {
         match (request.operation, self.on_reboot) {
             (Operation::Count, _) => ledger.count(request.client, request.sequence),
             (Operation::Status | Operation::Check, _) => ledger.tell(Outcome::Told, request.client),
-            (Operation::Reboot, OnReboot::Refuse) => ledger.tell(Outcome::Refused, request.client),
+            (Operation::Reboot | Operation::PowerOff, OnReboot::Refuse) => {
+                ledger.tell(Outcome::Refused, request.client)
+            }
             (Operation::Reboot, OnReboot::Call(reboot)) => {
-                let later = move || {
-                    thread::sleep(BEFORE_REBOOT);
-                    reboot();
-                };
-                let started = spawn("reboot", later);
-                let outcome = if started.is_ok() { Outcome::Rebooting } else { Outcome::Refused };
-                ledger.tell(outcome, request.client)
+                let promised = promised(reboot, RebootMode::RB_AUTOBOOT, Outcome::Rebooting);
+                ledger.tell(promised, request.client)
+            }
+            (Operation::PowerOff, OnReboot::Call(reboot)) => {
+                let promised = promised(reboot, RebootMode::RB_POWER_OFF, Outcome::PoweringOff);
+                ledger.tell(promised, request.client)
             }
         }
     }
+}
+
+/// Have it happen a little later, so that the answer, which this is, leaves before.
+fn promised(reboot: fn(RebootMode), mode: RebootMode, outcome: Outcome) -> Outcome {
+    let later = move || {
+        thread::sleep(BEFORE_REBOOT);
+        reboot(mode);
+    };
+    if spawn("reboot", later).is_ok() { outcome } else { Outcome::Refused }
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! One question to a counter: its state, a check of its memory, a reboot.
+//! One question to a counter: its state, a check of its memory, a reboot, the end.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ pub enum AskError {
         source: WireError,
     },
     /// It does not do that.
-    #[error("the counter at {0} refused: it reboots a machine only as its first process")]
+    #[error("the counter at {0} refused: it reboots a machine, or powers it off, only as its first process")]
     Refused(SocketAddr),
 }
 
@@ -78,6 +78,7 @@ pub fn run(ask: &Ask) -> anyhow::Result<ExitCode> {
         Question::Status => Operation::Status,
         Question::Check => Operation::Check,
         Question::Reboot => Operation::Reboot,
+        Question::PowerOff => Operation::PowerOff,
     };
     let told = question(ask.address, operation, ask.wait)?;
     print_json(&told)?;

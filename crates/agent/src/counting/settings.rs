@@ -63,6 +63,8 @@ pub enum Question {
     Check,
     /// To reboot its machine
     Reboot,
+    /// To power its machine off
+    PowerOff,
 }
 
 /// `ask`

@@ -5,6 +5,7 @@
 mod certificates;
 mod etcd_server;
 
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use etcd_server::{EtcdServer, PATIENCE};
@@ -86,6 +87,64 @@ fn in_a_folder_four_threads_lose_no_step() {
     check_races(&|| Box::new(FileRegister::open(folder.path()).unwrap()), 25);
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert!(left <= 17 + 4, "old versions are removed, but {left} files are left");
+}
+
+/// Names the folder to the processes that the next test starts.
+const FOLDER_VARIABLE: &str = "STEALTIME_TEST_REGISTER";
+const STEPS_OF_A_PROCESS: u64 = 60;
+
+#[test]
+#[ignore = "one of the processes of the next test"]
+fn a_process_counts_up() {
+    let folder = std::env::var_os(FOLDER_VARIABLE).unwrap();
+    assert_eq!(std::process::id(), 1, "its PID namespace is its own");
+    count_up(&mut FileRegister::open(folder.as_ref()).unwrap(), STEPS_OF_A_PROCESS);
+}
+
+#[test]
+fn in_a_folder_processes_with_the_same_pid_lose_no_step() {
+    let unshare = || {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--pid", "--fork", "--kill-child"]);
+        command
+    };
+    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("not tested: this host gives no PID namespaces");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut register = FileRegister::open(folder.path()).unwrap();
+    won(&register.swap("race", None, &Record { renewals: 0, ..record(1) }).unwrap());
+    let processes: Vec<_> = (0..4)
+        .map(|_| {
+            unshare()
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", "a_process_counts_up", "--ignored"])
+                .env(FOLDER_VARIABLE, folder.path())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+    let counted = register.read("race").unwrap().unwrap().record.renewals;
+    assert_eq!(counted, 4 * STEPS_OF_A_PROCESS, "two processes were told that they had won the same swap");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert!(left <= 17 + 4, "old versions are removed, but {left} files are left");
+}
+
+#[test]
+fn a_file_that_nobody_finished_is_removed_when_it_is_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut register = FileRegister::open(folder.path()).unwrap();
+    let (old, young) = (folder.path().join(".vm.old"), folder.path().join(".vm.young"));
+    let hours_ago = std::time::SystemTime::now() - Duration::from_secs(7200);
+    std::fs::File::create(&old).unwrap().set_modified(hours_ago).unwrap();
+    std::fs::File::create(&young).unwrap();
+    won(&register.swap("vm", None, &record(1)).unwrap());
+    assert_eq!((old.exists(), young.exists()), (false, true));
 }
 
 #[test]

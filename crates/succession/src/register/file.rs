@@ -2,7 +2,8 @@
 //!
 //! `link` gives a name to a file that is complete, and fails if the name exists: a compare-and-swap without a lock. A
 //! process that is stopped in the middle, as ours is in some tests and by `kill -STOP`, blocks nobody; with flock(2) the
-//! standby would wait for a member that holds the lock and does not run.
+//! standby would wait for a member that holds the lock and does not run. Until then the file has a random name and was
+//! made by nobody else (`O_EXCL`): a process id would not do, since members in different PID namespaces may share one.
 //!
 //! Files are named `VM.NUMBER.json`. Old ones are removed lowest number first, and some are kept, so that a name is
 //! never free again while a version below it exists: that is what makes both checks below sound.
@@ -10,7 +11,9 @@
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
 
 use super::{Register, RegisterError, SwapOutcome};
 use crate::{Record, Version, Versioned, check_vm_name};
@@ -18,8 +21,8 @@ use crate::{Record, Version, Versioned, check_vm_name};
 /// How many versions below the newest are kept: a swap would have to sleep through all of them to be confused.
 const KEPT_VERSIONS: u64 = 16;
 
-/// Tells the unfinished files of one process apart.
-static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+/// An unfinished file this old is of a process that was killed. One that was only stopped fails to link it, and swaps anew.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A register in a folder on a file system that both members see.
 #[derive(Debug)]
@@ -78,27 +81,26 @@ impl FileRegister {
 
     /// Make version `number`; false if it exists, or existed.
     fn publish(&self, vm: &str, number: u64, record: &Record) -> io::Result<bool> {
-        let serial = UNFINISHED.fetch_add(1, Ordering::Relaxed);
-        let unfinished = self.folder.join(format!(".{vm}.{}.{serial}", std::process::id()));
-        let written = write_durably(&unfinished, record).and_then(|()| {
-            match fs::hard_link(&unfinished, self.path(vm, number)) {
-                Ok(()) => Ok(true),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-                Err(error) => Err(error),
-            }
-        });
-        let removed = fs::remove_file(&unfinished);
-        if !written? {
-            return Ok(false);
+        let mut content = serde_json::to_vec(record)?;
+        content.push(b'\n');
+        let path = self.path(vm, number);
+        let unfinished = self.write_durably(vm, &content)?;
+        match fs::hard_link(unfinished.path(), &path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            Err(error) => return Err(error),
         }
-        removed?;
+        unfinished.close()?;
+        if fs::read(&path)? != content {
+            return Err(io::Error::other(format!("{} does not hold what was written", path.display())));
+        }
         // The name was free. It may have been free again, after many versions: then the one below is gone.
         let first = match number.checked_sub(1).filter(|below| *below > 0) {
             Some(below) => self.path(vm, below).try_exists()?,
             None => self.numbers(vm)?.last() <= Some(&KEPT_VERSIONS),
         };
         if !first {
-            fs::remove_file(self.path(vm, number))?;
+            fs::remove_file(path)?;
             return Ok(false);
         }
         File::open(&self.folder)?.sync_all()?;
@@ -112,15 +114,29 @@ impl FileRegister {
                 _ => {}
             }
         }
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let is_unfinished =
+                entry.file_name().to_str().is_some_and(|name| name.starts_with(&unfinished_prefix(vm)));
+            let age = || Ok::<_, io::Error>(entry.metadata()?.modified()?.elapsed().unwrap_or_default());
+            if is_unfinished && age()? > ABANDONED_AFTER {
+                fs::remove_file(entry.path())?;
+            }
+        }
         Ok(())
+    }
+
+    /// A complete file under a name that nobody reads.
+    fn write_durably(&self, vm: &str, content: &[u8]) -> io::Result<NamedTempFile> {
+        let mut file = tempfile::Builder::new().prefix(&unfinished_prefix(vm)).tempfile_in(&self.folder)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        Ok(file)
     }
 }
 
-fn write_durably(path: &Path, record: &Record) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    serde_json::to_writer(&mut file, record)?;
-    file.write_all(b"\n")?;
-    file.sync_all()
+fn unfinished_prefix(vm: &str) -> String {
+    format!(".{vm}.")
 }
 
 impl Register for FileRegister {

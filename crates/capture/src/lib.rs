@@ -28,6 +28,7 @@ mod process;
 mod qmp;
 mod ram;
 mod reception;
+mod shutdown;
 mod sys;
 mod track;
 
@@ -45,6 +46,7 @@ pub use process::{ExitWatch, ProcessError, QemuProcess};
 pub use qmp::{Event, Qmp, QmpError, Ticket};
 pub use ram::{RamError, RamFile};
 pub use reception::{Handover, HandoverError, Reception};
+pub use shutdown::Shutdown;
 pub use track::{
     ShadowCompare, SoftDirtyTracker, TrackError, TrackerChoice, TrackerKind, TrackerRefusal,
     UserfaultTracker, WriteTracker, choose_tracker,

@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -60,6 +61,8 @@ impl QemuProcess {
         let messages = OpenOptions::new().create(true).append(true).open(log).map_err(failed)?;
         let errors = messages.try_clone().map_err(failed)?;
         command.stdin(Stdio::null()).stdout(messages).stderr(errors);
+        // A signal for the group of this process, such as Ctrl-C at a terminal, is not for its QEMU.
+        command.process_group(0);
         tie_child_to_this_process(&mut command, descriptors.iter().map(AsRawFd::as_raw_fd).collect());
         let program = PathBuf::from(command.get_program());
         let failed = |source| ProcessError::Spawn { program: program.clone(), source };

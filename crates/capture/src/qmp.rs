@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::shutdown::Shutdown;
+
 /// A line longer than this is no answer of QEMU's.
 const LINE_BYTES_MAX: usize = 16 << 20;
 const READ_BYTES: usize = 64 << 10;
@@ -95,6 +97,7 @@ pub struct Qmp {
     received: Vec<u8>,
     answers: HashMap<u64, Value>,
     events: VecDeque<Event>,
+    shutdown: Option<Shutdown>,
     next_number: u64,
     loaded: Option<Loaded>,
     timeout: Duration,
@@ -116,6 +119,7 @@ impl Qmp {
             received: Vec::new(),
             answers: HashMap::new(),
             events: VecDeque::new(),
+            shutdown: None,
             next_number: 1,
             loaded: None,
             timeout,
@@ -257,6 +261,16 @@ impl Qmp {
         Ok(self.events.drain(..).collect())
     }
 
+    /// Why QEMU ends, or has ended; none if it has not said so. Does not wait. Whoever takes the events takes nothing of it.
+    pub fn shutdown(&mut self) -> Option<Shutdown> {
+        if self.socket.set_nonblocking(true).is_ok() {
+            // The socket of a QEMU that has ended closes behind its last words.
+            let _ = self.drain();
+            let _ = self.socket.set_nonblocking(false);
+        }
+        self.shutdown.clone()
+    }
+
     /// Wait for an event for which `wanted` holds, and take it. Others stay.
     pub fn wait_for_event(&mut self, what: &str, wanted: impl Fn(&Event) -> bool) -> Result<Event, QmpError> {
         let deadline = Instant::now() + self.timeout;
@@ -292,7 +306,11 @@ impl Qmp {
     fn file(&mut self, mut object: Value) -> Result<(), QmpError> {
         if let Some(name) = object["event"].as_str() {
             let name = name.to_owned();
-            self.events.push_back(Event { name, data: object["data"].take() });
+            let event = Event { name, data: object["data"].take() };
+            if let Some(shutdown) = Shutdown::told_by(&event) {
+                self.shutdown = Some(shutdown);
+            }
+            self.events.push_back(event);
             return Ok(());
         }
         match object["id"].as_u64() {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stealtime_capture::{Qmp, QmpError};
+use stealtime_capture::{Qmp, QmpError, Shutdown};
 
 const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}, "capabilities": ["oob"]}}"#;
 /// Long enough for any answer that will come.
@@ -154,6 +154,25 @@ fn events_are_kept_for_whoever_waits_for_them() {
     assert_eq!(qmp.events().unwrap(), []);
     drop(qmp);
     peer.join().unwrap();
+}
+
+#[test]
+fn why_qemu_ended_is_known_after_its_socket_closed_and_its_events_were_taken() {
+    for (by_guest, reason) in [(true, "guest-shutdown"), (false, "host-signal")] {
+        let (mut qmp, peer) = connect(move |peer| {
+            peer.say(r#"{"event": "STOP", "timestamp": {}}"#);
+            let _ = peer.lines.read_line(&mut String::new());
+            let data = json!({"guest": by_guest, "reason": reason});
+            peer.say(&json!({"event": "SHUTDOWN", "data": data, "timestamp": {}}).to_string());
+        });
+        assert_eq!(qmp.shutdown(), None, "it runs");
+        qmp.load("stop", json!({})).unwrap();
+        let told = qmp.execute("cont", json!({})).unwrap_err();
+        assert!(matches!(told, QmpError::Closed { .. }), "{told}");
+        let _ = qmp.events();
+        assert_eq!(qmp.shutdown(), Some(Shutdown { by_guest, reason: reason.to_owned() }));
+        peer.join().unwrap();
+    }
 }
 
 #[test]

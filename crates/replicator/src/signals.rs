@@ -1,13 +1,31 @@
 //! What a conductor waits for besides its inputs.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::clock::now;
 
-/// Wait until somebody asks this process to end.
+/// Wait until somebody has asked this process to end. It is asked once and for good: a standby that becomes the active
+/// member meanwhile learns of it too.
 pub async fn terminated() {
+    static ASKED: OnceLock<watch::Receiver<bool>> = OnceLock::new();
+    let asked = ASKED.get_or_init(|| {
+        let (tell, asked) = watch::channel(false);
+        tokio::spawn(async move {
+            first_signal().await;
+            let _ = tell.send(true);
+        });
+        asked
+    });
+    if asked.clone().wait_for(|asked| *asked).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn first_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

@@ -3,9 +3,10 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use stealtime_capture::Shutdown;
 use stealtime_outputhold::RelayEvent;
 use stealtime_shipping::{Heartbeat, Message};
-use stealtime_succession::{ActiveInput, Epoch};
+use stealtime_succession::{ActiveInput, ActiveState, Epoch};
 
 use super::seek::{Found, SeekError};
 use super::{Active, Input, OpenLink, Resuming, read};
@@ -46,13 +47,41 @@ impl Active {
                 }
             }
             Input::GuestExited(status) => self.guest_exited(status),
-            Input::Terminate => self.tell(ActiveInput::StopRequested),
+            Input::Terminate => self.leave_host(),
         }
     }
 
-    /// QEMU ends by itself and well when the guest powers off; else it was killed, or fell.
+    /// This process is to end, and its host perhaps too: that is no reason for the machine to end.
+    fn leave_host(&mut self) {
+        let state = self.member.state();
+        if state != ActiveState::Protected {
+            self.warn(format!(
+                "{} was asked to leave while it is {state:?}: it does when a standby can take the machine; \
+                 `stealtime protect stop` ends the machine",
+                self.spec.host
+            ));
+        }
+        self.tell(ActiveInput::LeaveRequested);
+    }
+
+    /// QEMU ends well when the guest powers off, and when somebody on the host ends it: it has said which. Else it was
+    /// killed, or fell.
     pub(super) fn guest_exited(&mut self, status: ExitStatus) {
-        self.tell(if status.success() { ActiveInput::StopRequested } else { ActiveInput::GuestGone });
+        if status.success() {
+            self.order(Order::TellShutdown);
+        } else {
+            self.tell(ActiveInput::GuestGone);
+        }
+    }
+
+    /// Only the guest itself ends the machine: what befalls its QEMU on this host is for the standby to mend.
+    pub(super) fn shut_down(&mut self, shutdown: Option<&Shutdown>) {
+        if shutdown.is_some_and(|shutdown| shutdown.by_guest) {
+            return self.tell(ActiveInput::StopRequested);
+        }
+        let reason = shutdown.map_or("without a word", |shutdown| shutdown.reason.as_str());
+        self.warn(format!("QEMU was ended on this host ({reason}), not by its guest"));
+        self.tell(ActiveInput::GuestGone);
     }
 
     pub(super) fn message(&mut self, message: Message) {
@@ -106,6 +135,7 @@ impl Active {
                 self.apply_policy();
                 self.tell_addresses();
             }
+            Told::Shutdown(shutdown) => self.shut_down(shutdown.as_ref()),
             Told::Failed { reason, cut } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
                 self.give_up_link(&reason);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use stealtime_capture::{
-    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, QmpError, RamError, RamFile, StagedPages,
-    TrackError,
+    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, QmpError, RamError, RamFile, Shutdown,
+    StagedPages, TrackError,
 };
 use stealtime_outputhold::{Relay, RelayError};
 use stealtime_shipping::LinkSender;
@@ -55,6 +55,8 @@ pub enum Order {
         /// Its output from now on.
         relay: Arc<Relay>,
     },
+    /// Tell why QEMU has ended.
+    TellShutdown,
     /// End the guest and the thread.
     End,
 }
@@ -76,6 +78,8 @@ pub enum Told {
     GuestStopped,
     /// It goes on.
     GuestContinued,
+    /// Why QEMU has ended; none if it did not say.
+    Shutdown(Option<Shutdown>),
     /// Capture does not work any more; what was captured so far is whole.
     Failed {
         /// What does not.

@@ -224,6 +224,7 @@ impl Engine {
                 faults::point("after-resume");
                 (self.settings.told)(Told::GuestContinued);
             }
+            Some(Order::TellShutdown) => (self.settings.told)(Told::Shutdown(self.guest.qmp.shutdown())),
             Some(Order::End) => return Ok(true),
         }
         Ok(false)

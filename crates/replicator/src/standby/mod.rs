@@ -249,6 +249,8 @@ impl Standby {
         }
         Ok(())
     }
+            // What it holds may be all that is left of the machine; the active member that it becomes is asked, too.
+            Input::Terminate if self.member.state() == StandbyState::Claiming => {}
 
     fn message(&mut self, message: &Message) {
         let term = message.term();

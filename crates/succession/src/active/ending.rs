@@ -1,8 +1,10 @@
 //! How an active member comes to its end.
 
 use super::session::Exposure;
-use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
-use crate::OutputPolicy;
+use std::time::Duration;
+
+use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, Phase};
+use crate::{Mode, OutputPolicy};
 
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -12,6 +14,28 @@ impl ActiveMember {
             }
             Phase::Stopping { .. } => {}
             _ => self.vacate(false, actions),
+        }
+    }
+
+    /// Without protection there is nothing to hand over to, now or ever.
+    pub(super) fn leave_requested(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.config.mode == Mode::Off
+            || matches!(self.state(), ActiveState::Starting | ActiveState::Observing)
+        {
+            return self.stop_requested(actions);
+        }
+        self.leaving_from = self.leaving_from.or(Some(self.now));
+    }
+
+    pub(super) fn next_leaving(&self) -> Option<Duration> {
+        self.leaving_from.filter(|_| self.phase == Phase::Protected)
+    }
+
+    pub(super) fn drive_leaving(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.next_leaving().is_some_and(|moment| self.now >= moment) {
+            // A standby that does not take it now is asked again later, and not while the guest never runs.
+            self.leaving_from = Some(self.now + self.config.timing.register_deadline * 2);
+            self.failover_requested(actions);
         }
     }
 

@@ -58,6 +58,9 @@ pub enum ActiveInput {
     },
     /// Somebody asks for a planned failover.
     FailoverRequested,
+    /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may claim, and
+    /// goes on here until then.
+    LeaveRequested,
     /// Somebody asks for an orderly end of the virtual machine, or the guest has shut itself down.
     StopRequested,
     /// The guest's process has ended by itself.

@@ -37,6 +37,8 @@ pub struct ActiveMember {
     seeking: bool,
     /// When the last write that was granted was sent.
     granted_at: Duration,
+    /// From when on the virtual machine is handed over to whoever may claim.
+    leaving_from: Option<Duration>,
     session: Option<Session>,
     policy: OutputPolicy,
     cut: Epoch,
@@ -90,6 +92,7 @@ impl ActiveMember {
             granted_at: Duration::ZERO,
             session: None,
             policy: OutputPolicy::Closed,
+            leaving_from: None,
             cut: Epoch(0),
             refusals: Refusals::default(),
             #[cfg(test)]
@@ -119,10 +122,12 @@ impl ActiveMember {
             ActiveInput::StopRequested => self.stop_requested(&mut actions),
             ActiveInput::GuestGone => self.guest_gone(&mut actions),
         }
+            ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
         self.enter_unprotected(&mut actions);
         self.send_heartbeat(&mut actions);
         self.drive_register(&mut actions);
         actions
+        self.drive_leaving(&mut actions);
     }
 
     /// When [`handle`](Self::handle) must be called at the latest, with [`ActiveInput::Tick`] if nothing happened.
@@ -131,7 +136,7 @@ impl ActiveMember {
         if self.phase == Phase::Ended {
             return None;
         }
-        let moments = [self.expiry(), self.next_heartbeat(), self.next_request()];
+        let moments = [self.expiry(), self.next_leaving(), self.next_heartbeat(), self.next_request()];
         moments.into_iter().flatten().min()
     }
 

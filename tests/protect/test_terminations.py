@@ -1,0 +1,106 @@
+"""Only the guest itself and ``protect stop`` end a machine: whatever a host is told in order, as when it reboots, moves it."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+
+from stealtime.protect.status import MemberStatus
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+
+@pytest.fixture
+def hosts() -> Iterator[TwoHosts]:
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, interval="50ms")
+        hosts.start()
+        yield hosts
+
+
+def _pids(member: MemberStatus) -> tuple[int, int]:
+    assert member.pid is not None
+    assert member.qemu_pid is not None
+    return member.pid, member.qemu_pid
+
+
+def _ending(hosts: TwoHosts, member: MemberStatus) -> dict[str, object]:
+    return [event for event in hosts.events(member.host) if event["pid"] == member.pid][-1]
+
+
+@pytest.mark.parametrize("whom", ["member", "qemu", "member and qemu"])
+def test_a_process_that_is_terminated_moves_the_guest(hosts: TwoHosts, whom: str) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    before = hosts.settled()
+    member, qemu = _pids(before)
+    assert os.getpgid(qemu) == qemu, "a signal for the member's group would be QEMU's too"
+    for name, pid in (("member", member), ("qemu", qemu)):
+        if name in whom:
+            os.kill(pid, signal.SIGTERM)
+    hosts.await_end(member)
+    after = hosts.settled(unlike=frozenset({member}))
+    assert after.host == other(before.host)
+    if whom == "member":
+        assert "handed over" in str(_ending(hosts, before)["reason"]), "a planned failover loses nothing"
+    assert_unharmed(counting.end())
+
+
+def test_a_guest_that_powers_off_ends_on_both_hosts(hosts: TwoHosts) -> None:
+    members = [status for status in map(hosts.status, HOSTS) if status is not None]
+    assert len(members) == len(HOSTS)
+    hosts.ask("power-off")
+    for status in members:
+        hosts.await_end(_pids(status)[0])
+    assert [hosts.status(name) for name in HOSTS] == [None, None]
+
+
+def test_a_member_without_standby_stays_until_somebody_takes_the_machine(hosts: TwoHosts) -> None:
+    before = hosts.settled()
+    member, _ = _pids(before)
+    hosts.power_off(other(before.host))
+    await_that(
+        lambda: (status := hosts.status(before.host)) is not None and status.role == "solo", hosts.last_words
+    )
+    os.kill(member, signal.SIGTERM)
+
+    def says_why() -> bool:
+        status = hosts.status(before.host)
+        return status is not None and any("was asked to leave" in text for text in status.warnings)
+
+    await_that(says_why, hosts.last_words)
+    hosts.ask("status")
+    hosts.start_daemon(other(before.host))
+    hosts.await_end(member)
+    assert hosts.settled(unlike=frozenset({member})).host == other(before.host)
+    hosts.ask("status")
+
+
+def test_a_standby_that_is_terminated_leaves_and_another_is_found(hosts: TwoHosts) -> None:
+    before = hosts.settled()
+    standby = hosts.pid(other(before.host))
+    os.kill(standby, signal.SIGTERM)
+    hosts.await_end(standby)
+    after = hosts.settled(unlike=frozenset({standby}))
+    assert (after.host, after.pid) == (before.host, before.pid)
+
+
+def test_a_standby_that_is_terminated_while_it_claims_goes_on_and_then_hands_over(hosts: TwoHosts) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    before = hosts.settled()
+    member, _ = _pids(before)
+    standby = hosts.pid(other(before.host))
+    hosts.control(other(before.host)).fault("before-claim", "stop")
+    hosts.kill(member)
+    hosts.stand_still(standby)
+    os.kill(standby, signal.SIGTERM)
+    os.kill(standby, signal.SIGCONT)
+    hosts.await_end(standby)
+    assert hosts.settled(unlike=frozenset({member, standby})).host == before.host
+    assert_unharmed(counting.end())

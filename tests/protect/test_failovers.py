@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from evidence import Witness
@@ -25,6 +26,7 @@ FAILOVERS = int(os.environ.get("STEALTIME_FAILOVERS", "10"))
 SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 """Printed by every failure; give it to have the same campaign again."""
 
+DEATHS = ("kill", "kill-guest")
 BLOWS = ("kill-qemu", "kill-member", "power-off", "cut-link")
 
 ACTIVE_POINTS = (
@@ -49,8 +51,13 @@ SUCCESSION_POINTS = ("before-claim", "after-claim", "before-load", "after-resume
 NAMING_POINTS = ("before-naming",)
 """Passed by an active member without standby, whose death is the machine's: it stands still there too."""
 
-POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS)
-POINTS_IN_SHORT = 6
+LATE = {f"{point}, {action}": (point, action) for point in STANDBY_POINTS for action in ("stop", "delay")}
+"""The standby stands still there, or is late there by more than all deadlines, while the active member dies."""
+
+POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS, *LATE)
+POINTS_IN_SHORT = 5
+ALWAYS = "after-stage, delay"
+"""An epoch is whole and not yet committed when the standby wins: it waited for that for ever once."""
 LONGEST_REPROTECTION_S = 60.0
 """On an idle host it takes 1 to 2 s."""
 
@@ -90,8 +97,7 @@ class Campaign:
         active, standby = before.host, other(before.host)
         standby_pid = self.hosts.pid(standby)
         if what in ACTIVE_POINTS:
-            action = self.chance.choice(("kill", "kill-guest"))
-            self.hosts.control(active).fault(what, action, passes=self.chance.randint(1, 4))
+            before = self.hosts.strike(self.chance.choice(DEATHS), what, passes=self.chance.randint(1, 4))
             self.hosts.await_end(_pid(before))
         elif what in STANDBY_POINTS:
             self.hosts.control(standby).fault(what, "kill", passes=self.chance.randint(1, 4))
@@ -99,32 +105,44 @@ class Campaign:
             return before, standby_pid
         elif what in SUCCESSION_POINTS:
             self.hosts.control(standby).fault(what, "stop")
-            before = self.hosts.strike(self._kill_member)
+            before = self.hosts.strike("kill")
             self._hold_still(standby_pid)
+        elif what in LATE:
+            before = self._strike_while_late(*LATE[what])
         elif what in NAMING_POINTS:
             self.hosts.control(active).fault(what, "stop")
             self.hosts.kill(standby_pid)
             self._hold_still(_pid(before))
             return before, standby_pid
         elif what == "kill-qemu":
-            before = self.hosts.strike(self._kill_qemu)
+            before = self.hosts.strike("kill-guest")
             self.hosts.await_end(_pid(before))
         elif what == "kill-member":
-            before = self.hosts.strike(self._kill_member)
+            before = self.hosts.strike("kill")
+            self.hosts.await_end(_pid(before))
         elif what == "power-off":
-            before = self.hosts.strike(lambda member: self.hosts.power_off(member.host))
+            before = self.hosts.strike("kill")
+            self.hosts.power_off(before.host)
             self.hosts.await_running(other(before.host))
             self.hosts.start_daemon(before.host)
         else:
             return before, self._cut_link(before, standby_pid)
         return before, _pid(before)
 
-    def _kill_member(self, member: MemberStatus) -> None:
-        self.hosts.kill(_pid(member))
-
-    def _kill_qemu(self, member: MemberStatus) -> None:
-        assert member.qemu_pid is not None
-        self.hosts.kill(member.qemu_pid)
+    def _strike_while_late(self, point: str, action: str) -> MemberStatus:
+        """Kill the active member while its standby stands at a step; one that was given up before that is let go first."""
+        while True:
+            before = self.hosts.settled()
+            standby = other(before.host)
+            standby_pid = self.hosts.pid(standby)
+            fault = partial(self.hosts.control(standby).fault, point, action)
+            self.hosts.await_fault(standby, point, fault)
+            is_struck = self.hosts.strikes(before.host, self.chance.choice(DEATHS))
+            if action == "stop":
+                self._hold_still(standby_pid)
+            if is_struck:
+                self.hosts.await_end(_pid(before))
+                return before
 
     def _hold_still(self, pid: int) -> None:
         self.hosts.stand_still(pid)
@@ -165,7 +183,7 @@ def hosts() -> Iterator[TwoHosts]:
 def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:
     chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
     plan = [BLOWS[number % len(BLOWS)] for number in range(FAILOVERS)]
-    plan += POINTS if FAILOVERS >= 100 else chance.sample(POINTS, POINTS_IN_SHORT)
+    plan += POINTS if FAILOVERS >= 100 else [ALWAYS, *chance.sample(POINTS, POINTS_IN_SHORT)]
     chance.shuffle(plan)
     sys.stdout.write(f"seed {SEED}: {', '.join(plan)}\n")
     with Witness(hosts) as witness:
@@ -187,7 +205,7 @@ def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:
     assert sum(campaign.done.values()) == len(plan)
     assert_unharmed(seen)
     # Whatever killed the active member moved the guest; a cut link may leave it where it is.
-    assert campaign.moved >= sum(campaign.done[what] for what in (*BLOWS[:3], *ACTIVE_POINTS, *SUCCESSION_POINTS))
+    assert campaign.moved >= sum(campaign.done[what] for what in (*BLOWS[:3], *ACTIVE_POINTS, *SUCCESSION_POINTS, *LATE))
     assert witness.assert_one_holder() == campaign.moved + 1
     assert witness.assert_no_late_release() > 0
     witness.assert_lives_end_before_the_next()

@@ -43,6 +43,9 @@ pub enum Command {
 }
 
 fn one() -> u64 {
+        /// Whether passes count only while the guest is protected.
+        #[serde(default)]
+        only_protected: bool,
     1
 }
 
@@ -111,9 +114,11 @@ async fn serve_one(
                 "faults are not allowed for this machine",
                 "a test sets allow_faults in the spec",
             )),
-            Ok(Command::Fault { point, action, passes }) => faults::arm(&point, action, passes)
-                .map(|()| json!({"armed": point}))
-                .map_err(|error| Refusal { error: error.to_string(), hint: None }),
+            Ok(Command::Fault { point, action, passes, only_protected }) => {
+                faults::arm(&point, action, passes, only_protected)
+                    .map(|()| json!({"armed": point}))
+                    .map_err(|error| Refusal { error: error.to_string(), hint: None })
+            }
             Ok(command) => ask(command, &requests).await,
         };
         let answer = answer.unwrap_or_else(|refusal| json!(refusal));

@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
+use crate::words;
+
 /// The steps, in the order in which an epoch and then a failover pass them.
 pub const POINTS: [&str; 22] = [
     "before-stop",
@@ -34,6 +36,9 @@ pub const POINTS: [&str; 22] = [
     "before-naming",
 ];
 
+/// No step but the moment of asking: it must be one at which the guest is protected, or its end would be the machine's.
+pub const NOW: &str = "now";
+
 /// What happens at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -57,23 +62,41 @@ struct Armed {
     action: Action,
     /// It happens when the step is passed for this time.
     passes: u64,
+    /// Passes while the guest is not protected do not count.
+    only_protected: bool,
 }
 
+static IS_PROTECTED: AtomicBool = AtomicBool::new(false);
 static IS_ARMED: AtomicBool = AtomicBool::new(false);
 static ARMED: Mutex<Option<Armed>> = Mutex::new(None);
 static GUEST: Mutex<Option<i32>> = Mutex::new(None);
 
-/// A point that is none.
+/// Why there is no fault.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no fault point {0:?}; they are: {names}", names = POINTS.join(", "))]
-pub struct UnknownPoint(pub String);
+pub enum FaultError {
+    /// A point that is none.
+    #[error("there is no fault point {0:?}; they are: {NOW}, {names}", names = POINTS.join(", "))]
+    UnknownPoint(String),
+    /// Nobody could go on.
+    #[error("the guest is not protected now")]
+    NotProtected,
+}
 
 /// Have something happen when the step is passed for the `passes`-th time from now on (1: the next time).
-pub fn arm(point: &str, action: Action, passes: u64) -> Result<(), UnknownPoint> {
-    if !POINTS.contains(&point) {
-        return Err(UnknownPoint(point.to_owned()));
+///
+/// With [`NOW`] it happens before this returns, unless the state machine, whose thread must call this, says otherwise.
+pub fn arm(point: &str, action: Action, passes: u64, only_protected: bool) -> Result<(), FaultError> {
+    if point == NOW {
+        if !IS_PROTECTED.load(Ordering::Acquire) {
+            return Err(FaultError::NotProtected);
+        }
+        strike(action);
+        return Ok(());
     }
-    let armed = Armed { point: point.to_owned(), action, passes: passes.max(1) };
+    if !POINTS.contains(&point) {
+        return Err(FaultError::UnknownPoint(point.to_owned()));
+    }
+    let armed = Armed { point: point.to_owned(), action, passes: passes.max(1), only_protected };
     *locked(&ARMED) = Some(armed);
     IS_ARMED.store(true, Ordering::Release);
     Ok(())
@@ -84,6 +107,11 @@ pub fn set_guest(process: i32) {
     *locked(&GUEST) = Some(process);
 }
 
+/// Say whether a standby may claim and this member knows it.
+pub fn set_protected(is_protected: bool) {
+    IS_PROTECTED.store(is_protected, Ordering::Release);
+}
+
 /// Pass a step.
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "{name} is no fault point");
@@ -92,6 +120,9 @@ pub fn point(name: &'static str) {
     }
     let mut armed = locked(&ARMED);
     let Some(wanted) = armed.as_mut().filter(|armed| armed.point == name) else { return };
+    if wanted.only_protected && !IS_PROTECTED.load(Ordering::Acquire) {
+        return;
+    }
     wanted.passes -= 1;
     if wanted.passes > 0 {
         return;
@@ -100,6 +131,11 @@ pub fn point(name: &'static str) {
     *armed = None;
     IS_ARMED.store(false, Ordering::Release);
     drop(armed);
+    words::say(&format!("fault: {action:?} at {name}"));
+    strike(action);
+}
+
+fn strike(action: Action) {
     let (process, signal) = match action {
         Action::Kill => (Some(getpid()), Signal::KILL),
         Action::Stop => (Some(getpid()), Signal::STOP),
@@ -122,7 +158,7 @@ mod tests {
 
     #[test]
     fn an_unknown_point_is_refused_with_the_known_ones() {
-        let error = arm("after-lunch", Action::Kill, 1).unwrap_err().to_string();
+        let error = arm("after-lunch", Action::Kill, 1, false).unwrap_err().to_string();
         assert!(error.contains("after-lunch") && error.contains("after-stop"), "{error}");
     }
 
@@ -130,7 +166,10 @@ mod tests {
     fn only_the_armed_step_kills_and_only_when_its_time_comes() {
         let mut guest = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         set_guest(i32::try_from(guest.id()).unwrap());
-        arm("after-copy", Action::KillGuest, 2).unwrap();
+        arm("after-copy", Action::KillGuest, 2, true).unwrap();
+        point("after-copy");
+        assert!(matches!(arm(NOW, Action::KillGuest, 1, true), Err(FaultError::NotProtected)));
+        set_protected(true);
         point("after-stop");
         point("after-copy");
         assert!(guest.try_wait().unwrap().is_none(), "it died one pass too early");

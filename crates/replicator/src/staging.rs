@@ -101,7 +101,7 @@ impl Staging {
     }
 
     /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of pieces must be
-    /// gone.
+    /// gone, and every event that was told: nobody commits any more.
     pub async fn finish(self) -> (Vec<u8>, Leftover) {
         // After a panic, which was printed, the memory may be half written: then there is no state that fits it.
         (self.devices.await.unwrap_or_default(), self.leftover)

@@ -76,18 +76,19 @@ class ControlClient:
         """
         return self.ask("detach")
 
-    def fault(self, point: str, action: str, passes: int = 1) -> dict[str, Any]:
+    def fault(self, point: str, action: str, passes: int = 1, *, only_protected: bool = False) -> dict[str, Any]:
         """Break the member when it passes a named step; only where its spec allows that.
 
         Args:
-            point: The step, as ``crates/replicator/src/faults.rs`` names it.
+            point: The step, as ``crates/replicator/src/faults.rs`` names it; ``now``: at once, if it is protected.
             action: ``kill``, ``stop``, ``kill-guest`` or ``delay``.
             passes: At which pass.
+            only_protected: Whether passes count only while the guest is protected.
 
         Raises:
             ControlError: It refuses, or does not answer.
         """
-        return self.ask("fault", point=point, action=action, passes=passes)
+        return self.ask("fault", point=point, action=action, passes=passes, only_protected=only_protected)
 
     def ask(self, command: str, *, within_s: float = _ANSWER_WITHIN_S, **fields: Any) -> dict[str, Any]:
         """Send a command and give its answer.

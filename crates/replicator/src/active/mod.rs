@@ -347,6 +347,7 @@ impl Active {
         self.gate.publish(&self.member.permit());
         if let Some(relay) = &self.relay {
             relay.wake();
+        faults::set_protected(state == ActiveState::Protected);
         }
         for action in actions {
             self.act(action);

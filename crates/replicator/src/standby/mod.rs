@@ -190,11 +190,13 @@ impl Standby {
             lock,
             ..
         } = self;
-        // With the reader ends the way to the staging thread.
+        // With the reader ends the way to the staging thread. An epoch that it still has is not ours: with the inputs goes
+        // its question whether to commit, for whose answer it would wait for ever.
         reader.abort();
         let _ = reader.await;
         match ending {
             Some(End::Won(promotion)) => {
+        drop(inputs);
                 let decided = promotion.claimed_at;
                 let (devices, leftover) = staging.finish().await;
                 if devices.is_empty() {

@@ -160,8 +160,9 @@ class TwoHosts:
     def strike(self, action: str, point: str = "now", passes: int = 1) -> MemberStatus:
         """Break the active member or its guest while it is protected, without stopping anything before.
 
-        The member does it to itself: between a look from outside and a blow an overloaded host may end the protection, and
-        the blow would rightly end the machine. A member that stood still meanwhile would let its standby come to rest.
+        The member does it to itself: between a look from outside and a blow an overloaded host may end the protection,
+        and the blow would rightly end the machine. A member that stood still meanwhile would let its standby come to
+        rest.
 
         Args:
             action: ``kill`` or ``kill-guest``.
@@ -189,7 +190,7 @@ class TwoHosts:
         return True
 
     def await_fault(self, name: str, point: str, blow: Callable[[], object]) -> None:
-        """Have a member that stands by pass a step at which it was told to break; returns as soon as it has come there."""
+        """Wait until a member that stands by has come to a step at which ``blow`` tells it to break."""
         log = self.state.host(name).log
         seen = log.stat().st_size
         blow()

@@ -25,7 +25,11 @@ pub enum Command {
     /// How it stands.
     Status,
     /// Hand the machine over to its standby.
-    Failover,
+    Failover {
+        /// For a standby: take it, whatever a register says that went back.
+        #[serde(default)]
+        force: bool,
+    },
     /// End the machine.
     Stop,
     /// Stop protecting; the machine goes on alone.
@@ -39,13 +43,13 @@ pub enum Command {
         /// At which pass.
         #[serde(default = "one")]
         passes: u64,
+        /// Whether passes count only while the guest is protected.
+        #[serde(default)]
+        only_protected: bool,
     },
 }
 
 fn one() -> u64 {
-        /// Whether passes count only while the guest is protected.
-        #[serde(default)]
-        only_protected: bool,
     1
 }
 

@@ -75,6 +75,13 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// The register was put back to an older state, or emptied.
+    RegisterWentBack {
+        /// What this member holds.
+        held: Term,
+        /// What the register holds; None: nothing.
+        found: Option<Term>,
+    },
     /// Something is not as wanted.
     Warning {
         /// A sentence.

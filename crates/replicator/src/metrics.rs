@@ -95,6 +95,8 @@ pub fn text_of(status: &Status) -> String {
     add("dirty_pages_per_second", "Over the last epochs", None, status.dirty_pages_per_s);
     add("held", "Output that waits", Some(Unit::Bytes), status.held_bytes as f64);
     add("held_frames", "Frames of output that wait", None, status.held_frames as f64);
+    let went_back = status.register_went_back as f64;
+    add("register_went_back", "How often the register was found in an older state", None, went_back);
     add("refused_messages", "Messages of another term", None, status.refused_messages as f64);
     let mut text = String::new();
     // A String takes all that is written into it.

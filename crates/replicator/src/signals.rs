@@ -21,7 +21,7 @@ pub async fn terminated() {
         asked
     });
     if asked.clone().wait_for(|asked| *asked).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

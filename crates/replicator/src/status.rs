@@ -92,6 +92,8 @@ pub struct Status {
     pub device_state: String,
     /// Who decides.
     pub register: String,
+    /// How often the register was found to have gone back to an older state.
+    pub register_went_back: u64,
     /// Messages of other terms that were refused.
     pub refused_messages: u64,
     /// When this member began, wall-clock.
@@ -137,6 +139,7 @@ impl Status {
             tracker: String::new(),
             device_state: String::new(),
             register: String::new(),
+            register_went_back: 0,
             refused_messages: 0,
             since_unix_ns: 0,
             pid: 0,

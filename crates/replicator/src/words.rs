@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io::{self, Write};
 
 use stealtime_shipping::LinkError;
+use stealtime_succession::Term;
 
 /// An error with everything that led to it, in one sentence.
 pub fn in_full(error: &dyn Error) -> String {
@@ -26,6 +27,14 @@ pub fn of_link(error: &LinkError) -> String {
         Some(hint) => format!("{} (hint: {hint})", in_full(error)),
         None => in_full(error),
     }
+}
+
+/// What a register holds that was put back to an older state.
+pub fn of_register_that_went_back(held: Term, found: Option<Term>) -> String {
+    let found = found.map_or_else(|| "nothing".to_owned(), |term| term.to_string());
+    format!(
+        "the register went back: it holds {found}, and {held} was granted; was it restored from a backup?"
+    )
 }
 
 /// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else: `eprintln!` would

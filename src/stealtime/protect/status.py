@@ -67,6 +67,8 @@ class MemberStatus(_Document):
     tracker: str | None = None
     device_state: str | None = None
     register_: str | None = Field(default=None, alias="register")
+    register_went_back: int = 0
+    """How often the register was found to have gone back to an older state."""
     refused_messages: int = 0
     since_unix_ns: int | None = None
     pid: int | None = None

@@ -13,7 +13,7 @@ impl Active {
                 let status = self.status();
                 let _ = answer.send(Ok(serde_json::json!(status)));
             }
-            Command::Failover => {
+            Command::Failover { .. } => {
                 self.failover_waits.push(answer);
                 self.tell(ActiveInput::FailoverRequested);
             }

@@ -36,7 +36,7 @@ use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
 use crate::status::{FullCopy, Peer};
-use crate::{faults, signals};
+use crate::{faults, signals, words};
 use seek::{Found, SeekError};
 
 /// Why a member cannot even begin.
@@ -157,6 +157,7 @@ pub struct Active {
     resume: Option<Duration>,
     resuming: Option<Resuming>,
     register_name: String,
+    register_went_back: u64,
     since_unix_ns: u64,
     metrics: metrics::Shared,
     published_at: Duration,
@@ -248,6 +249,7 @@ impl Active {
             resume: None,
             resuming: None,
             register_name,
+            register_went_back: 0,
             since_unix_ns: standing::unix_ns(),
             metrics: shared,
             published_at: Duration::ZERO,
@@ -345,9 +347,9 @@ impl Active {
             self.events.add(&Event::State { state: format!("{state:?}"), echo_age_ns });
         }
         self.gate.publish(&self.member.permit());
+        faults::set_protected(state == ActiveState::Protected);
         if let Some(relay) = &self.relay {
             relay.wake();
-        faults::set_protected(state == ActiveState::Protected);
         }
         for action in actions {
             self.act(action);
@@ -381,6 +383,11 @@ impl Active {
             ActiveAction::StopGuest => self.order(Order::StopGuest),
             ActiveAction::ContinueGuest => self.order(Order::ContinueGuest),
             ActiveAction::KillGuest => self.kill_guest(),
+            ActiveAction::RegisterWentBack { held, found } => {
+                self.register_went_back += 1;
+                self.events.add(&Event::RegisterWentBack { held, found });
+                self.warn(words::of_register_that_went_back(held, found));
+            }
             ActiveAction::FailoverRefused(refused) => {
                 let refusal = Refusal::new(refused.to_string(), "see `stealtime protect status`");
                 for waiting in self.failover_waits.drain(..) {

@@ -59,6 +59,7 @@ impl Active {
             tracker: self.facts.as_ref().map_or_else(String::new, |facts| facts.tracker.to_owned()),
             device_state: self.spec.device_state.name().to_owned(),
             register: self.register_name.clone(),
+            register_went_back: self.register_went_back,
             refused_messages: self.member.refusals().wrong_term,
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),

@@ -116,6 +116,8 @@ struct Standby {
     events: EventLog,
     since_unix_ns: u64,
     announced_claim: bool,
+    register_went_back: u64,
+    warnings: Vec<String>,
     ending: Option<End>,
     /// Of the folder.
     lock: OwnedFd,
@@ -194,9 +196,9 @@ impl Standby {
         // its question whether to commit, for whose answer it would wait for ever.
         reader.abort();
         let _ = reader.await;
+        drop(inputs);
         match ending {
             Some(End::Won(promotion)) => {
-        drop(inputs);
                 let decided = promotion.claimed_at;
                 let (devices, leftover) = staging.finish().await;
                 if devices.is_empty() {
@@ -247,12 +249,12 @@ impl Standby {
             // The active member shall look for another standby now, not when it is needed.
             Input::GuestExited(status) => return Err(StandbyError::Guest(status.to_string())),
             Input::Machine(_) => {}
+            // What it holds may be all that is left of the machine; the active member that it becomes is asked, too.
+            Input::Terminate if self.member.state() == StandbyState::Claiming => {}
             Input::Terminate => self.ending = Some(End::Left),
         }
         Ok(())
     }
-            // What it holds may be all that is left of the machine; the active member that it becomes is asked, too.
-            Input::Terminate if self.member.state() == StandbyState::Claiming => {}
 
     fn message(&mut self, message: &Message) {
         let term = message.term();
@@ -327,6 +329,16 @@ impl Standby {
                     faults::point("before-claim");
                     self.registrar.ask(request);
                 }
+                StandbyAction::RegisterWentBack { held, found } => {
+                    self.register_went_back += 1;
+                    self.events.add(&Event::RegisterWentBack { held, found });
+                    let text = words::of_register_that_went_back(held, found);
+                    self.warnings = vec![format!(
+                        "{text}; it waits for the member that held the machine: if that is dead, \
+                         `stealtime protect failover {} --force` here",
+                        self.spec.machine.name
+                    )];
+                }
                 // See `staging_told`.
                 StandbyAction::Commit(_) => {}
                 StandbyAction::Send(message) => self.send(&message),
@@ -372,7 +384,11 @@ impl Standby {
                 self.ending = Some(End::Left);
                 Ok(serde_json::json!({"left": self.spec.machine.name}))
             }
-            Command::Failover | Command::Detach | Command::Fault { .. } => Err(Refusal::new(
+            Command::Failover { force: true } if self.member.state() == StandbyState::Claiming => {
+                self.tell(StandbyInput::ClaimForced);
+                Ok(serde_json::json!({"claims": self.spec.machine.name}))
+            }
+            Command::Failover { .. } | Command::Detach | Command::Fault { .. } => Err(Refusal::new(
                 format!("{} does not run here, it stands by", self.spec.machine.name),
                 format!("ask on {}, where it runs", self.active.name),
             )),
@@ -401,7 +417,8 @@ impl Standby {
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),
             qemu_pid: Some(self.facts.qemu_pid),
-            warnings: self.facts.remarks(),
+            register_went_back: self.register_went_back,
+            warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
             ..Status::nothing(self.spec.mode)
         }
     }

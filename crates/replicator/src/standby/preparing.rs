@@ -224,6 +224,8 @@ impl Prepared {
             events,
             since_unix_ns: crate::active::unix_ns(),
             announced_claim: false,
+            register_went_back: 0,
+            warnings: Vec::new(),
             ending: None,
             lock,
         };

@@ -132,6 +132,13 @@ pub enum ActiveAction {
     ContinueGuest,
     /// End the guest's process.
     KillGuest,
+    /// Tell whoever looks after the register that it went back: it holds an older record than it has granted.
+    RegisterWentBack {
+        /// Our term.
+        held: Term,
+        /// That of the record in the register; none if there is no record.
+        found: Option<Term>,
+    },
     /// A planned failover will not happen.
     FailoverRefused(FailoverRefused),
     /// This member is done; nothing follows.

@@ -18,7 +18,9 @@ pub use interface::{
 };
 
 use crate::desk::Desk;
-use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Refusals, Releasable, Term, Versioned};
+use crate::{
+    Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Releasable, Term, Version, Versioned,
+};
 use registering::Purpose;
 use session::{Exposure, Session};
 
@@ -30,15 +32,15 @@ pub struct ActiveMember {
     /// Never runs backwards, whatever we are told.
     now: Duration,
     desk: Desk<Purpose>,
-    /// The record as we last saw it; ours, unless we are starting.
-    held: Option<Versioned>,
-    /// The register has lost our record.
-    erased: bool,
+    /// The newest record that is ours, whatever the register holds now.
+    held: Option<Record>,
+    /// What the register held when we last saw it: what the next swap replaces.
+    seen: Option<Version>,
     seeking: bool,
-    /// When the last write that was granted was sent.
-    granted_at: Duration,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
+    /// When the last write that was granted was sent.
+    granted_at: Duration,
     session: Option<Session>,
     policy: OutputPolicy,
     cut: Epoch,
@@ -76,7 +78,8 @@ impl ActiveMember {
         let mut member = Self::at(config, now, Phase::Unprotected);
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
-        member.held = Some(promotion.held);
+        member.seen = Some(promotion.held.version);
+        member.held = Some(promotion.held.record);
         member
     }
 
@@ -87,12 +90,12 @@ impl ActiveMember {
             now,
             desk: Desk::new(),
             held: None,
-            erased: false,
+            seen: None,
             seeking: false,
+            leaving_from: None,
             granted_at: Duration::ZERO,
             session: None,
             policy: OutputPolicy::Closed,
-            leaving_from: None,
             cut: Epoch(0),
             refusals: Refusals::default(),
             #[cfg(test)]
@@ -119,15 +122,15 @@ impl ActiveMember {
             ActiveInput::EpochCut { epoch, last } => self.epoch_cut(epoch, last),
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
+            ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
             ActiveInput::StopRequested => self.stop_requested(&mut actions),
             ActiveInput::GuestGone => self.guest_gone(&mut actions),
         }
-            ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
         self.enter_unprotected(&mut actions);
+        self.drive_leaving(&mut actions);
         self.send_heartbeat(&mut actions);
         self.drive_register(&mut actions);
         actions
-        self.drive_leaving(&mut actions);
     }
 
     /// When [`handle`](Self::handle) must be called at the latest, with [`ActiveInput::Tick`] if nothing happened.
@@ -194,7 +197,7 @@ impl ActiveMember {
     /// The term that this member holds, or last held.
     #[must_use]
     pub fn term(&self) -> Term {
-        self.held.as_ref().map_or(Term(0), |held| held.record.term)
+        self.held.as_ref().map_or(Term(0), |held| held.term)
     }
 
     /// The standby that is connected.

@@ -47,8 +47,7 @@ impl ActiveMember {
             }
             _ => {
                 let Some((purpose, wanted)) = self.wanted() else { return };
-                let expected = self.held.as_ref().filter(|_| !self.erased).map(|held| held.version);
-                self.desk.swap(now, purpose, expected, wanted)
+                self.desk.swap(now, purpose, self.seen, wanted)
             }
         };
         actions.push(ActiveAction::Register(request));
@@ -56,7 +55,7 @@ impl ActiveMember {
 
     /// What the record shall be in this phase.
     fn wanted(&mut self) -> Option<(Purpose, Record)> {
-        let held = &self.held.as_ref()?.record;
+        let held = self.held.as_ref()?;
         let alone = Record::alone(held.term.next(), self.config.me.clone());
         Some(match self.phase {
             Phase::Naming => {
@@ -89,21 +88,16 @@ impl ActiveMember {
             self.judge_start(current, actions);
             return;
         }
-        match current {
-            Some(current) if current.record.holder.as_ref() != Some(&self.config.me) => {
-                self.superseded(&current.record, actions);
-            }
-            _ if matches!(self.phase, Phase::Resigned { .. }) => {
-                self.desk.wait_until(self.now + self.config.timing.retry_interval());
-            }
-            _ => {}
+        self.compare(current, actions);
+        if matches!(self.phase, Phase::Resigned { .. }) {
+            self.desk.wait_until(self.now + self.config.timing.retry_interval());
         }
     }
 
     fn won(&mut self, pending: Pending<Purpose>, version: Version, actions: &mut Vec<ActiveAction>) {
         let Some(record) = pending.wanted else { return };
-        self.held = Some(Versioned { version, record });
-        self.erased = false;
+        self.held = Some(record);
+        self.seen = Some(version);
         self.granted_at = self.granted_at.max(pending.sent);
         let fresh = self.now < pending.sent + self.config.timing.register_deadline;
         match (pending.purpose, &self.phase) {
@@ -160,17 +154,60 @@ impl ActiveMember {
             return;
         }
         match current {
-            None => self.erased = true,
-            Some(current) if current.record.holder.as_ref() == Some(&self.config.me) => {
-                // An earlier write of ours. It is not known when it was applied, so it extends no lease.
-                self.held = Some(current);
-            }
             Some(current)
                 if current.record.holder.is_none() && matches!(self.phase, Phase::Stopping { .. }) =>
             {
                 self.stopped(actions);
             }
-            Some(current) => self.superseded(&current.record, actions),
+            current => self.compare(current, actions),
+        }
+    }
+
+    /// Compare what the register holds with what we hold. Terms only rise, so that a newer record tells of somebody else's
+    /// claim, and an older one only of the register: it was put back to an old state, and is told again who holds what.
+    fn compare(&mut self, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+        let held = self.term();
+        let found = current.as_ref().map(|current| current.record.term);
+        let ours =
+            current.as_ref().is_some_and(|found| found.record.holder.as_ref() == Some(&self.config.me));
+        #[cfg(test)]
+        let believes = self.breaks(crate::model::Fault::BelievesOlderRecords);
+        #[cfg(not(test))]
+        let believes = false;
+        let seen = std::mem::replace(&mut self.seen, current.as_ref().map(|current| current.version));
+        match current {
+            // An earlier write of ours. It is not known when it was applied, so it extends no lease.
+            Some(current) if ours && (current.record.term >= held || believes) => {
+                self.held = Some(current.record);
+            }
+            Some(current) if current.record.term > held || believes => {
+                self.superseded(&current.record, actions);
+            }
+            #[cfg(test)]
+            None if self.breaks(crate::model::Fault::EndsWithoutRecord) => {
+                self.superseded(
+                    &Record { holder: None, ..Record::alone(held, self.config.me.clone()) },
+                    actions,
+                );
+            }
+            _ => {
+                if seen != self.seen {
+                    actions.push(ActiveAction::RegisterWentBack { held, found });
+                }
+                self.contest(found, actions);
+            }
+        }
+    }
+
+    /// Somebody else holds our term: a claim that the register has lost was won twice. A higher term ends one of the two.
+    fn contest(&mut self, found: Option<Term>, actions: &mut Vec<ActiveAction>) {
+        if found != Some(self.term()) {
+            return;
+        }
+        match self.phase {
+            Phase::Protected => self.phase = Phase::Naming,
+            Phase::Unprotected | Phase::Syncing | Phase::Draining { .. } => self.reclaim(actions),
+            _ => {}
         }
     }
 

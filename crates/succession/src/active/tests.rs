@@ -164,3 +164,85 @@ fn an_epoch_that_was_being_cut_when_a_failover_was_asked_for_is_not_the_last() {
     let resign = ActiveAction::Send(ActiveMessage::Resign { term: Term(2), last: Epoch(3) });
     assert_eq!(actions, [ActiveAction::Release(Epoch(3)), resign]);
 }
+
+/// The register answers the next renewal with what it holds instead.
+fn renewed_against(member: &mut ActiveMember, found: Option<Record>) -> Vec<ActiveAction> {
+    let later = NOW + Timing::default().renewal_interval();
+    // The standby lives: its echo extends the lease.
+    member.handle(NOW, ActiveInput::Echo { term: member.term(), sent: NOW });
+    let renewal = request(&member.handle(later, ActiveInput::Tick));
+    let found = found.map(|record| Versioned { version: Version(40), record });
+    let outcome = RegisterOutcome::Swap(SwapOutcome::Lost(found));
+    member.handle(later, ActiveInput::Register(RegisterAnswer { id: renewal.id, outcome }))
+}
+
+fn patient() -> ActiveMember {
+    let mut member = protected();
+    member.config.timing.active_deadline = Duration::from_secs(1);
+    member
+}
+
+#[test]
+fn a_register_that_goes_back_is_told_again_who_holds_the_machine() {
+    let old = [
+        None,
+        Some(Record::alone(Term(1), alpha(1))),
+        Some(Record::alone(Term(1), MemberId::new("beta", 9))),
+        Some(Record { holder: None, ..Record::alone(Term(1), alpha(1)) }),
+    ];
+    for found in old {
+        let mut member = patient();
+        let actions = renewed_against(&mut member, found.clone());
+        let alarm =
+            ActiveAction::RegisterWentBack { held: Term(2), found: found.as_ref().map(|record| record.term) };
+        assert!(actions.contains(&alarm), "{found:?}: {actions:?}");
+        assert_eq!((member.state(), member.term()), (ActiveState::Protected, Term(2)), "{found:?}");
+        let RegisterCall::Swap { expected, wanted } = request(&actions).call else { panic!("{actions:?}") };
+        assert_eq!(expected, found.map(|_| Version(40)));
+        assert_eq!((wanted.term, wanted.holder, wanted.standby.is_some()), (Term(2), Some(alpha(1)), true));
+    }
+}
+
+#[test]
+fn a_higher_term_of_another_holder_supersedes() {
+    let mut member = patient();
+    let actions = renewed_against(&mut member, Some(Record::alone(Term(3), MemberId::new("beta", 2))));
+    assert!(
+        matches!(actions.last(), Some(ActiveAction::Exit(ActiveEnding::Superseded { .. }))),
+        "{actions:?}"
+    );
+}
+
+#[test]
+fn of_two_holders_of_one_term_a_higher_term_ends_one() {
+    let mut member = patient();
+    let actions = renewed_against(&mut member, Some(Record::alone(Term(2), MemberId::new("beta", 9))));
+    assert_eq!(member.state(), ActiveState::Naming);
+    let RegisterCall::Swap { wanted, .. } = request(&actions).call else { panic!("{actions:?}") };
+    assert_eq!((wanted.term, wanted.standby.is_some()), (Term(3), true), "its standby may claim as before");
+}
+
+#[test]
+fn a_member_that_is_to_leave_hands_over_as_soon_as_a_standby_may_claim() {
+    let mut member = member(false);
+    let take = request(&start(&mut member, None));
+    answer(&mut member, take.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(1))));
+    member.handle(NOW, ActiveInput::LeaveRequested);
+    assert_eq!(member.state(), ActiveState::Unprotected, "nobody could go on");
+    member.handle(NOW, ActiveInput::StandbyConnected { standby: MemberId::new("beta", 2) });
+    member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(1), last: false });
+    let name = request(&member.handle(NOW, ActiveInput::Acknowledged { term: Term(1), epoch: Epoch(1) }));
+    let actions = answer(&mut member, name.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(2))));
+    assert!(actions.contains(&ActiveAction::ShipLastEpoch), "{actions:?}");
+    assert_eq!(member.state(), ActiveState::Draining);
+}
+
+#[test]
+fn a_machine_that_is_not_to_be_protected_ends_with_its_member() {
+    let config = ActiveConfig { mode: Mode::Off, ..member(false).config };
+    let mut member = ActiveMember::new(config, NOW);
+    let take = request(&start(&mut member, None));
+    answer(&mut member, take.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(1))));
+    member.handle(NOW, ActiveInput::LeaveRequested);
+    assert_eq!(member.state(), ActiveState::Stopping);
+}

@@ -34,7 +34,10 @@ impl World {
             ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0, Epoch(0))),
             ActiveAction::SeekStandby => process.seeking = true,
             // What leaves is decided by the permit, which the relay looks at for each frame.
-            ActiveAction::Output(_) | ActiveAction::Release(_) | ActiveAction::FailoverRefused(_) => {}
+            ActiveAction::Output(_)
+            | ActiveAction::Release(_)
+            | ActiveAction::RegisterWentBack { .. }
+            | ActiveAction::FailoverRefused(_) => {}
             ActiveAction::Send(message) => {
                 if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
                     link.to_standby.push_back(Downstream::Message(message));
@@ -63,6 +66,7 @@ impl World {
                 assert!(process.request.is_none() && process.answer.is_none(), "one request at a time");
                 process.request = Some(request);
             }
+            StandbyAction::RegisterWentBack { .. } => {}
             StandbyAction::Commit(epoch) => self.processes[index].copy = Some((epoch, value)),
             StandbyAction::Send(message) => {
                 if let Some(link) = self.links.iter_mut().find(|link| link.standby == index) {

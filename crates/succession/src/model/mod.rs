@@ -31,6 +31,18 @@ pub(crate) enum Fault {
     NamesEarly,
     /// A member that lost its standby goes on without asking the register (R14).
     GoesOnUnasked,
+    /// A record of a lower term is believed: its holder supersedes us, or it is what we hold.
+    BelievesOlderRecords,
+    /// A register without our record is taken for one that somebody else holds.
+    EndsWithoutRecord,
+    /// The standby is as patient as the lease is long: clocks of different rates have no room.
+    ClaimsWithoutMargin,
+    /// An epoch is acknowledged when it has come, before it is staged (R1).
+    AcknowledgesOnReceipt,
+    /// An epoch of an earlier term of the session is refused, although it was sent before the newer term was told.
+    RefusesEarlierTerms,
+    /// The standby takes its term from a heartbeat that overtook the message which names it.
+    TakesTermFromHeartbeat,
     /// A new start takes the virtual machine from a holder without watching it.
     TakesUnwatched,
 }

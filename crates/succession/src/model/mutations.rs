@@ -5,9 +5,14 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::Fault;
-use super::random::run;
-use super::scenarios::{echoes_that_are_late, second_start_on_the_same_host};
-use crate::Mode;
+use super::exhaustive::world_in;
+use super::random::{run, run_in};
+use super::recovery::{check_recovery, may_fail_over};
+use super::scenarios::{echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks};
+use super::steps::{Failure, Step};
+use super::watch::Violation;
+use super::world::World;
+use crate::{ActiveState, Mode};
 
 /// The same random choices in each test run.
 fn choices() -> impl Iterator<Item = Vec<u16>> {
@@ -81,4 +86,105 @@ fn a_second_start_that_does_not_watch_is_found() {
     assert_eq!(world.serving(), [0], "the first one goes on");
     let violation = second_start_on_the_same_host(Some(Fault::TakesUnwatched)).unwrap_err();
     assert!(violation.0.contains("may all send freely"), "{violation:?}");
+}
+
+/// A pair that is protected, one step after which the register fails.
+fn protected_pair(fault: Fault) -> World {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, Some(fault));
+    world.run_punctually(3).unwrap();
+    world
+}
+
+#[test]
+fn belief_in_an_older_record_is_found() {
+    // Three states ago nobody had the standby named, and the holder was the same.
+    let error = check_recovery(protected_pair(Fault::BelievesOlderRecords), Failure::GoBack(1)).unwrap_err();
+    assert!(error.contains("was granted"), "the older record is renewed: {error}");
+    let mut moved = protected_pair(Fault::BelievesOlderRecords);
+    moved.take(Step::Fail(Failure::PowerOff(0))).unwrap();
+    moved.run_punctually(12).unwrap();
+    // The holder of that state is the one that died.
+    let back =
+        moved.granted.iter().rev().position(|record| record.holder.as_ref() == Some(&moved.processes[0].me));
+    let error = check_recovery(moved.clone(), Failure::GoBack(back.unwrap())).unwrap_err();
+    assert!(error.contains("did not go on"), "{error}");
+}
+
+#[test]
+fn an_end_for_want_of_a_record_is_found() {
+    let error = check_recovery(protected_pair(Fault::EndsWithoutRecord), Failure::EraseRegister).unwrap_err();
+    assert!(error.contains("did not go on"), "{error}");
+}
+
+#[test]
+fn a_claim_without_room_for_clocks_of_other_rates_is_found() {
+    for (percent, fault, is_safe) in [
+        (100, Some(Fault::ClaimsWithoutMargin), true),
+        (150, None, true),
+        (130, Some(Fault::ClaimsWithoutMargin), false),
+        // The margin is three halves: beyond it, deadlines on two clocks say nothing.
+        (200, None, false),
+    ] {
+        let violation = silence_between_clocks(percent, fault).err();
+        let as_expected = match &violation {
+            None => is_safe,
+            Some(violation) => !is_safe && violation.0.contains("may all send freely"),
+        };
+        assert!(as_expected, "a clock at {percent} %, {fault:?}: {violation:?}");
+    }
+}
+
+#[test]
+fn clocks_within_the_margin_break_no_rule_and_any_clock_does_in_mode_net() {
+    for (percent, mode) in [(130, Mode::NoNet), (130, Mode::NetBypass), (300, Mode::Net)] {
+        let violation = choices().step_by(3).find_map(|choices| {
+            let world = World { beta_clock_percent: percent, ..World::new(mode, None) };
+            run_in(world, &choices).err()
+        });
+        assert_eq!(violation, None, "{mode} with a clock at {percent} %");
+    }
+}
+
+#[test]
+fn an_acknowledgement_before_staging_is_found() {
+    finds(Mode::Net, Fault::AcknowledgesOnReceipt, "but the standby would resume");
+}
+
+/// Epochs that were sent before the standby was named are staged after it was told.
+fn staged_after_naming(fault: Option<Fault>) -> Result<World, Violation> {
+    let mut world = world_in(Mode::Net, ActiveState::Naming, fault);
+    let is_staging = |step| matches!(step, Step::Stage(_));
+    world.run_without(1, |step| matches!(step, Step::Apply(_) | Step::Stage(_)))?;
+    world.run_without(1, is_staging)?;
+    world.run_punctually(6)?;
+    Ok(world)
+}
+
+#[test]
+fn a_refusal_of_earlier_terms_is_found() {
+    let acknowledged = |fault| {
+        let world = staged_after_naming(fault).unwrap();
+        let member = world.active(0).unwrap();
+        (member.state(), member.cut().0 - member.acknowledged_epoch().unwrap().0)
+    };
+    assert_eq!(acknowledged(None), (ActiveState::Protected, 0));
+    assert_ne!(acknowledged(Some(Fault::RefusesEarlierTerms)), (ActiveState::Protected, 0));
+}
+
+/// Heartbeats of the new term come before the message that begins it.
+fn overtaken_naming(fault: Option<Fault>) -> Result<World, Violation> {
+    let mut world = world_in(Mode::Net, ActiveState::Naming, fault);
+    world.run_without(1, |step| matches!(step, Step::ToStandby(_)))?;
+    while world.links[0].heartbeat_behind_others().is_some() {
+        world.take(Step::Overtake(0))?;
+    }
+    world.run_punctually(3)?;
+    Ok(world)
+}
+
+#[test]
+fn a_term_from_a_heartbeat_is_found() {
+    let eligible = |fault| may_fail_over(&overtaken_naming(fault).unwrap(), 0);
+    assert_eq!(eligible(None), Ok(()));
+    eligible(Some(Fault::TakesTermFromHeartbeat)).unwrap_err();
 }

@@ -11,7 +11,11 @@ use crate::{ActiveState, Mode};
 /// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others take one of
 /// the ordinary steps, so that processes and messages are late at random.
 pub fn run(mode: Mode, fault: Option<Fault>, choices: &[u16]) -> Result<World, (Violation, Vec<Step>)> {
-    let mut world = World::new(mode, fault);
+    run_in(World::new(mode, fault), choices)
+}
+
+/// The same from a beginning.
+pub fn run_in(mut world: World, choices: &[u16]) -> Result<World, (Violation, Vec<Step>)> {
     let mut taken = Vec::new();
     for choice in choices {
         let (kind, which) = (choice % 64, usize::from(choice / 64));
@@ -30,6 +34,7 @@ fn choose(world: &World, kind: u16, which: usize) -> Step {
     match (kind, active) {
         (0, _) if !failures.is_empty() && world.time > 3 => Step::Fail(failures[which % failures.len()]),
         (1, Some(active)) if which.is_multiple_of(8) => Step::SwitchOver(active),
+        (1, Some(active)) if which % 16 == 1 => Step::Leave(active),
         (2..=6, _) => Step::Advance,
         _ if steps.is_empty() => Step::Advance,
         _ => steps[which % steps.len()],

@@ -2,18 +2,22 @@
 
 use super::exhaustive::world_in;
 use super::steps::{Failure, Step};
-use super::world::World;
-use crate::{ActiveState, Mode};
+use super::world::{Process, Role, World};
+use crate::{ActiveState, Mode, StandbyState};
 
 /// Ticks until somebody serves: the silence of three, and one for each of the messages on the way.
 const OUTAGE_TICKS: u32 = 8;
 
-fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> {
+pub fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> {
     let told = |violation: super::watch::Violation| violation.0;
+    let served = world.serving();
     world.take(Step::Fail(failure)).map_err(told)?;
     let mut outage = 0;
     loop {
         world.run_punctually(1).map_err(told)?;
+        if matches!(failure, Failure::GoBack(_) | Failure::EraseRegister) && world.serving() != served {
+            return Err(format!("{served:?} did not go on, {:?} serve", world.serving()));
+        }
         // A stopped process does not serve, a running one may do so no longer: look at what comes after its lease.
         if world.serving().len() == 1 && outage >= 3 {
             break;
@@ -31,10 +35,28 @@ fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> {
         .is_some_and(|member| member.state() == ActiveState::Protected);
     // A member that the register does not answer cannot be protected anew.
     let hidden = matches!(failure, Failure::HideRegister(_));
-    if serving.len() == 1 && (protected || hidden) {
+    if serving.len() != 1 || !(protected || hidden) {
+        return Err(format!("in the end {serving:?} serve"));
+    }
+    if protected && !hidden { may_fail_over(&world, serving[0]) } else { Ok(()) }
+}
+
+/// Whether the next failure would find what a member that is protected relies on: a register that names its standby, and a
+/// standby that knows it.
+pub fn may_fail_over(world: &World, serving: usize) -> Result<(), String> {
+    let record = world.register.as_ref().map(|current| &current.record);
+    let standby = record.and_then(|record| record.standby.as_ref());
+    let holder = record.and_then(|record| record.holder.as_ref());
+    let is_eligible = |process: &&Process| {
+        Some(&process.me) == standby
+            && matches!(&process.role, Role::Standby(member) if member.state() == StandbyState::Eligible)
+    };
+    if holder == Some(&world.processes[serving].me)
+        && world.processes.iter().any(|process| is_eligible(&process))
+    {
         Ok(())
     } else {
-        Err(format!("in the end {serving:?} serve"))
+        Err(format!("{serving} is protected, and the register holds {record:?}"))
     }
 }
 

@@ -22,6 +22,24 @@ pub fn echoes_that_are_late(fault: Option<Fault>) -> Result<World, Violation> {
     Ok(world)
 }
 
+/// The active member is cut off from all others where the clock of the standby goes on at another rate. Deadlines are long, so that rates show in ticks.
+pub fn silence_between_clocks(percent: u32, fault: Option<Fault>) -> Result<World, Violation> {
+    let timing = Timing {
+        heartbeat_interval: TICK,
+        active_deadline: TICK * 8,
+        standby_timeout: TICK * 12,
+        register_deadline: TICK * 40,
+    };
+    let world = World::with_timing(Mode::NoNet, fault, timing);
+    let mut world = bring_to(World { beta_clock_percent: percent, ..world }, ActiveState::Protected);
+    world.run_punctually(2)?;
+    world.take(Step::Fail(Failure::HideRegister(0)))?;
+    world.take(Step::Fail(Failure::CutBoth(0)))?;
+    world.run_punctually(16)?;
+    assert_eq!(world.resumed.map(|(by, _)| by), Some(1), "the standby went live");
+    Ok(world)
+}
+
 /// The virtual machine runs, and somebody starts it again on the same host.
 pub fn second_start_on_the_same_host(fault: Option<Fault>) -> Result<World, Violation> {
     let mut world = World::new(Mode::Net, fault);

@@ -24,6 +24,8 @@ pub struct Bounds {
     /// Values that guests write, and epochs that are cut.
     pub writes: u64,
     pub cuts: u64,
+    /// Whether epochs that have come may wait to be staged, and heartbeats overtake.
+    pub reorders: bool,
     /// The search fails, as it proves nothing, if there are more states.
     pub states: usize,
 }
@@ -85,14 +87,18 @@ fn steps_within(world: &World, beginning: &World, bounds: Bounds) -> Vec<Step> {
     };
     let ((written, cut), (written_before, cut_before)) = (total(world), total(beginning));
     let mut steps = world.ordinary_steps();
-    let at_once =
-        |step: &Step| matches!(step, Step::Answer(_) | Step::Release(_) | Step::Tick(_) | Step::Hear(_));
+    let at_once = |step: &Step| match step {
+        Step::Answer(_) | Step::Release(_) | Step::Tick(_) | Step::Hear(_) => true,
+        Step::Stage(_) => !bounds.reorders,
+        _ => false,
+    };
     if let Some(step) = steps.iter().copied().find(at_once) {
         return vec![step];
     }
     steps.retain(|step| match step {
         Step::Write(_) => written < written_before + bounds.writes,
         Step::Cut(_) => cut < cut_before + bounds.cuts,
+        Step::Overtake(_) => bounds.reorders,
         _ => true,
     });
     if world.failures < beginning.failures + bounds.failures {

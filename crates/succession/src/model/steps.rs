@@ -1,10 +1,11 @@
 //! What can happen next.
 
+use super::Fault;
 use super::watch::{Violation, must};
-use super::world::{Downstream, Link, OPEN, Role, Told, Upstream, World};
+use super::world::{Arrived, Downstream, Link, OPEN, Role, Told, Upstream, World};
 use crate::{
-    ActiveInput, ActiveMessage, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
-    StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
+    ActiveInput, ActiveMessage, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome,
+    StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
 };
 
 /// One thing that happens; numbers are of processes or links.
@@ -23,7 +24,12 @@ pub enum Step {
     /// A member hears what its engine has told.
     Hear(usize),
     Release(usize),
+    /// A standby has staged the next epoch that came.
+    Stage(usize),
+    /// A heartbeat comes before what was sent earlier.
+    Overtake(usize),
     SwitchOver(usize),
+    Leave(usize),
     Fail(Failure),
 }
 
@@ -53,7 +59,13 @@ pub enum Failure {
     DelayRequest(usize),
     /// The guest's process ends.
     KillGuest(usize),
+    /// The register is put back to an earlier state, the last but so many, or to nothing.
+    GoBack(usize),
+    EraseRegister,
 }
+
+/// How far back a register goes.
+const EARLIER_STATES: usize = 3;
 
 impl World {
     /// All that can happen without a failure.
@@ -77,6 +89,9 @@ impl World {
             }
             if deadline.is_some_and(|deadline| deadline <= self.now(index)) {
                 steps.push(Step::Tick(index));
+            }
+            if matches!(process.role, Role::Standby(_)) && !process.arrived.is_empty() {
+                steps.push(Step::Stage(index));
             }
             if let (Role::Active(member), Some(guest)) = (&process.role, &process.guest) {
                 if guest.running && guest.frames.len() < 3 {
@@ -104,6 +119,9 @@ impl World {
             };
             if !link.to_standby.is_empty() && !link.cut_to_standby && hears(link.standby) {
                 steps.push(Step::ToStandby(index));
+                if link.heartbeat_behind_others().is_some() {
+                    steps.push(Step::Overtake(index));
+                }
             }
             // The engine tells of an epoch before it ships it, and the member hears all in one queue.
             let is_ahead = |message: &Upstream| {
@@ -145,7 +163,36 @@ impl World {
                 failures.extend(cuts.map(|cut| cut(index)));
             }
         }
+        let earlier = (1..=EARLIER_STATES.min(self.granted.len().saturating_sub(1)))
+            .filter(|back| self.may_go_back(*back));
+        failures.extend(earlier.map(Failure::GoBack));
+        if !self.granted.is_empty() && self.all_turned_away_are_gone() {
+            failures.push(Failure::EraseRegister);
+        }
         failures
+    }
+
+    /// Members must outlive a register that goes back. That one who was turned away stays away cannot be asked of them if the
+    /// register has forgotten it: so each of these has learned it, or is dead.
+    fn all_turned_away_are_gone(&self) -> bool {
+        let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
+        self.processes
+            .iter()
+            .all(|process| !matches!(process.role, Role::Active(_)) || holder == Some(&process.me))
+    }
+
+    /// Nor may anybody live whom that state names, and a newer one does not.
+    fn may_go_back(&self, back: usize) -> bool {
+        let (newest, older) = (self.granted.last(), &self.granted[self.granted.len() - 1 - back]);
+        let named =
+            |record: &Record| record.holder.iter().chain(&record.standby).cloned().collect::<Vec<_>>();
+        let newest = newest.map(named).unwrap_or_default();
+        let lives = |member: &MemberId| {
+            let process = self.processes.iter().find(|process| process.me == *member);
+            process.is_some_and(|process| !matches!(process.role, Role::Gone))
+        };
+        self.all_turned_away_are_gone()
+            && named(older).iter().all(|member| newest.contains(member) || !lives(member))
     }
 
     pub fn take(&mut self, step: Step) -> Result<(), Violation> {
@@ -190,6 +237,19 @@ impl World {
             }
             Step::Hear(index) => self.hear(index),
             Step::Release(index) => self.release(index),
+            Step::Stage(index) => {
+                let Some(arrived) = self.processes[index].arrived.pop_front() else { return Ok(()) };
+                let Arrived { term, epoch, full, value } = arrived;
+                self.tell_standby(index, StandbyInput::EpochVerified { term, epoch, full }, value)
+            }
+            Step::Overtake(link) => {
+                let Some(place) = self.links[link].heartbeat_behind_others() else { return Ok(()) };
+                if let Some(heartbeat) = self.links[link].to_standby.remove(place) {
+                    self.links[link].to_standby.push_front(heartbeat);
+                }
+                self.deliver_to_standby(link)
+            }
+            Step::Leave(index) => self.tell_active(index, ActiveInput::LeaveRequested),
             Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested),
             Step::Fail(failure) => self.fail(failure),
         }
@@ -220,13 +280,17 @@ impl World {
 
     fn deliver_to_standby(&mut self, link: usize) -> Result<(), Violation> {
         let standby = self.links[link].standby;
-        let mut value = 0;
         let input = match self.links[link].to_standby.pop_front() {
             None => return Ok(()),
             Some(Downstream::Closed) => StandbyInput::LinkClosed,
-            Some(Downstream::Epoch { term, epoch, full, value: content }) => {
-                value = content;
-                StandbyInput::EpochVerified { term, epoch, full }
+            Some(Downstream::Epoch(arrived)) => {
+                let Arrived { term, epoch, .. } = arrived;
+                self.processes[standby].arrived.push_back(arrived);
+                if !arrived.full && self.fault == Some(Fault::AcknowledgesOnReceipt) {
+                    let acknowledge = StandbyMessage::Acknowledge { term, epoch };
+                    self.links[link].to_active.push_back(Upstream::Message(acknowledge));
+                }
+                StandbyInput::Traffic { term }
             }
             Some(Downstream::Message(message)) => match message {
                 ActiveMessage::Heartbeat { term, sent } => StandbyInput::Heartbeat { term, sent },
@@ -235,7 +299,7 @@ impl World {
                 ActiveMessage::Bye { term } => StandbyInput::Bye { term },
             },
         };
-        self.tell_standby(standby, input, value)
+        self.tell_standby(standby, input, 0)
     }
 
     fn deliver_to_active(&mut self, link: usize) -> Result<(), Violation> {
@@ -278,10 +342,21 @@ impl World {
             return Ok(SwapOutcome::Lost(self.register.clone()));
         }
         self.check_swap(by, &wanted)?;
+        let same =
+            |granted: &&mut Record| granted.holder == wanted.holder && granted.standby == wanted.standby;
+        match self.granted.last_mut().filter(same) {
+            Some(newest) => newest.clone_from(&wanted),
+            None => self.granted.push(wanted.clone()),
+        }
+        Ok(SwapOutcome::Won(self.put(Some(wanted))))
+    }
+
+    /// Versions go on even where the register goes back (for etcd: `--bump-revision`).
+    fn put(&mut self, record: Option<Record>) -> Version {
         self.versions += 1;
         let version = Version(self.versions);
-        self.register = Some(Versioned { version, record: wanted });
-        Ok(SwapOutcome::Won(version))
+        self.register = record.map(|record| Versioned { version, record });
+        version
     }
 
     fn cut(&mut self, index: usize) {
@@ -295,7 +370,7 @@ impl World {
         }
         guest.told.push_back(Told::Cut { epoch, last });
         if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
-            link.to_standby.push_back(Downstream::Epoch { term, epoch, full, value });
+            link.to_standby.push_back(Downstream::Epoch(Arrived { term, epoch, full, value }));
         }
     }
 
@@ -364,6 +439,13 @@ impl World {
             Failure::KillGuest(index) => {
                 self.processes[index].guest = None;
                 return self.tell_active(index, ActiveInput::GuestGone);
+            }
+            Failure::GoBack(back) => {
+                let older = self.granted[self.granted.len() - 1 - back].clone();
+                self.put(Some(older));
+            }
+            Failure::EraseRegister => {
+                self.put(None);
             }
         }
         Ok(())

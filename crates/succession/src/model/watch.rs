@@ -64,18 +64,22 @@ impl World {
     /// Before a record is replaced.
     pub fn check_swap(&self, by: usize, wanted: &Record) -> Result<(), Violation> {
         let me = &self.processes[by].me;
+        // What a register that went back has forgotten was granted all the same.
+        if let Some(newest) = self.granted.last() {
+            let grants_anew = wanted.term > newest.term;
+            let repeats = wanted.term == newest.term && wanted.holder == newest.holder;
+            must!(grants_anew || repeats, "{wanted:?} after {newest:?} was granted");
+            let claims = newest.holder.is_some() && newest.holder.as_ref() != Some(me);
+            if claims && self.processes[by].copy.is_some() {
+                must!(newest.standby.as_ref() == Some(me), "{me} claimed, but {newest:?} does not name it");
+            }
+        }
         let Some(current) = self.register.as_ref().map(|current| &current.record) else { return Ok(()) };
         let same = current.holder == wanted.holder && current.standby == wanted.standby;
         must!(
             wanted.term > current.term || same && wanted.term == current.term,
             "{wanted:?} after {current:?}"
         );
-        if current.holder.is_some()
-            && current.holder.as_ref() != Some(me)
-            && self.processes[by].copy.is_some()
-        {
-            must!(current.standby.as_ref() == Some(me), "{me} claimed, but {current:?} does not name it");
-        }
         if let Some(standby) = &wanted.standby {
             let named = self.processes.iter().find(|process| process.me == *standby);
             must!(
@@ -93,7 +97,7 @@ impl World {
             copy.is_some_and(|(committed, _)| committed == epoch),
             "{epoch} is resumed, {copy:?} is committed"
         );
-        let holder = self.register.as_ref().and_then(|current| current.record.holder.as_ref());
+        let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
         let superseded = self.processes.iter().skip(index + 1).any(|later| holder == Some(&later.me));
         must!(
             holder == Some(&self.processes[index].me) || superseded,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::{
-    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, RegisterAnswer, RegisterRequest,
-    StandbyMember, StandbyMessage, Term, Timing, Versioned,
+    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, Record, RegisterAnswer,
+    RegisterRequest, StandbyMember, StandbyMessage, Term, Timing, Versioned,
 };
 
 /// One step of the model's clock. Deadlines are a few of them, so that few moments need to be told apart.
@@ -17,8 +17,13 @@ pub struct World {
     pub mode: Mode,
     pub fault: Option<Fault>,
     pub timing: Timing,
+    /// The rate of the clock of the second host; that of the first is 100.
+    pub beta_clock_percent: u32,
     pub time: u32,
     pub register: Option<Versioned>,
+    /// What the register has held, its latest state last, once for each change of holder or standby. What a register that
+    /// goes back forgets is still what was granted.
+    pub granted: Vec<Record>,
     pub versions: u64,
     /// Requests that were given up by who made them, and are still on their way.
     pub late: Vec<(usize, RegisterRequest)>,
@@ -34,8 +39,10 @@ pub struct World {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Process {
     pub me: MemberId,
-    /// Clocks of different hosts have nothing in common but their rate.
+    /// Clocks of different hosts have nothing in common, not even quite their rate.
     pub clock_offset: u32,
+    /// How many percent of a tick this clock goes on in one.
+    pub clock_percent: u32,
     pub role: Role,
     /// SIGSTOP.
     pub stopped: bool,
@@ -46,9 +53,21 @@ pub struct Process {
     pub seeking: bool,
     /// What this process would resume: the last epoch committed, and its value.
     pub copy: Option<(Epoch, u64)>,
+    /// Epochs that have come and are not staged yet.
+    pub arrived: VecDeque<Arrived>,
+}
+
+/// An epoch, and the value at its cut.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Arrived {
+    pub term: Term,
+    pub epoch: Epoch,
+    pub full: bool,
+    pub value: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are a dozen in a world")]
 pub enum Role {
     Active(ActiveMember),
     Standby(StandbyMember),
@@ -100,7 +119,7 @@ pub struct Link {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Downstream {
     Message(ActiveMessage),
-    Epoch { term: Term, epoch: Epoch, full: bool, value: u64 },
+    Epoch(Arrived),
     Closed,
 }
 
@@ -108,6 +127,16 @@ pub enum Downstream {
 pub enum Upstream {
     Message(StandbyMessage),
     Closed,
+}
+
+impl Link {
+    /// Where the first heartbeat is that can overtake something.
+    pub fn heartbeat_behind_others(&self) -> Option<usize> {
+        let is_heartbeat =
+            |sent: &Downstream| matches!(sent, Downstream::Message(ActiveMessage::Heartbeat { .. }));
+        // What closes the link is read last.
+        self.to_standby.iter().position(is_heartbeat).filter(|place| *place > 0)
+    }
 }
 
 impl Guest {
@@ -152,8 +181,10 @@ impl World {
             mode,
             fault,
             timing,
+            beta_clock_percent: 100,
             time: 0,
             register: None,
+            granted: Vec::new(),
             versions: 0,
             late: Vec::new(),
             processes: Vec::new(),
@@ -192,6 +223,7 @@ impl World {
         self.processes.push(Process {
             me: MemberId::new(host, life),
             clock_offset: 1000 / (u32::try_from(index).unwrap() + 1),
+            clock_percent: if host == "beta" { self.beta_clock_percent } else { 100 },
             role,
             stopped: false,
             register_cut: false,
@@ -200,13 +232,15 @@ impl World {
             guest: None,
             seeking: false,
             copy: None,
+            arrived: VecDeque::new(),
         });
         index
     }
 
     /// The present moment by the clock of a process.
     pub fn now(&self, index: usize) -> Duration {
-        TICK * (self.time + self.processes[index].clock_offset)
+        let Process { clock_offset, clock_percent, .. } = self.processes[index];
+        TICK * clock_offset + TICK * self.time * clock_percent / 100
     }
 
     pub fn active(&self, index: usize) -> Option<&ActiveMember> {

@@ -52,12 +52,13 @@ impl StandbyMember {
     /// Go on by what the register holds.
     fn judge(&mut self, current: Option<Versioned>, actions: &mut Vec<StandbyAction>) {
         let Phase::Claiming { since, told, first_claim } = self.phase else { return };
-        let Some(found) = current else {
-            // The record has vanished: its holder writes it again if it lives.
-            self.desk.wait_until(self.now + self.config.timing.retry_interval());
-            return;
-        };
         let me = Some(&self.config.me);
+        let found = match current {
+            Some(found) if found.record.term >= self.term => found,
+            // It was put back to an old state, or emptied.
+            older if self.forced => return self.swap(older.as_ref(), actions),
+            older => return self.await_holder(older.as_ref(), actions),
+        };
         if found.record.holder.as_ref() == me {
             return self.go_live(found, first_claim.unwrap_or(since), actions);
         }
@@ -66,11 +67,7 @@ impl StandbyMember {
         #[cfg(test)]
         let named = named || self.breaks(crate::model::Fault::ClaimsUnnamed);
         if named {
-            let record = Record::alone(found.record.term.next(), self.config.me.clone());
-            self.phase = Phase::Claiming { since, told, first_claim: first_claim.or(Some(self.now)) };
-            let request = self.desk.swap(self.now, Purpose::Claim, Some(found.version), record);
-            actions.push(StandbyAction::Register(request));
-            return;
+            return self.swap(Some(&found), actions);
         }
         let (term, holder) = (found.record.term, found.record.holder);
         match holder {
@@ -84,6 +81,27 @@ impl StandbyMember {
                 self.end(StandbyEnding::ClaimLost { holder, term }, actions);
             }
         }
+    }
+
+    /// Become the holder in place of what was found.
+    fn swap(&mut self, found: Option<&Versioned>, actions: &mut Vec<StandbyAction>) {
+        let newest = found.map_or(self.term, |found| found.record.term.max(self.term));
+        if let Phase::Claiming { first_claim, .. } = &mut self.phase {
+            first_claim.get_or_insert(self.now);
+        }
+        let record = Record::alone(newest.next(), self.config.me.clone());
+        let request = self.desk.swap(self.now, Purpose::Claim, found.map(|found| found.version), record);
+        actions.push(StandbyAction::Register(request));
+    }
+
+    /// The register does not know of our session: its holder tells it again if it lives. If it does not, whether somebody
+    /// else was named after us is what the register has forgotten, so that only the operator can say who goes on.
+    fn await_holder(&mut self, found: Option<&Versioned>, actions: &mut Vec<StandbyAction>) {
+        if !std::mem::replace(&mut self.went_back, true) {
+            let found = found.map(|found| found.record.term);
+            actions.push(StandbyAction::RegisterWentBack { held: self.term, found });
+        }
+        self.desk.wait_until(self.now + self.config.timing.retry_interval());
     }
 
     fn go_live(&mut self, held: Versioned, claimed_at: Duration, actions: &mut Vec<StandbyAction>) {

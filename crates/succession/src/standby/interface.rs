@@ -68,6 +68,8 @@ pub enum StandbyInput {
     },
     /// The connection to the active member has ended.
     LinkClosed,
+    /// The operator's word that nobody else has the virtual machine, for a claim that waits since the register went back.
+    ClaimForced,
 }
 
 /// A message to the active member.
@@ -98,6 +100,13 @@ pub enum StandbyAction {
     Commit(Epoch),
     /// Send to the active member.
     Send(StandbyMessage),
+    /// Tell whoever looks after the register that it went back: it does not hold our session any more.
+    RegisterWentBack {
+        /// The newest term that we were told.
+        held: Term,
+        /// That of the record in the register; none if there is no record.
+        found: Option<Term>,
+    },
     /// Take nothing more from the active member; close the connection.
     CloseLink,
     /// This member holds the virtual machine: load the committed epoch, announce, resume.

@@ -30,6 +30,10 @@ pub struct StandbyMember {
     heard: Duration,
     closed_at: Option<Duration>,
     committed: Option<Epoch>,
+    /// The operator says that nobody else has the virtual machine.
+    forced: bool,
+    /// Whether it was told that the register went back.
+    went_back: bool,
     refusals: Refusals,
     #[cfg(test)]
     pub(crate) fault: Option<crate::model::Fault>,
@@ -56,6 +60,8 @@ impl StandbyMember {
             heard: now,
             closed_at: None,
             committed: None,
+            forced: false,
+            went_back: false,
             refusals: Refusals::default(),
             config,
             #[cfg(test)]
@@ -74,10 +80,15 @@ impl StandbyMember {
         match input {
             StandbyInput::Tick => {}
             StandbyInput::Register(answer) => self.register_answered(answer, &mut actions),
+            StandbyInput::ClaimForced => self.forced = !receiving,
             StandbyInput::LinkClosed => self.closed_at = self.closed_at.or(Some(self.now)),
             // What comes after the claim was begun is of a member that may no longer be active.
             _ if !receiving => self.refusals.unexpected += 1,
             StandbyInput::Heartbeat { term, sent } => {
+                #[cfg(test)]
+                if self.breaks(crate::model::Fault::TakesTermFromHeartbeat) {
+                    self.term = self.term.max(term);
+                }
                 if self.hears(term) {
                     actions.push(StandbyAction::Send(StandbyMessage::Echo { term: self.term, sent }));
                 }
@@ -144,6 +155,8 @@ impl StandbyMember {
     /// Whether a message of `term` is of this session; if so, the active member lives.
     fn hears(&mut self, term: Term) -> bool {
         let ours = (self.config.term..=self.term).contains(&term);
+        #[cfg(test)]
+        let ours = ours && !(term < self.term && self.breaks(crate::model::Fault::RefusesEarlierTerms));
         if ours {
             self.heard = self.now;
         } else {
@@ -203,6 +216,13 @@ impl StandbyMember {
         let early = self.breaks(crate::model::Fault::ClaimsEarly) && self.phase == Phase::Eligible;
         #[cfg(test)]
         let silent = if early { self.heard } else { silent };
+        #[cfg(test)]
+        let silent = match self.phase {
+            Phase::Eligible if self.breaks(crate::model::Fault::ClaimsWithoutMargin) => {
+                self.heard + timing.active_deadline
+            }
+            _ => silent,
+        };
         let Some(closed_at) = self.closed_at else { return silent };
         // In mode net the claim itself ends all acknowledgements, so the active member may still live. Where output
         // leaves without them, only its lease keeps it quiet, so that must be over.

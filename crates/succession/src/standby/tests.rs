@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{MemberId, Timing};
+use crate::{
+    MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, Timing, Version,
+    Versioned,
+};
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -78,4 +81,39 @@ fn one_without_a_copy_leaves() {
     let actions = standby.handle(NOW + Timing::default().register_deadline, StandbyInput::Tick);
     assert_eq!(actions, [StandbyAction::CloseLink, StandbyAction::Exit(StandbyEnding::NeverSynced)]);
     assert_eq!(standby.deadline(), None);
+}
+
+fn request(actions: &[StandbyAction]) -> RegisterRequest {
+    let request = actions.iter().find_map(|action| match action {
+        StandbyAction::Register(request) => Some(request.clone()),
+        _ => None,
+    });
+    request.unwrap_or_else(|| panic!("no request in {actions:?}"))
+}
+
+#[test]
+fn a_register_that_went_back_is_claimed_by_the_operators_word_alone() {
+    for found in [None, Some(Record::alone(Term(4), MemberId::new("gamma", 7)))] {
+        let mut standby = standby();
+        standby.handle(NOW, verified(5, 1, true));
+        standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+        standby.handle(NOW, StandbyInput::ClaimForced);
+        assert_eq!(standby.state(), StandbyState::Eligible, "it has not lost the active member");
+        let look = request(&standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(1) }));
+        let held = found.clone().map(|record| Versioned { version: Version(9), record });
+        let answer =
+            |id| StandbyInput::Register(RegisterAnswer { id, outcome: RegisterOutcome::Read(held.clone()) });
+        let alarm = StandbyAction::RegisterWentBack {
+            held: Term(6),
+            found: found.as_ref().map(|record| record.term),
+        };
+        assert_eq!(standby.handle(NOW, answer(look.id)), [alarm]);
+        assert_eq!(standby.state(), StandbyState::Claiming, "its holder may live");
+        standby.handle(NOW, StandbyInput::ClaimForced);
+        let later = NOW + Timing::default().retry_interval();
+        let look = request(&standby.handle(later, StandbyInput::Tick));
+        let claim = request(&standby.handle(later, answer(look.id))).call;
+        let wanted = Record::alone(Term(7), MemberId::new("beta", 2));
+        assert_eq!(claim, RegisterCall::Swap { expected: held.map(|held| held.version), wanted });
+    }
 }

@@ -71,7 +71,10 @@ class TwoHosts:
         self.state = State(laboratory.folder / "state")
         self.killed_ns: dict[int, int] = {}
         """When we were sure that a member was gone, by its pid."""
-        self._register = Register(etcd=[etcd.url]) if etcd is not None else Register(folder=self.state.register)
+        # The network `register` of a laboratory is in namespaces that nobody else is in.
+        self._register = (
+            Register(etcd=[etcd.url], insecure=True) if etcd is not None else Register(folder=self.state.register)
+        )
         self._certificates = laboratory.folder / "identity"
         self.hosts = [self._describe_host(name) for name in HOSTS]
         for name in HOSTS:

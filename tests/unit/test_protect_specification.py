@@ -13,6 +13,7 @@ from stealtime.protect.devices import ALLOWED
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.specification import (
+    EtcdLoginSpec,
     HostSpec,
     IdentitySpec,
     ImageSpec,
@@ -78,6 +79,8 @@ tap = "tap7"
 [register]
 etcd = ["https://10.0.0.9:2379", "https://10.0.0.10:2379/"]
 identity = { ca = "ca.pem", certificate = "a.pem", key = "a.key" }
+user = "member"
+password_file = "password"
 
 [timing]
 heartbeat = "10ms"
@@ -100,6 +103,7 @@ dscp = 46
 def pem_folder(tmp_path: Path) -> Path:
     for name in ("ca.pem", "a.pem", "a.key"):
         (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "password").touch(mode=0o600)
     return tmp_path
 
 
@@ -142,6 +146,7 @@ def rust_fields(file: str, struct: str) -> set[str]:
         (TimingSpec, "succession/src/timing.rs", "Timing"),
         (IdentitySpec, "shipping/src/transport/identity.rs", "Identity"),
         (MachineSpec, "capture/src/machine.rs", "MachineSpec"),
+        (EtcdLoginSpec, "succession/src/register/etcd.rs", "EtcdLogin"),
         (ImageSpec, "capture/src/machine.rs", "BootFile"),
     ],
 )

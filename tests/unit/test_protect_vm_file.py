@@ -58,6 +58,26 @@ def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert vm.identity.key == tmp_path / "a.key"
 
 
+@pytest.mark.parametrize(
+    "safe", ['["http://[::1]:2379"]', '["http://localhost:2379"]', '["http://10.0.0.9:2379"]\ninsecure = true']
+)
+def test_an_etcd_is_spoken_to_plainly_on_this_machine_or_by_name(safe: str) -> None:
+    assert parse(f'name = "phone"\nprogram = "counter"\n[register]\netcd = {safe}\n').register_.etcd is not None
+
+
+def test_a_password_is_for_its_owner_alone(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch(mode=0o600)
+    text = (
+        'name = "phone"\nprogram = "counter"\n'
+        '[register]\netcd = ["http://localhost:2379"]\nuser = "member"\npassword_file = "secret"\n'
+    )
+    assert parse_vm_file(text, "VM.toml", tmp_path).register_.password_file == secret
+    secret.chmod(0o640)
+    with pytest.raises(UsageError, match="others may read it"):
+        parse_vm_file(text, "VM.toml", tmp_path)
+
+
 def test_a_kernel_by_name_is_no_path() -> None:
     assert parse(SMALLEST + 'kernel = "rt"\n').kernel == "rt"
 
@@ -104,7 +124,13 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ('[timing]\nheartbeat = "150ms"\n', "which must be less than"),
         ('[timing]\nregister_deadline = "200ms"\n', "which must be less than"),
         ('[register]\netcd = ["10.0.0.9"]\n', "is no URL of an etcd member"),
-        ('[register]\netcd = ["http://x:1"]\nfolder = "f"\n', "one register decides"),
+        ('[register]\netcd = ["http://localhost:1"]\nfolder = "f"\n', "one register decides"),
+        ('[register]\netcd = ["http://10.0.0.9:2379"]\n', "say insecure = true"),
+        ('[register]\netcd = ["http://127.0.0.1.example:2379"]\n', "say insecure = true"),
+        ('[register]\netcd = ["http://127.0.0.1@10.0.0.9:2379"]\n', "is no URL of an etcd member"),
+        ('[register]\netcd = ["https://10.0.0.9:2379"]\n', "needs an identity"),
+        ('[register]\netcd = ["http://localhost:1"]\nuser = "member"\n', "are needed together"),
+        ('[register]\nuser = "member"\npassword_file = "/dev/null"\n', "others may read it"),
         ('[[standby_hosts]]\nname = "b"\nendpoint = "tcp:b:7460"\n', "there is no [identity]"),
         ('[[standby_hosts]]\nname = "b"\nendpoint = "b"\n', "is no endpoint"),
         (

@@ -1,7 +1,7 @@
 //! The register of a spec, and the thread that asks it: its calls may take as long as they like.
 
 use std::io;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -15,17 +15,22 @@ use crate::spec::RegisterSpec;
 /// How long a call to etcd may take: well under a `register_deadline`, so that it may be asked again.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// Tokens of etcd end after five minutes (`--auth-token-ttl`, etcd's documentation).
+const READY_EVERY: Duration = Duration::from_secs(60);
+
 /// Make what the spec names.
 pub fn open(spec: &RegisterSpec) -> Result<Box<dyn Register>, RegisterError> {
     Ok(match spec {
         RegisterSpec::File(folder) => Box::new(FileRegister::open(folder)?),
-        RegisterSpec::Etcd { endpoints, identity } => {
+        RegisterSpec::Etcd { endpoints, identity, login, insecure } => {
             let identity = identity.as_ref().map(|identity| EtcdIdentity {
                 ca: identity.ca.clone(),
                 certificate: identity.certificate.clone(),
                 key: identity.key.clone(),
             });
-            Box::new(EtcdRegister::open(&EtcdConfig { endpoints: endpoints.clone(), identity }, PATIENCE)?)
+            let (endpoints, login) = (endpoints.clone(), login.clone());
+            let config = EtcdConfig { endpoints, identity, login, insecure: *insecure };
+            Box::new(EtcdRegister::open(&config, PATIENCE)?)
         }
     })
 }
@@ -44,8 +49,13 @@ impl Registrar {
     ) -> io::Result<Self> {
         let (requests, taken) = mpsc::channel::<RegisterRequest>();
         thread::Builder::new().name("registrar".to_owned()).spawn(move || {
-            for request in taken {
-                answer(request.perform(register.as_mut(), &vm));
+            loop {
+                match taken.recv_timeout(READY_EVERY) {
+                    Ok(request) => answer(request.perform(register.as_mut(), &vm)),
+                    // A standby asks for the first time when each millisecond counts.
+                    Err(RecvTimeoutError::Timeout) => register.keep_ready(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
         })?;
         Ok(Self { requests })

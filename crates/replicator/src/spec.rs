@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, TrackerKind};
 use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Endpoint, EndpointError, Identity};
-use stealtime_succession::{Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
+use stealtime_succession::{EtcdLogin, Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
 
 /// The layout of the file; a change that older programs would misread makes it rise.
 pub const VERSION: u32 = 2;
@@ -95,8 +95,12 @@ pub enum RegisterSpec {
     Etcd {
         /// URLs.
         endpoints: Vec<String>,
-        /// Client certificate, if the cluster wants one.
+        /// Client certificate, for `https`.
         identity: Option<Identity>,
+        /// Where etcd's authentication is on.
+        login: Option<EtcdLogin>,
+        /// Whether `http` may go further than loopback.
+        insecure: bool,
     },
 }
 

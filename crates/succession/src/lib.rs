@@ -38,7 +38,7 @@ pub use output::{OutputPolicy, Permit, Releasable};
 pub use record::{MemberId, Record, Version, Versioned};
 pub use refusals::Refusals;
 pub use register::{
-    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterError, SwapOutcome,
+    EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister, FileRegister, Register, RegisterError, SwapOutcome,
 };
 pub use request::{RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest};
 pub use standby::{

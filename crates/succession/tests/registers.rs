@@ -5,13 +5,15 @@
 mod certificates;
 mod etcd_server;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use etcd_server::{EtcdServer, PATIENCE};
+use serde_json::json;
 use stealtime_succession::{
-    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, MemberId, Record, Register, RegisterError,
-    SwapOutcome, Term, Version,
+    EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister, FileRegister, MemberId, Record, Register,
+    RegisterError, SwapOutcome, Term, Version,
 };
 
 fn record(term: u64) -> Record {
@@ -197,9 +199,9 @@ fn an_endpoint_that_is_dead_is_passed_over() {
     let Some(server) = EtcdServer::start() else { return };
     let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoints = [vec![format!("http://{refused}")], server.config.endpoints.clone()].concat();
-    let config = EtcdConfig { endpoints, identity: None };
+    let config = etcd_server::config(endpoints, None);
     check_sequence(&mut EtcdRegister::open(&config, PATIENCE).unwrap());
-    let dead = EtcdConfig { endpoints: vec![format!("http://{refused}")], identity: None };
+    let dead = etcd_server::config(vec![format!("http://{refused}")], None);
     let error = EtcdRegister::open(&dead, PATIENCE).unwrap().read("vm").unwrap_err().to_string();
     assert!(error.contains(&refused.to_string()), "{error}");
 }
@@ -217,6 +219,56 @@ fn etcd_is_spoken_to_with_certificates() {
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
+/// How `member` logs in, with this password.
+fn login(folder: &Path, password: &str) -> EtcdLogin {
+    let password_file = folder.join("password");
+    std::fs::write(&password_file, format!("{password}\n")).unwrap();
+    EtcdLogin { user: "member".to_owned(), password_file }
+}
+
+#[test]
+fn an_etcd_with_users_wants_one_and_gives_it_no_more_than_it_has() {
+    let Some(server) = EtcdServer::start() else { return };
+    server.demand_users();
+    let folder = tempfile::tempdir().unwrap();
+    let open = |login| {
+        let config = EtcdConfig { login, ..server.config.clone() };
+        EtcdRegister::open(&config, PATIENCE).unwrap()
+    };
+    let nobody = open(None).read("vm").unwrap_err().to_string();
+    assert!(nobody.contains("user name is empty"), "{nobody}");
+    let wrong = open(Some(login(folder.path(), "guess"))).read("vm").unwrap_err().to_string();
+    assert!(
+        wrong.contains("etcd does not let the user in") && wrong.contains("authentication failed"),
+        "{wrong}"
+    );
+    check_sequence(&mut open(Some(login(folder.path(), "member"))));
+    let other = EtcdLogin { user: "root".to_owned(), ..login(folder.path(), "root") };
+    assert_eq!(open(Some(other)).read("vm").unwrap().unwrap().record, record(2));
+}
+
+#[test]
+fn a_token_that_has_ended_is_replaced() {
+    let Some(server) = EtcdServer::start() else { return };
+    server.demand_users();
+    let folder = tempfile::tempdir().unwrap();
+    let config = EtcdConfig { login: Some(login(folder.path(), "member")), ..server.config.clone() };
+    let mut register = EtcdRegister::open(&config, PATIENCE).unwrap();
+    let first = won(&register.swap("vm", None, &record(1)).unwrap());
+    // A change of a user's password ends its tokens at once: no clock is waited for.
+    let root = server.post("authenticate", None, &json!({"name": "root", "password": "root"})).unwrap();
+    let change = json!({"name": "member", "password": "another"});
+    server.post("user/changepw", root["token"].as_str(), &change).unwrap();
+    let refused = register.swap("vm", Some(first), &record(2)).unwrap_err().to_string();
+    assert!(refused.contains("authentication failed"), "{refused}");
+    login(folder.path(), "another");
+    let second = won(&register.swap("vm", Some(first), &record(2)).unwrap());
+    server.post("user/changepw", root["token"].as_str(), &change).unwrap();
+    won(&register.swap("vm", Some(second), &record(3)).unwrap());
+    register.keep_ready();
+    assert_eq!(register.read("vm").unwrap().unwrap().record, record(3));
+}
+
 #[test]
 fn a_name_that_is_no_file_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,13 +279,20 @@ fn a_name_that_is_no_file_name_is_refused() {
 #[test]
 fn an_etcd_that_cannot_work_is_refused_before_anything_is_sent() {
     let open = |endpoint: &str, identity| {
-        let config = EtcdConfig { endpoints: vec![endpoint.to_owned()], identity };
+        let config = etcd_server::config(vec![endpoint.to_owned()], identity);
         EtcdRegister::open(&config, PATIENCE).unwrap_err().to_string()
     };
     assert!(
         open("localhost:2379", None).contains("\"localhost:2379\" begins neither with http:// nor https://")
     );
     assert!(open("https://localhost:2379", None).contains("needs one"));
+    assert!(
+        open("http://10.0.0.9:2379", None).contains("\"http://10.0.0.9:2379\" is another machine"),
+        "whoever is on the way could decide"
+    );
+    let insecure =
+        EtcdConfig { insecure: true, ..etcd_server::config(vec!["http://10.0.0.9:2379".into()], None) };
+    EtcdRegister::open(&insecure, PATIENCE).unwrap();
     let missing = || "/no/such/file.pem".into();
     let identity = EtcdIdentity { ca: missing(), certificate: missing(), key: missing() };
     assert!(open("https://localhost:2379", Some(identity)).contains("/no/such/file.pem cannot be read"));

@@ -17,7 +17,7 @@ def with_absolute_paths(document: dict[str, Any], folder: Path) -> dict[str, Any
     if isinstance(changed.get("identity"), dict):
         changed["identity"] = _absolute(changed["identity"], _PEM_FILES, folder)
     if isinstance(changed.get("register"), dict):
-        register = _absolute(changed["register"], ("folder",), folder)
+        register = _absolute(changed["register"], ("folder", "password_file"), folder)
         if isinstance(register.get("identity"), dict):
             register["identity"] = _absolute(register["identity"], _PEM_FILES, folder)
         changed["register"] = register

@@ -80,11 +80,20 @@ class FileRegisterSpec(_Document):
     file: Path
 
 
+class EtcdLoginSpec(_Document):
+    """A user of etcd's own authentication."""
+
+    user: str
+    password_file: Path
+
+
 class EtcdSpec(_Document):
     """A cluster."""
 
     endpoints: tuple[str, ...]
     identity: IdentitySpec | None
+    login: EtcdLoginSpec | None
+    insecure: bool
 
 
 class EtcdRegisterSpec(_Document):
@@ -211,7 +220,17 @@ def register_spec(register: Register, default_folder: Path) -> RegisterSpec:
     """Say which register decides; ``default_folder`` where none is named."""
     if register.etcd is None:
         return FileRegisterSpec(file=register.folder or default_folder)
-    return EtcdRegisterSpec(etcd=EtcdSpec(endpoints=tuple(register.etcd), identity=identity_spec(register.identity)))
+    login = None
+    if register.user is not None and register.password_file is not None:
+        login = EtcdLoginSpec(user=register.user, password_file=register.password_file)
+    return EtcdRegisterSpec(
+        etcd=EtcdSpec(
+            endpoints=tuple(register.etcd),
+            identity=identity_spec(register.identity),
+            login=login,
+            insecure=register.insecure,
+        )
+    )
 
 
 def identity_spec(identity: Identity | None) -> IdentitySpec | None:

@@ -11,6 +11,7 @@ import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -143,23 +144,67 @@ class Register(Table):
     etcd: list[str] | None = Field(default=None, min_length=1)
     """URLs of the cluster's members."""
     identity: Identity | None = None
-    """The client's, where the cluster wants one."""
+    """The client's, for https://."""
+    user: str | None = Field(default=None, min_length=1)
+    """Of etcd's own authentication, where that is on."""
+    password_file: Path | None = None
+    """Holds the user's password; readable for its owner alone."""
+    insecure: bool = False
+    """Let http:// go further than this machine, where whoever is on the way can decide which host is active."""
+
+    @field_validator("password_file")
+    @classmethod
+    def _is_secret(cls, path: Path | None) -> Path | None:
+        if path is None:
+            return None
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        if mode & 0o077:
+            raise ValueError(f"{path} holds a password and others may read it; chmod 600 {path}")
+        return path.absolute()
 
     @field_validator("etcd")
     @classmethod
     def _urls(cls, urls: list[str] | None) -> list[str] | None:
         for url in urls or []:
-            if not re.fullmatch(r"https?://[^/\s:]+(:\d+)?/?|https?://\[[0-9a-fA-F:]+\](:\d+)?/?", url):
-                raise ValueError(f"{url!r} is no URL of an etcd member such as http://10.0.0.9:2379")
+            if not re.fullmatch(r"https?://[^/\s:@]+(:\d+)?/?|https?://\[[0-9a-fA-F:]+\](:\d+)?/?", url):
+                raise ValueError(f"{url!r} is no URL of an etcd member such as https://10.0.0.9:2379")
         return [url.rstrip("/") for url in urls] if urls is not None else None
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if self.folder is not None and self.etcd is not None:
             raise ValueError("a folder and etcd are both given; one register decides")
-        if self.identity is not None and self.etcd is None:
-            raise ValueError("an identity is for etcd, and none is given")
+        if self.etcd is None and (self.identity is not None or self.user is not None):
+            raise ValueError("an identity or a user is for etcd, and none is given")
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("a user and a password_file are needed together")
         return self
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Self:
+        for url in self.etcd or []:
+            parts = urlsplit(url)
+            if parts.scheme == "https" and self.identity is None:
+                raise ValueError(f"{url} needs an identity: the authority, and what is shown to the cluster")
+            if parts.scheme == "http" and self.identity is not None:
+                raise ValueError(f"{url} shows nobody the identity; https:// does")
+            if parts.scheme == "http" and not self.insecure and not is_loopback(parts.hostname or ""):
+                raise ValueError(
+                    f"{url} is on another machine, and whoever is on the way could decide which host is active; "
+                    "use https:// and an identity, or say insecure = true"
+                )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or address is this machine's own, whatever resolves names."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Timing(Table):

@@ -3,8 +3,14 @@
 //! A swap is one transaction that compares the key's revision of last change. Reads are linearizable, so a server that has
 //! lost its quorum does not answer them. Servers are tried in turn; if one does not answer in time, its transaction may
 //! be applied later all the same, and the next one then reports a lost swap with our own record in it.
+//!
+//! Whoever can write there decides which host is active. So servers are spoken to over TLS with certificates of both sides,
+//! and plainly on loopback only, unless the configuration says `insecure`. Where etcd's own authentication is on, a user and
+//! a password are needed besides: the gateway takes no user from a certificate (etcd.io, "Why gRPC gateway"). Its tokens end
+//! after some minutes, with a restart of etcd and with each change of users: one that is refused is replaced once.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +35,22 @@ pub struct EtcdConfig {
     /// For `https`.
     #[serde(default)]
     pub identity: Option<EtcdIdentity>,
+    /// Where etcd's authentication is on.
+    #[serde(default)]
+    pub login: Option<EtcdLogin>,
+    /// Whether `http` may go further than loopback: whoever is on the way may then decide who is active.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+/// A user of etcd's authentication.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EtcdLogin {
+    /// Its name.
+    pub user: String,
+    /// Holds its password, without or with a line end; read for each token.
+    pub password_file: PathBuf,
 }
 
 /// Files in PEM form.
@@ -50,6 +72,8 @@ pub struct EtcdRegister {
     endpoints: Vec<String>,
     /// Index of the server that answered last.
     preferred: usize,
+    login: Option<EtcdLogin>,
+    token: Option<String>,
 }
 
 impl EtcdRegister {
@@ -71,33 +95,87 @@ impl EtcdRegister {
                 );
                 return Err(RegisterError::Setup(reason));
             }
+            if !secure && !config.insecure && !is_on_loopback(endpoint) {
+                let reason = format!(
+                    "the etcd endpoint \"{endpoint}\" is another machine, and whoever is on the way could decide who is \
+                     active: use https:// and an identity, or say insecure = true"
+                );
+                return Err(RegisterError::Setup(reason));
+            }
         }
         // Proxies of the environment are for the web; what decides who is active is reached directly or not at all.
-        let mut builder = Agent::config_builder().timeout_global(Some(patience / count)).proxy(None);
+        let mut builder = Agent::config_builder()
+            .timeout_global(Some(patience / count))
+            .proxy(None)
+            // What etcd says of a refusal is in the body.
+            .http_status_as_error(false);
         if let Some(identity) = &config.identity {
             builder = builder.tls_config(tls_config(identity)?);
         }
         let endpoints =
             config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
-        Ok(Self { agent: builder.build().into(), endpoints, preferred: 0 })
+        let login = config.login.clone();
+        Ok(Self { agent: builder.build().into(), endpoints, preferred: 0, login, token: None })
     }
 
-    /// Post to the first server that answers, beginning with the one that answered last.
-    fn post<Answer: for<'de> Deserialize<'de>>(
+    /// Ask, with a token where a login is given; one that was there before is replaced if it is refused.
+    fn call<Answer: for<'de> Deserialize<'de>>(
         &mut self,
         path: &str,
         body: &Value,
     ) -> Result<Answer, RegisterError> {
+        if self.login.is_some() && self.token.is_none() {
+            self.authenticate()?;
+            return self.post(path, body)?.map_err(|refusal| self.failed(refusal));
+        }
+        match self.post(path, body)? {
+            Ok(answer) => Ok(answer),
+            // Refused, so nothing was done.
+            Err(_) if self.login.is_some() => {
+                self.authenticate()?;
+                self.post(path, body)?.map_err(|refusal| self.failed(refusal))
+            }
+            Err(refusal) => Err(self.failed(refusal)),
+        }
+    }
+
+    fn authenticate(&mut self) -> Result<(), RegisterError> {
+        let Some(EtcdLogin { user, password_file }) = &self.login else { return Ok(()) };
+        let password =
+            String::from_utf8_lossy(&contents(password_file)?).trim_end_matches(['\n', '\r']).to_owned();
+        let body = json!({ "name": user, "password": password });
+        // An old token would be judged first.
+        self.token = None;
+        let Token { token } = self
+            .post("/v3/auth/authenticate", &body)?
+            .map_err(|refusal| RegisterError::Setup(format!("etcd does not let the user in: {refusal}")))?;
+        self.token = Some(token);
+        Ok(())
+    }
+
+    /// Post to the first server that answers, beginning with the one that answered last. Within: what it answered, or how it
+    /// refused.
+    fn post<Answer: for<'de> Deserialize<'de>>(
+        &mut self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Result<Answer, String>, RegisterError> {
         let mut reasons = Vec::new();
         for step in 0..self.endpoints.len() {
             let index = (self.preferred + step) % self.endpoints.len();
             let endpoint = &self.endpoints[index];
-            match post_to(&self.agent, &format!("{endpoint}{path}"), body) {
-                Ok(text) => {
+            match post_to(&self.agent, &format!("{endpoint}{path}"), self.token.as_deref(), body) {
+                Ok((status, text)) if (400..500).contains(&status) => {
+                    self.preferred = index;
+                    return Ok(Err(refusal(status, &text)));
+                }
+                Ok((200, text)) => {
                     self.preferred = index;
                     return serde_json::from_str(&text)
+                        .map(Ok)
                         .map_err(|error| self.failed(format!("no answer of etcd: {error}: {text}")));
                 }
+                Ok((status, text)) => reasons.push(format!("{endpoint}: {}", refusal(status, &text))),
                 Err(error) => reasons.push(format!("{endpoint}: {error}")),
             }
         }
@@ -150,8 +228,43 @@ fn contents(path: &Path) -> Result<Vec<u8>, RegisterError> {
         .map_err(|error| RegisterError::Setup(format!("{} cannot be read: {error}", path.display())))
 }
 
-fn post_to(agent: &Agent, url: &str, body: &Value) -> Result<String, ureq::Error> {
-    agent.post(url).content_type("application/json").send(body.to_string())?.body_mut().read_to_string()
+fn post_to(
+    agent: &Agent,
+    url: &str,
+    token: Option<&str>,
+    body: &Value,
+) -> Result<(u16, String), ureq::Error> {
+    let mut request = agent.post(url).content_type("application/json");
+    if let Some(token) = token {
+        request = request.header("Authorization", token);
+    }
+    let mut response = request.send(body.to_string())?;
+    let status = response.status().as_u16();
+    Ok((status, response.body_mut().read_to_string()?))
+}
+
+/// How etcd words a refusal.
+fn refusal(status: u16, text: &str) -> String {
+    let said = serde_json::from_str::<Value>(text)
+        .ok()
+        .and_then(|answer| answer["error"].as_str().or(answer["message"].as_str()).map(ToOwned::to_owned));
+    format!("status {status}: {}", said.as_deref().unwrap_or(text))
+}
+
+/// Whether a URL is of this machine, whatever its names stand for elsewhere.
+fn is_on_loopback(endpoint: &str) -> bool {
+    let address = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
+    let address = address.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match address.strip_prefix('[') {
+        Some(inner) => inner.split(']').next().unwrap_or_default(),
+        None => address.rsplit_once(':').map_or(address, |(host, _)| host),
+    };
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: String,
 }
 
 /// The answer to a range request. Numbers of 64 bits are strings, and what is zero or empty is left out.
@@ -193,7 +306,7 @@ fn key_of(vm: &str) -> String {
 
 impl Register for EtcdRegister {
     fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError> {
-        let range: Range = self.post("/v3/kv/range", &json!({ "key": key_of(vm) }))?;
+        let range: Range = self.call("/v3/kv/range", &json!({ "key": key_of(vm) }))?;
         self.newest(vm, range)
     }
 
@@ -212,7 +325,7 @@ impl Register for EtcdRegister {
             "success": [{ "request_put": { "key": key, "value": value } }],
             "failure": [{ "request_range": { "key": key } }],
         });
-        let answer: Transaction = self.post("/v3/kv/txn", &body)?;
+        let answer: Transaction = self.call("/v3/kv/txn", &body)?;
         if answer.succeeded {
             let revision = answer.header.revision.parse().map_err(|_| self.failed(answer.header.revision))?;
             return Ok(SwapOutcome::Won(Version(revision)));
@@ -221,7 +334,39 @@ impl Register for EtcdRegister {
         Ok(SwapOutcome::Lost(self.newest(vm, range.unwrap_or(Range { kvs: Vec::new() }))?))
     }
 
+    fn keep_ready(&mut self) {
+        // Why not is said when it matters; until then the old token may do.
+        let old = self.token.clone();
+        if self.authenticate().is_err() {
+            self.token = old;
+        }
+    }
+
     fn describe(&self) -> String {
         format!("etcd at {}", self.endpoints.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_on_loopback() {
+        for here in ["http://127.0.0.1:2379", "http://[::1]:2379/", "http://localhost", "http://127.9.9.9:1"]
+        {
+            assert!(is_on_loopback(here), "{here}");
+        }
+        for elsewhere in [
+            "http://10.0.0.9:2379",
+            "http://localhost.example:2379",
+            "http://127.0.0.1.example:2379",
+            "http://127.0.0.1@10.0.0.9:2379",
+            "http://10.0.0.9/127.0.0.1",
+            "http://[2001:db8::1]:2379",
+            "http://0.0.0.0:2379",
+        ] {
+            assert!(!is_on_loopback(elsewhere), "{elsewhere}");
+        }
     }
 }

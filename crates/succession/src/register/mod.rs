@@ -5,7 +5,7 @@ mod file;
 
 use thiserror::Error;
 
-pub use etcd::{EtcdConfig, EtcdIdentity, EtcdRegister};
+pub use etcd::{EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister};
 pub use file::FileRegister;
 
 use crate::{Record, Version, Versioned};
@@ -57,6 +57,9 @@ pub trait Register: Send {
         expected: Option<Version>,
         wanted: &Record,
     ) -> Result<SwapOutcome, RegisterError>;
+
+    /// Do now what would take time when it is asked the next time; called about once a minute.
+    fn keep_ready(&mut self) {}
 
     /// Name the register for messages.
     fn describe(&self) -> String;

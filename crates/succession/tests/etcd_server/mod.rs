@@ -4,10 +4,16 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use stealtime_succession::{EtcdConfig, EtcdIdentity, EtcdRegister, Register};
 use tempfile::TempDir;
 
-const PROGRAM: &str = "/usr/bin/etcd";
+/// Of Debian's package, unless `STEALTIME_ETCD` names another one.
+fn program() -> String {
+    std::env::var("STEALTIME_ETCD").unwrap_or_else(|_| "/usr/bin/etcd".to_owned())
+}
 
 /// Long, as other tests may keep the disk busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -26,8 +32,9 @@ impl EtcdServer {
 
     /// Start one that talks TLS only, and only to those who show a certificate.
     pub fn start_with(identity: Option<&EtcdIdentity>) -> Option<Self> {
-        if !std::path::Path::new(PROGRAM).exists() {
-            eprintln!("skipped: {PROGRAM} is not installed (package etcd-server)");
+        let program = program();
+        if !std::path::Path::new(&program).exists() {
+            eprintln!("skipped: {program} is not installed (package etcd-server)");
             return None;
         }
         // Another process may take a port between our look and etcd's: then it ends at once and is started anew.
@@ -41,18 +48,18 @@ impl EtcdServer {
         let scheme = if identity.is_some() { "https" } else { "http" };
         let [client, peer] = free_ports();
         let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"]);
+        command.args(["--bcrypt-cost", "4"]);
         command.arg("--data-dir").arg(folder.path().join("data")).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(identity) = &identity {
             command.arg("--cert-file").arg(&identity.certificate).arg("--key-file").arg(&identity.key);
             command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&identity.ca);
         }
         let child = command.spawn().unwrap();
-        let mut server =
-            Self { child, config: EtcdConfig { endpoints: vec![client], identity }, _folder: folder };
+        let mut server = Self { child, config: config(vec![client], identity), _folder: folder };
         let mut register = server.register(Duration::from_secs(5));
         let started = Instant::now();
         while register.read("nothing").is_err() {
@@ -63,6 +70,39 @@ impl EtcdServer {
             std::thread::yield_now();
         }
         Some(server)
+    }
+
+    /// Have it ask for users: `root` and `member`, each with its name as password; `member` has our keys.
+    pub fn demand_users(&self) {
+        let prefix = STANDARD.encode("/stealtime/protect/");
+        let end = STANDARD.encode("/stealtime/protect0");
+        let permission = json!({"permType": "READWRITE", "key": prefix, "range_end": end});
+        for (path, body) in [
+            ("user/add", json!({"name": "root", "password": "root"})),
+            ("user/grant", json!({"user": "root", "role": "root"})),
+            ("user/add", json!({"name": "member", "password": "member"})),
+            ("role/add", json!({"name": "protect"})),
+            ("role/grant", json!({"name": "protect", "perm": permission})),
+            ("user/grant", json!({"user": "member", "role": "protect"})),
+            ("enable", json!({})),
+        ] {
+            // The role `root` comes with etcd from 3.6 on.
+            if path == "user/grant" && body["user"] == "root" {
+                let _ = self.post("role/add", None, &json!({"name": "root"}));
+            }
+            self.post(path, None, &body).unwrap_or_else(|error| panic!("{path}: {error}"));
+        }
+    }
+
+    /// Change something about users, as root, which makes some tokens invalid.
+    pub fn post(&self, path: &str, token: Option<&str>, body: &Value) -> Result<Value, ureq::Error> {
+        let url = format!("{}/v3/auth/{path}", self.config.endpoints[0]);
+        let mut request = ureq::post(&url).content_type("application/json");
+        if let Some(token) = token {
+            request = request.header("Authorization", token);
+        }
+        let text = request.send(body.to_string())?.body_mut().read_to_string()?;
+        Ok(serde_json::from_str(&text).unwrap())
     }
 
     pub fn register(&self, patience: Duration) -> EtcdRegister {
@@ -81,6 +121,11 @@ impl Drop for EtcdServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Endpoints, and certificates for them.
+pub fn config(endpoints: Vec<String>, identity: Option<EtcdIdentity>) -> EtcdConfig {
+    EtcdConfig { endpoints, identity, login: None, insecure: false }
 }
 
 fn free_ports() -> [u16; 2] {

@@ -123,7 +123,7 @@ def synthetic_cost_of_looking(run: Run) -> list[CostOfLooking]:
     return [
         CostOfLooking(
             cell=name,
-            pairs=3,
+            pairs=7,
             floor_shift_ns=Shift(median_ns=24.0, min_ns=11.0, max_ns=31.0),
             p999_shift_ns=Shift(median_ns=1_900.0, min_ns=1_200.0, max_ns=2_500.0),
             max_shift_ns=Shift(median_ns=-40_000.0, min_ns=-900_000.0, max_ns=700_000.0),

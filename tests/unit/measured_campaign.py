@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from stealtime.analysis.interval import REPETITIONS_MIN
 from stealtime.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.published.library import find_published
 from stealtime.published.model import ROLES, PublishedRow, Role
@@ -45,7 +46,14 @@ def cell(
         {
             "platform": platform, "scenario": scenario, "probe": probe, "parameters": parameters,
             "valid": not reasons, "reasons": list(reasons), "limits": [], "clock": None,
-            "stats": stats(probe, worst_ns, count), "periods": [], "trials": [],
+            "stats": stats(probe, worst_ns, count), "periods": [],
+            "trials": [
+                {
+                    "repetition": number, "valid": True, "reasons": [], "folder": "",
+                    "stats": stats(probe, worst_ns, count),
+                }
+                for number in range(1, REPETITIONS_MIN + 1)
+            ],
         }
     )  # fmt: skip
 

@@ -166,7 +166,7 @@ def test_a_known_disturbance_leaves_something_to_measure() -> None:
 def test_the_short_form_leaves_out_what_bounds_the_long_one() -> None:
     full = find_campaign("hyperv2013")
     short = apply_overrides(full, Overrides(short=True, scenarios=("one-to-one",)))
-    assert [cells.max_samples for cells in full.probes] == [50_000_000, 10_000_000]
+    assert [cells.max_samples for cells in full.probes] == [12_500_000, 2_500_000]
     assert [cells.max_samples for cells in short.probes] == [None, None]
     assert max(cells.duration_ns for cells in short.probes) <= 10 * 10**9
     assert short.scenarios == ["one-to-one"]

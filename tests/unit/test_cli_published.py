@@ -9,6 +9,7 @@ import pytest
 from command import Command, make_command
 
 from stealtime import schemas
+from stealtime.analysis.interval import REPETITIONS_MIN
 from stealtime.published.library import find_published
 from stealtime.published.model import Role
 from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
@@ -50,7 +51,8 @@ def papers_cells() -> list[SyntheticCell]:
 def write(tmp_path: Path, cells: list[SyntheticCell], campaign: str = "hyperv2013") -> None:
     folder = tmp_path / "stealtime" / "runs" / f"20261121T200000Z-{campaign}-3f2a"
     folder.parent.mkdir(parents=True)
-    write_synthetic_run(folder, cells=cells, campaign=campaign, skipped={"two-to-all-memory": "it needs 3 CPUs"})
+    repeated = [replace(cell, repetition=number) for cell in cells for number in range(1, REPETITIONS_MIN + 1)]
+    write_synthetic_run(folder, cells=repeated, campaign=campaign, skipped={"two-to-all-memory": "it needs 3 CPUs"})
 
 
 def test_a_run_is_put_beside_the_paper(stealtime: Command, tmp_path: Path) -> None:
@@ -75,11 +77,11 @@ def test_the_document_is_the_one_that_the_schema_describes(stealtime: Command, t
     jsonschema.validate(document, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**document, "rows": None}, schema)
-    assert (document["schema_version"], document["published"]) == (1, "hyperv2013")
+    assert (document["schema_version"], document["published"]) == (2, "hyperv2013")
     emulated = document["rows"][0]["maxima"][1]
     assert emulated["theirs_ns"] == 4_350_000
     assert emulated["ours_ns"] == pytest.approx(4_350_000, rel=1e-4)
-    assert emulated["samples"] == SAMPLES
+    assert emulated["samples"] == REPETITIONS_MIN * SAMPLES
 
 
 def test_the_schema_in_the_repository_is_that_of_the_model() -> None:

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -232,9 +233,23 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
     assert "Not known: samples.parquet is damaged." in render(gather(run), causes, {})
 
 
-def test_two_pairs_do_not_tell_the_cost() -> None:
+@pytest.mark.parametrize("pairs", [1, 3, 6])
+def test_few_pairs_that_agree_give_medians_and_no_claim(pairs: int) -> None:
     shift = Shift(10.0, 9.0, 11.0)
-    assert "2 pairs cannot tell" in looking_in_words(2, shift, shift, shift)
+    words = looking_in_words(pairs, shift, shift, shift)
+    assert "moved" not in words
+    assert "the floor +10.0 ns" in words
+    assert "this may be chance, 7 pairs that agree would not be" in words
+
+
+def test_tracing_that_costs_nothing_is_claimed_to_cost_in_5_percent_at_most() -> None:
+    random = np.random.default_rng(9)
+    claims = 0
+    for _ in range(1_000):
+        # The three figures of a cell in seven pairs of equal trials.
+        shifts = random.standard_normal((3, 7))
+        claims += "moved" in looking_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
+    assert claims <= 65, "5 % of 1,000 are 50; more than 65 are 1 in 60"
 
 
 def test_shift_below_a_cycle_is_none() -> None:

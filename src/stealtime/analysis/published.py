@@ -7,8 +7,16 @@ Ratios can be compared between machines of different age and speed; maxima canno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from stealtime.analysis.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.analysis.model import CellSummary, RunSummary, TrialSummary
-from stealtime.analysis.published_judgement import RULE, OurRatio, judge, not_judged, not_judged_for_scaling
+from stealtime.analysis.published_judgement import (
+    RULE,
+    OurRatio,
+    judge,
+    may_stand_together,
+    not_judged,
+    not_judged_for_scaling,
+)
 from stealtime.analysis.published_model import (
     BareRow,
     GrowthRow,
@@ -26,8 +34,6 @@ from stealtime.wire.message import Value
 
 SAMPLES_MIN = 5_000
 """With fewer, less than five samples lie beyond the 99.9th percentile: the longest says little of a worst case."""
-_REPETITIONS_MIN = 2
-"""Of each side, for the spread between them to be seen."""
 _HYPERVISOR_FACT = "hypervisor"
 """Under which a machine says whether its CPU reports a hypervisor (CPUID leaf 1, ECX bit 31)."""
 
@@ -190,8 +196,12 @@ def _judge_maxima(theirs: float, value: Maximum, base: Maximum) -> Judgement:
     ratio = _ratio(value.ours_ns, base.ours_ns)
     if ratio is None or value.samples is None or base.samples is None:
         return not_judged(theirs, None, "; ".join(reasons) or "ours is 0, and a ratio needs positive values")
+    interval = _interval(value.ours_of_repetitions_ns, base.ours_of_repetitions_ns)
     ours = OurRatio(
-        ratio, _ratio(value.ours_p9999_ns, base.ours_p9999_ns), (value.samples, base.samples), _span(value, base)
+        ratio if interval is None else interval.value,
+        _ratio(value.ours_p9999_ns, base.ours_p9999_ns),
+        (value.samples, base.samples),
+        interval,
     )
     if not reasons:
         return judge(theirs, ours)
@@ -200,12 +210,11 @@ def _judge_maxima(theirs: float, value: Maximum, base: Maximum) -> Judgement:
     return not_judged(theirs, ours, "; ".join(reasons))
 
 
-def _span(value: Maximum, base: Maximum) -> tuple[float, float] | None:
-    """Give the smallest and the largest ratio of one repetition of each side."""
-    values, bases = value.ours_of_repetitions_ns, base.ours_of_repetitions_ns
-    if min(len(values), len(bases)) < _REPETITIONS_MIN or min(*values, *bases) <= 0.0:
+def _interval(values: Sequence[float], bases: Sequence[float]) -> Interval | None:
+    """Give the ratio of typical maxima with its interval, if there are enough repetitions and none is 0."""
+    if min(len(values), len(bases)) < REPETITIONS_MIN or min(*values, *bases) <= 0.0:
         return None
-    return min(values) / max(bases), max(values) / min(bases)
+    return ratio_of_repetitions(bases, values, same_session=True)
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
@@ -237,13 +246,10 @@ def _growth_rows(published: Published, rows: Sequence[TableRow]) -> list[GrowthR
 
 def _mean_row(test: str, published: Published, rows: Sequence[TableRow]) -> MeanRow:
     theirs = [row.emulated_over_paravirt for row in published.rows if test in (row.test, "all")]
-    judged = [
-        row.emulated_over_paravirt
-        for row in rows
-        if test in (row.test, "all") and row.emulated_over_paravirt.verdict != "not judged"
-    ]
+    # Not only those that were judged: what its own few repetitions cannot decide counts in a mean of many.
+    used = [row for row in rows if test in (row.test, "all") and _is_usable(row)]
     mean_of_theirs = geometric_mean(theirs)
-    if not judged:
+    if not used:
         because = f"none of the {len(theirs)} ratios could be judged"
         return MeanRow(
             test=test,
@@ -253,18 +259,38 @@ def _mean_row(test: str, published: Published, rows: Sequence[TableRow]) -> Mean
             mean=not_judged(mean_of_theirs, None, because),
             ours_count=0,
         )
-    same = geometric_mean([one.theirs for one in judged])
-    ours = geometric_mean([one.ours for one in judged if one.ours is not None])
-    tails = [one.ours_p9999 for one in judged if one.ours_p9999 is not None]
-    tail = geometric_mean(tails) if len(tails) == len(judged) else None
+    judgements = [row.emulated_over_paravirt for row in used]
+    same = geometric_mean([one.theirs for one in judgements])
+    tails = [one.ours_p9999 for one in judgements if one.ours_p9999 is not None]
+    tail = geometric_mean(tails) if len(tails) == len(used) else None
+    interval = _interval(*(_means_of_repetitions(used, role) for role in ROLES[1:]))
+    ours = interval.value if interval is not None else geometric_mean([one.ours for one in judgements if one.ours])
     return MeanRow(
         test=test,
         theirs=mean_of_theirs,
         theirs_count=len(theirs),
         theirs_of_the_same=same,
-        mean=judge(same, OurRatio(ours, tail, None)),
-        ours_count=len(judged),
+        mean=judge(same, OurRatio(ours, tail, None, interval)),
+        ours_count=len(used),
     )
+
+
+def _is_usable(row: TableRow) -> bool:
+    """Tell whether nothing stands against the ratio of a row but how far its repetitions differ."""
+    _, emulated, paravirt = row.maxima
+    counts = (emulated.samples, paravirt.samples)
+    return (
+        emulated.unusable is None
+        and paravirt.unusable is None
+        and row.emulated_over_paravirt.ours is not None
+        and may_stand_together(counts)
+    )
+
+
+def _means_of_repetitions(rows: Sequence[TableRow], role: Role) -> list[float]:
+    """Give the geometric mean over rows of each repetition: its own spread, whatever the rows have in common."""
+    values = [row.maximum(role).ours_of_repetitions_ns for row in rows]
+    return [geometric_mean(column) if min(column) > 0.0 else 0.0 for column in zip(*values, strict=False)]
 
 
 def _differences(view: RunView, rows: Sequence[TableRow]) -> list[str]:

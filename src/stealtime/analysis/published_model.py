@@ -5,7 +5,7 @@ from typing import Literal
 from stealtime.analysis.model import Figures
 from stealtime.published.model import Role
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of :class:`PublishedComparison`; rises when an older reader could misunderstand a newer document."""
 
 Verdict = Literal["agrees", "disagrees", "not judged"]
@@ -52,7 +52,7 @@ class Judgement(Figures):
     theirs: float
     ours: float | None
     ours_low: float | None
-    """The smallest ratio that any two repetitions would give; None with fewer than two on both sides, or of a mean."""
+    """Where its 95 % interval begins; None with too few repetitions."""
     ours_high: float | None
     ours_p9999: float | None
     """The same ratio of 99.99th percentiles: it does not hang on two single samples."""
@@ -141,7 +141,7 @@ class MeanRow(Figures):
 class PublishedComparison(Figures):
     """A run beside published figures."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     published: str
     source: str
     """The full reference."""

@@ -9,8 +9,9 @@ from stealtime.report.cause_palette import LOOKS
 
 _NAMED = 3
 _LEAST_NS = 0.1
-_PAIRS_MIN = 3
-"""Two pairs agree on a direction by chance half of the time, three a quarter."""
+_PAIRS_MIN = 7
+"""All of n pairs have one sign by chance in 2 / 2^n of cases, and three figures of a cell are looked at: with seven
+pairs a claim about a cell is chance in less than 5 %, with six in 9 %, with three in more than half."""
 
 
 def stack_label(family: str, lines: Sequence[CauseLine]) -> str:
@@ -27,10 +28,11 @@ def stack_label(family: str, lines: Sequence[CauseLine]) -> str:
 
 def looking_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> str:
     """Say what the shifts of floor, p99.9 and maximum mean; a shift counts as seen if all pairs agree on its sign."""
-    if pairs < _PAIRS_MIN:
-        few = "one pair" if pairs == 1 else f"{pairs} pairs"
-        return f"{few} cannot tell the cost from chance; {_PAIRS_MIN} or more can"
     named = (("the floor", floor), ("the 99.9th percentile", p999), ("the maximum", maximum))
+    if pairs < _PAIRS_MIN:
+        few = "one pair" if pairs == 1 else f"the median of {pairs} pairs"
+        seen = ", ".join(f"{name} {signed_duration(shift.median_ns)}" for name, shift in named)
+        return f"{few}: {seen}; this may be chance, {_PAIRS_MIN} pairs that agree would not be"
     clear = [f"{name} {_moved(shift)}" for name, shift in named if not shift.low_ns <= 0 <= shift.high_ns]
     unclear = [name for name, shift in named if shift.low_ns <= 0 <= shift.high_ns]
     sentences = [f"tracing moved {', '.join(clear)}"] if clear else []

@@ -1,0 +1,1 @@
+"""What ``equal_runs.py`` counts in runs that are equal."""

@@ -1,59 +1,79 @@
-"""The probes against the tools that everybody uses, on the same CPU, in turns.
+"""The probes against the tools that everybody uses: both at once, on one disturbance of a known length.
 
-What is compared is the maximum of each short run, the figure for which these tools are run. Maxima have heavy tails, so
-neither their mean nor a t-test says anything; the Mann-Whitney test asks only whether the maxima of one tool tend to be
-larger than the other's, by ranks, which is what "within the spread of either tool with itself" means. With six runs
-each, a tool whose maxima are nearly all larger than the other's is caught (p < 0.01), a difference that is smaller than
-the runs' own spread is not. RT throttling is off for both and C-states are left alone by both.
+What is compared is the maximum, the figure for which these tools are run. Maxima of separate runs say little: they
+have heavy tails, and a probe whose maxima were half of the peer's would have passed a test of ranks over six runs each
+in 92 % of cases. So both tools run at the same time while a thread of higher priority stalls both at the same moments,
+for longer than anything else here does. ``wakeup`` and cyclictest, which sleep, share a CPU; ``tick`` and oslat, which
+do not, have one each, and both are stalled. Of each round the ratio of the two maxima is taken; their median is
+judged, as a single round may be disturbed on one side.
+
+The rule (``judge``) is itself tested, on rounds that were measured: with the maxima of one side halved or doubled it
+must complain. RT throttling is off for both and C-states are left alone by both.
 """
 
 import asyncio
+import os
 import re
 import shutil
-import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from injected_stalls import calibrated_tick, read_table
+from known_stalls import known_stalls
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, PRIORITY, needs_root
-from scipy import stats
 
 from stealtime.platforms.model import Machine
 from stealtime.wire.message import ProbeRequest, TrialRequest, WakeupProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
-PAIRS = 6
-RUN_S = 2
-SIGNIFICANCE = 0.01
+ROUNDS = int(os.environ.get("STEALTIME_PEER_ROUNDS", "5"))
+RUN_S = 3
+RATIO_MAX = 2**0.5
+"""Half-way from equal maxima to a factor of two, either way: the tools differ by their loops (1 us), their intervals (1 ms of 100) and the moments at
+which the machine itself disturbs one of them."""
 INTERVAL_NS = 1_000_000
+STALLS_NS = (100_000_000, 160_000_000, 130_000_000)
+"""Longer than what a kernel grants to ordinary threads that starve (50 ms), not of one length."""
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
-
-Maximum = Callable[[], Awaitable[float]]
-"""Measures once and gives the longest latency in us."""
 
 
 @dataclass(frozen=True)
-class Maxima:
-    """What each tool found, run by run, in us."""
+class Round:
+    """What both tools found at the same time, in us."""
 
-    ours: list[float]
-    peers: list[float]
+    ours: float
+    peer: float
+    injected: float
+    """The longest stall, as it was stamped."""
 
-    @property
-    def p_value(self) -> float:
-        return float(stats.mannwhitneyu(self.ours, self.peers, alternative="two-sided").pvalue)
 
-    def text(self, peer: str) -> str:
-        ours, peers = (", ".join(f"{value:.0f}" for value in sorted(runs)) for runs in (self.ours, self.peers))
-        return (
-            f"median {np.median(self.ours):.0f} us [{ours}], {peer} {np.median(self.peers):.0f} us [{peers}], "
-            f"p {self.p_value:.2f}"
-        )
+def judge(rounds: Sequence[Round]) -> str | None:
+    """Complain of maxima that are not the same, or not those that were injected."""
+    for name, ratios in (
+        ("ours to the peer's", [one.ours / one.peer for one in rounds]),
+        ("ours to what was injected", [one.ours / one.injected for one in rounds]),
+    ):
+        ratio = float(np.median(ratios))
+        if not 1 / RATIO_MAX <= ratio <= RATIO_MAX:
+            return f"{name}: {ratio:.2f}"
+    return None
+
+
+def text(rounds: Sequence[Round], peer: str) -> str:
+    ratios = sorted(one.ours / one.peer for one in rounds)
+    single = sum(not 1 / RATIO_MAX <= ratio <= RATIO_MAX for ratio in ratios)
+    figures = "; ".join(
+        f"{one.ours / 1000:.1f} and {one.peer / 1000:.1f} of {one.injected / 1000:.1f} ms" for one in rounds[:5]
+    )
+    return (
+        f"ratio to {peer} {ratios[0]:.3f} / {np.median(ratios):.3f} / {ratios[-1]:.3f} (least, median, largest of "
+        f"{len(rounds)}), {single} single rounds off by over {RATIO_MAX:.2f}; {figures}"
+    )
 
 
 @contextmanager
@@ -72,22 +92,13 @@ def program(name: str) -> str:
     return path
 
 
-async def run_peer(*argv: str) -> str:
-    def run() -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(argv, capture_output=True, text=True, timeout=RUN_S + 20, check=False)
-
-    done = await asyncio.to_thread(run)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def number_after(words: str, output: str) -> float:
     match = re.search(rf"{words}\s*(\d+)", output)
     assert match is not None, f"no {words!r} in {output!r}"
     return float(match.group(1))
 
 
-async def our_maximum_us(machine: Machine, probe: ProbeRequest, folder: Path, *, less_floor: bool) -> float:
+async def our_maximum_us(machine: Machine, probe: ProbeRequest, folder: Path) -> float:
     request = TrialRequest(
         trial=1, probe=probe, cpus=list(machine.measured_cpus), priority=PRIORITY, duration_ns=RUN_S * 1_000_000_000
     )
@@ -95,68 +106,73 @@ async def our_maximum_us(machine: Machine, probe: ProbeRequest, folder: Path, *,
     assert result.outcome.is_valid, result.outcome.findings
     assert not result.outcome.counters["saturated"], "a stall of over a second: something else holds this CPU"
     durations = read_table(result.samples)["duration"].to_numpy()
-    units = int(durations.max()) - (int(durations.min()) if less_floor else 0)
-    return units * 1e6 / result.outcome.clock.units_per_s
+    return int(durations.max()) * 1e6 / result.outcome.clock.units_per_s
 
 
-async def in_turns(ours: Maximum, peer: Maximum) -> Maxima:
-    """Alternate, and alternate who begins, so that a drift of the machine meets both alike."""
-    maxima = Maxima([], [])
-    for pair in range(PAIRS):
-        both = [(maxima.ours, ours), (maxima.peers, peer)]
-        for kept, measure in both if pair % 2 == 0 else reversed(both):
-            kept.append(await measure())
-    return maxima
+async def peers_output(*argv: str) -> str:
+    process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), RUN_S + 30)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0, output
+    return output.decode()
 
 
-async def compared(ours: Maximum, peer: Maximum) -> Maxima:
-    """Give the maxima of both; what looks different is measured once more, anew.
+async def at_once(
+    ours: Callable[[], Awaitable[float]], peer: Callable[[], Awaitable[float]], cpus: Sequence[int]
+) -> list[Round]:
+    """Measure with both tools at the same time, again and again, while the CPUs of both are stalled."""
+    rounds = []
+    with throttling_off():
+        for number in range(ROUNDS):
+            with known_stalls(cpus, STALLS_NS[number % len(STALLS_NS)]) as stalls:
+                found = await asyncio.gather(ours(), peer())
+            rounds.append(Round(*found, injected=max(stalls.longest_ns) / 1000))
+    return rounds
 
-    One comparison in a hundred of equal tools is below ``SIGNIFICANCE``, and a difference that is there shows again:
-    both judgements by chance are one in ten thousand.
-    """
-    first = await in_turns(ours, peer)
-    return first if first.p_value > SIGNIFICANCE else await in_turns(ours, peer)
+
+def judge_and_damage(rounds: Sequence[Round]) -> None:
+    """See that the rounds are fine, and that a factor of two would be found in them."""
+    assert judge(rounds) is None, (judge(rounds), rounds)
+    for factor in (0.5, 2.0):
+        assert judge([replace(one, ours=factor * one.ours) for one in rounds]) is not None, factor
+        assert judge([replace(one, peer=factor * one.peer) for one in rounds]) is not None, factor
 
 
 async def test_the_maximum_of_tick_is_that_of_oslat(
     native: Machine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    oslat = program("oslat")
-    argv = [oslat, "-c", str(MEASURED_CPU), "-C", str(HOUSEKEEPING_CPU), "-D", str(RUN_S), "-f", str(PRIORITY), "-q"]
-    # As close to oslat's empty loop as keeps the samples of a run small: 2 million of a microsecond each.
+    # Each has a CPU of its own, and both are stalled at the same moments. oslat's main thread only sleeps.
+    argv = [
+        program("oslat"), "-c", str(HOUSEKEEPING_CPU), "-C", str(MEASURED_CPU), "-D", str(RUN_S), "-f", str(PRIORITY),
+        "-q",
+    ]  # fmt: skip
+    # As close to oslat's empty loop as keeps the samples of a run small: 3 million of a microsecond each.
     probe = await calibrated_tick(native, loop_ns=1_000)
 
-    async def ours() -> float:
-        return await our_maximum_us(native, probe, tmp_path, less_floor=True)
-
     async def peer() -> float:
-        return number_after("Maximum:", await run_peer(*argv))
+        return number_after("Maximum:", await peers_output(*argv))
 
-    with throttling_off():
-        maxima = await compared(ours, peer)
-    tell(f"tick against oslat, maxima of {RUN_S} s: {maxima.text('oslat')}")
-    assert maxima.p_value > SIGNIFICANCE, maxima.text("oslat")
+    rounds = await at_once(lambda: our_maximum_us(native, probe, tmp_path), peer, (HOUSEKEEPING_CPU, MEASURED_CPU))
+    tell(f"tick and oslat at once: {text(rounds, 'oslat')}")
+    judge_and_damage(rounds)
 
 
 async def test_the_maximum_of_wakeup_is_that_of_cyclictest(
     native: Machine, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    cyclictest = program("cyclictest")
     # Without --default-system it would forbid deep C-states while it runs, which the probe leaves to the user.
     argv = [
-        cyclictest, "-a", str(MEASURED_CPU), "-t", "1", "-p", str(PRIORITY), "-i", str(INTERVAL_NS // 1000),
+        program("cyclictest"), "-a", str(MEASURED_CPU), "-t", "1", "-p", str(PRIORITY), "-i", str(INTERVAL_NS // 1000),
         "-D", str(RUN_S), "-q", "-m", "--default-system",
     ]  # fmt: skip
 
-    async def ours() -> float:
-        probe = WakeupProbe(interval_ns=INTERVAL_NS)
-        return await our_maximum_us(native, probe, tmp_path, less_floor=False)
-
     async def peer() -> float:
-        return number_after("Max:", await run_peer(*argv))
+        return number_after("Max:", await peers_output(*argv))
 
-    with throttling_off():
-        maxima = await compared(ours, peer)
-    tell(f"wakeup against cyclictest, maxima of {RUN_S} s: {maxima.text('cyclictest')}")
-    assert maxima.p_value > SIGNIFICANCE, maxima.text("cyclictest")
+    probe = WakeupProbe(interval_ns=INTERVAL_NS)
+    rounds = await at_once(lambda: our_maximum_us(native, probe, tmp_path), peer, (MEASURED_CPU,))
+    tell(f"wakeup and cyclictest at once: {text(rounds, 'cyclictest')}")
+    judge_and_damage(rounds)

@@ -1,0 +1,116 @@
+"""The rows of the README's tables, from a run: ``readme_tables.py [RUN]`` prints Markdown.
+
+Of a run without traces the overhead at the 99.9th percentile with its interval and its ratio to native, and the
+longest sample; of a traced one the time lost in each second of ``tick``, and what most of it is. A figure that the
+README prints is one of the run that its text names, made by the command that stands above the table.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+
+from stealtime.analysis.interval import Interval
+from stealtime.analysis.model import CellSummary
+from stealtime.analysis.summary import summarize
+from stealtime.analysis.tail import tail_overhead, tail_ratio, why_no_interval
+from stealtime.report import notation
+from stealtime.report.cause_content import Causes, TracedCell
+from stealtime.report.cause_palette import LOOKS, RT_THROTTLING
+from stealtime.report.causes import gather_causes
+from stealtime.report.held_back_wording import held_back_sentences
+from stealtime.report.plain_table import cell_title
+from stealtime.store.run import Run, find_run
+
+_CAUSES_NAMED = 2
+_LEAST_SHARE = 0.1
+"""Of what was lost besides RT throttling: smaller causes are not named."""
+
+
+def answer_rows(cells: Sequence[CellSummary]) -> Iterator[str]:
+    """Give both tables of the answer and what explains them."""
+    titles = list(dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells))
+    by_key = {(cell.platform, cell_title(cell.probe, cell.parameters)): cell for cell in cells}
+    platforms = sorted(dict.fromkeys(cell.platform for cell in cells), key=lambda name: name != "native")
+    yield from _head("one in a thousand over the floor, or more", titles)
+    for platform in platforms:
+        row = [_steady(by_key.get((platform, title)), by_key.get(("native", title))) for title in titles]
+        yield _row(platform, row)
+    because = why_no_interval(cells)
+    if because is not None:
+        yield f"\n{because}"
+    yield ""
+    yield from _head("longest over the floor", titles)
+    for platform in platforms:
+        found = [by_key.get((platform, title)) for title in titles]
+        yield _row(platform, [notation.duration(cell.worst_overhead_ns if cell else None, 3) for cell in found])
+    yield from (f"\n{sentence}" for sentence in held_back_sentences(cells))
+
+
+def cause_rows(causes: Causes) -> Iterator[str]:
+    """Give the time lost in each second of ``tick``, by scenario and platform."""
+    probe = next(one for one in causes.probes if one.title.startswith("Clock tick"))
+    platforms = list(dict.fromkeys(cell.platform for cell in probe.cells))
+    yield from _head("scenario", platforms)
+    for number, (scenario, cells) in enumerate(probe.scenarios, start=1):
+        by_platform = {cell.platform: cell for cell in cells}
+        yield _row(f"{number} {scenario}", [_lost(by_platform.get(platform)) for platform in platforms])
+
+
+def _steady(cell: CellSummary | None, native: CellSummary | None) -> str:
+    if cell is None:
+        return notation.ABSENT
+    interval = tail_overhead(cell)
+    if interval is None:
+        return notation.duration(cell.tail_overhead_ns, 3)
+    ratio = tail_ratio(cell, native) if native is not None and cell.platform != "native" else None
+    times = f"; {notation.ratio(ratio.value)} ({_span(ratio)})" if ratio is not None else ""
+    low, high = (notation.duration(end, 2) for end in (interval.low, interval.high))
+    return f"{notation.duration(interval.value, 3)} ({low} to {high}){times}"
+
+
+def _span(ratio: Interval) -> str:
+    return f"{ratio.low:.2g} to {ratio.high:.2g}"
+
+
+def _lost(cell: TracedCell | None) -> str:
+    """Give what was lost besides RT throttling and the largest causes of that, then RT throttling."""
+    if cell is None or not cell.facts:
+        return notation.ABSENT
+    rest_ns = cell.lost_ns_per_s - cell.held_back_ns_per_s
+    families: dict[str, float] = {}
+    for line in cell.lines:
+        families[line.family] = families.get(line.family, 0.0) + line.lost_ns / cell.measured_s
+    shares = sorted(((ns / rest_ns, name) for name, ns in families.items() if name != RT_THROTTLING), reverse=True)
+    named = [f"{share:.0%} {LOOKS[name].words}" for share, name in shares[:_CAUSES_NAMED] if share >= _LEAST_SHARE]
+    limit = f"; and {notation.duration(cell.held_back_ns_per_s, 3)} RT throttling" if cell.held_back_ns_per_s else ""
+    return f"{notation.duration(rest_ns, 3)}: {', '.join(named)}{limit}"
+
+
+def _head(first: str, others: Sequence[str]) -> Iterator[str]:
+    yield _row(first, others)
+    yield f"|---|{'---:|' * len(others)}"
+
+
+def _row(first: str, others: Sequence[str]) -> str:
+    return f"| {first} | {' | '.join(others)} |"
+
+
+def rows_of(run: Run) -> Iterator[str]:
+    """Give the rows that a run is good for."""
+    summary = summarize(run)
+    if any(trial.record.cell.traced for trial in run.measured):
+        yield from cause_rows(gather_causes(run))
+    else:
+        yield from answer_rows(summary.plain_cells)
+
+
+def main() -> None:
+    """Print the rows of a run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("run", nargs="?", default="last", help="as for `stealtime show`")
+    arguments = parser.parse_args()
+    sys.stdout.writelines(f"{line}\n" for line in rows_of(find_run(arguments.run, None)))
+
+
+if __name__ == "__main__":
+    main()

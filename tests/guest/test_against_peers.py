@@ -34,8 +34,8 @@ pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), need
 ROUNDS = int(os.environ.get("STEALTIME_PEER_ROUNDS", "5"))
 RUN_S = 3
 RATIO_MAX = 2**0.5
-"""Half-way from equal maxima to a factor of two, either way: the tools differ by their loops (1 us), their intervals (1 ms of 100) and the moments at
-which the machine itself disturbs one of them."""
+"""Of the medians, either way: half-way from equal maxima to a factor of two. The tools differ by their loops (1 us),
+their intervals (1 ms of 100) and the moments at which the machine itself disturbs one of them."""
 INTERVAL_NS = 1_000_000
 STALLS_NS = (100_000_000, 160_000_000, 130_000_000)
 """Longer than what a kernel grants to ordinary threads that starve (50 ms), not of one length."""

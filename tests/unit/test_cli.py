@@ -69,7 +69,7 @@ def test_a_run_ends_with_its_table_and_its_report(stealtime: Command, tmp_path: 
     ended = stealtime(*SHORT)
     assert ended.code == 0, ended.err
     assert os.sched_getaffinity(0) == affinity, "the statistics may use every CPU again"
-    assert "What is steady" in ended.out
+    assert "One in a thousand" in ended.out
     assert str(the_run(tmp_path) / "report.html") in ended.out
     assert (the_run(tmp_path) / "report.html").stat().st_size > 100_000
     assert "skipping qemu-x: no such program" in ended.err

@@ -141,7 +141,7 @@ def test_show_begins_with_the_papers_tables_if_the_campaign_redoes_it(stealtime:
     write(tmp_path, papers_cells())
     ended = stealtime("show", "last")
     assert ended.code == 0
-    assert ended.out.index("Table 2: clock tick") < ended.out.index("What is steady")
+    assert ended.out.index("Table 2: clock tick") < ended.out.index("One in a thousand")
     assert "Table 15" not in ended.out, "nothing of scenario 7 was measured"
     assert "the scenario two-to-all-memory was skipped: it needs 3 CPUs" in ended.out
     assert "Table 2" not in stealtime("show", "last", "--no-paper-tables").out

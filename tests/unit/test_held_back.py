@@ -85,6 +85,11 @@ def test_a_newcomer_reads_no_ratio_of_a_pause(throttled: Run) -> None:
     assert ratios, answer
     assert all(ratio > 0.5 for ratio in ratios), f"a guest is called faster than its host: {answer}"
     assert "51.7" not in answer.split("\N{DAGGER}")[0]
+    native, uml = (
+        line for line in text[text.index("\ntick 68us") :].splitlines() if line.startswith(("native ", "uml "))
+    )
+    assert native.count("\N{DAGGER}") == 2, "of the maximum and of its overhead"
+    assert "\N{DAGGER}" not in uml
     assert "5 of tick 68us (the longest 51.6 ms)" in " ".join(text.split())
     assert "a limit of this machine's own kernel" in " ".join(text.split())
 
@@ -104,6 +109,15 @@ def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Pa
     assert "besides 5 by RT throttling" in answer
     assert "They count for no maximum and no ratio" in answer
     assert "51.7 ms" not in answer
+
+
+def test_only_a_maximum_that_is_a_pause_is_marked(tmp_path: Path) -> None:
+    calm = replace(NATIVE, worst_ns=300_000.0)
+    run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(calm)).folder)
+    console = Console(width=100, file=io.StringIO())
+    print_summary(summarize(run), console)
+    assert isinstance(console.file, io.StringIO)
+    assert "\N{DAGGER}" not in console.file.getvalue()
 
 
 def test_a_probe_that_sleeps_is_not_held_back(tmp_path: Path) -> None:

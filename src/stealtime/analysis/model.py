@@ -67,6 +67,11 @@ class HeldBack(Figures):
         """Whether a pause may be a part of the longest of the others."""
         return self.rest_max_overhead_ns is not None and self.rest_max_overhead_ns >= PAUSE_SHARE * self.pause_ns
 
+    @property
+    def is_longest(self) -> bool:
+        """Whether the longest sample of all is an explained one."""
+        return self.longest_ns is not None and self.longest_ns > (self.rest_max_overhead_ns or 0.0)
+
 
 class _Measured(Figures):
     """What a trial and a cell have in common: figures of samples, some of which a limit may explain."""

@@ -1,4 +1,4 @@
-"""The first tables that ``run`` and ``show`` print: what is steady, then the longest, which is a single event.
+"""The first tables that ``run`` and ``show`` print: one in a thousand, then the longest, which is a single event.
 
 The first question of a real-time engineer, *how long is it never longer than*, has no answer that a minute of measuring
 gives: a maximum depends on how long was looked. So the overhead at the 99.9th percentile leads, with its interval over
@@ -51,7 +51,9 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
     """
     cells = [cell for column in columns for cell in column.cells.values()]
     parts: list[RenderableType] = [
-        Text(f"What is steady{suffix}: of a thousand samples one is held up by this much or more", style="bold"),
+        Text(
+            f"One in a thousand{suffix}: so far over the floor lies one sample in a thousand, or farther", style="bold"
+        ),
         _steady_table(columns),
     ]
     because = why_no_interval(cells)

@@ -68,7 +68,7 @@ def _cell_table(column: Column, suffix: str) -> Table:
         row = [f"{platform}{'' if cell.valid else ' ' + INVALID_MARK}", notation.count(cell.stats.count)]
         for _, key in _FIGURES:
             mark = UNRESOLVED_MARK if key in cell.stats.unresolved else ""
-            if key in _MAXIMA and cell.worst_ns != cell.stats.max_ns:
+            if key in _MAXIMA and cell.held_back is not None and cell.held_back.is_longest:
                 mark = HELD_BACK_MARK
             row.append(f"{number(_figure(key)(cell.stats), units[key])}{mark}")
         row.append("" if platform == "native" else _median_ratio(column, platform))

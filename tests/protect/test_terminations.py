@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from protect_command import protect
 from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.protect.status import MemberStatus
@@ -50,6 +51,17 @@ def test_a_process_that_is_terminated_moves_the_guest(hosts: TwoHosts, whom: str
         assert "handed over" in str(_ending(hosts, before)["reason"]), "a planned failover loses nothing"
     assert_unharmed(counting.end())
     assert group == qemu, "a signal for the member's group would be QEMU's too"
+
+
+def test_a_host_that_goes_down_hands_over_what_runs_there(hosts: TwoHosts) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    before = hosts.settled()
+    left = protect(hosts.state, "leave", prefix=hosts.laboratory.host(before.host).prefix)
+    assert (left.returncode, left.stderr) == (0, "counter has left\n")
+    after = hosts.settled(unlike=frozenset({_pids(before)[0]}))
+    assert after.host == other(before.host)
+    assert_unharmed(counting.end())
 
 
 def test_a_guest_that_powers_off_ends_on_both_hosts(hosts: TwoHosts) -> None:

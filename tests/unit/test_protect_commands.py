@@ -304,7 +304,18 @@ def test_unit_files_name_this_installation(stealtime: Command, tmp_path: Path) -
     assert f"ExecStart={program} protect start --foreground /etc/stealtime/vms/%i.toml" in printed
     assert "@STEALTIME@" not in printed
     assert stealtime("protect", "systemd", "--install", str(tmp_path)).code == 0
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["stealtime-host.service", "stealtime-vm@.service"]
+    names = ["stealtime-host.service", "stealtime-leave.service", "stealtime-vm@.service"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
+
+
+def test_no_unit_ends_a_machine_and_no_signal_is_for_its_qemu(stealtime: Command) -> None:
+    printed = stealtime("protect", "systemd").out
+    assert "protect stop" not in "\n".join(line for line in printed.splitlines() if not line.startswith("#"))
+    host, leave, vm = printed.split("### ")[1:]
+    assert "KillMode=process\n" in host
+    assert "protect leave" in leave
+    assert "KillMode=mixed\n" in vm
+    assert "KillSignal=SIGTERM\n" in vm
 
 
 def test_a_wrong_host_is_refused(stealtime: Command, tmp_path: Path) -> None:

@@ -56,7 +56,13 @@ def application() -> typer.Typer:
         rich_markup_mode=None,
     )
     machine_commands = (start, status, failover, stop, export, spec)
-    host_commands = (protect_hosts.host, protect_hosts.identity, protect_hosts.systemd, protect_hosts.demo)
+    host_commands = (
+        protect_hosts.host,
+        protect_hosts.leave,
+        protect_hosts.identity,
+        protect_hosts.systemd,
+        protect_hosts.demo,
+    )
     for command in (*machine_commands, *host_commands):
         group.command()(command)
     return group
@@ -176,13 +182,30 @@ def status(
     raise typer.Exit(ExitCode.FINE if document.is_protected() else ExitCode.THRESHOLD)
 
 
-def failover(vm: Machine) -> None:
+def failover(
+    vm: Machine,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="On the standby's host: take a machine whose host is dead and unknown to the register."
+        ),
+    ] = False,
+) -> None:
     """Hand a machine over to its standby, without loss: before work on this host."""
     from stealtime.cli.output import message_console
     from stealtime.protect.control import ControlClient
-    from stealtime.protect.members import running_member
+    from stealtime.protect.members import read_status, running_member
     from stealtime.protect.state import default_state
 
+    if force:
+        standby = next((one for one in default_state().members(vm) if read_status(one).role == "standby"), None)
+        if standby is None:
+            raise StealtimeError(
+                f"the VM {vm!r} has no standby on this host", hint="give this command where it has one"
+            )
+        ControlClient(standby.control_socket).failover(force=True)
+        message_console().print(f"{vm} goes on at {standby.host} as soon as the register answers", markup=False)
+        return
     folder, before = running_member(default_state(), vm)
     if before.standby is None or not before.protected:
         raise UsageError(

@@ -61,6 +61,28 @@ def host(
     replace_this_process(host_command(folder))
 
 
+def leave(
+    timeout: Annotated[
+        str, typer.Option("--timeout", metavar="DURATION", help="How long machines may take; they go when they can.")
+    ] = "100s",
+) -> None:
+    """Hand over all machines that run here: before this host goes down.
+
+    A machine that is not protected yet goes as soon as it is. Exit codes: 0 none runs here any more; 3 one still does.
+    """
+    from stealtime.cli.output import message_console
+    from stealtime.cli.parameters import duration_of
+    from stealtime.protect.leaving import hand_over_all
+    from stealtime.protect.state import default_state
+
+    left, staying = hand_over_all(default_state(), (duration_of("--timeout", timeout) or 0) / 1e9)
+    for vm in left:
+        message_console().print(f"{vm} has left", markup=False)
+    for vm in staying:
+        message_console().print(f"{vm} is still here, as no standby has taken it", style="yellow", markup=False)
+    raise typer.Exit(ExitCode.THRESHOLD if staying else ExitCode.FINE)
+
+
 def systemd(
     install: Annotated[
         Path | None, typer.Option("--install", metavar="DIR", help="Write them here, /etc/systemd/system for one.")

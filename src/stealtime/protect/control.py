@@ -51,13 +51,16 @@ class ControlClient:
                 hint="is it of another version of stealtime?",
             ) from error
 
-    def failover(self) -> dict[str, Any]:
+    def failover(self, *, force: bool = False) -> dict[str, Any]:
         """Hand the machine over to its standby, without loss.
+
+        Args:
+            force: Let a standby that claims, and that the register has forgotten, take it.
 
         Raises:
             ControlError: It refuses, or does not answer.
         """
-        return self.ask("failover", within_s=_HANDOVER_WITHIN_S)
+        return self.ask("failover", within_s=_HANDOVER_WITHIN_S, force=force)
 
     def stop(self) -> None:
         """End the machine and let the member leave; it may be gone before its answer is.

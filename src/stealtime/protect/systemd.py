@@ -4,7 +4,7 @@ import sys
 from importlib import resources
 from pathlib import Path
 
-UNITS = ("stealtime-host.service", "stealtime-vm@.service")
+UNITS = ("stealtime-host.service", "stealtime-leave.service", "stealtime-vm@.service")
 
 
 def unit_text(name: str) -> str:

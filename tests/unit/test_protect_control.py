@@ -75,10 +75,10 @@ def test_each_command_says_what_it_wants(member: Start) -> None:
     client.detach()
     client.fault("after-copy", "kill", passes=3)
     assert scripted.asked == [
-        b'{"command": "failover"}\n',
+        b'{"command": "failover", "force": false}\n',
         b'{"command": "stop"}\n',
         b'{"command": "detach"}\n',
-        b'{"command": "fault", "point": "after-copy", "action": "kill", "passes": 3}\n',
+        b'{"command": "fault", "point": "after-copy", "action": "kill", "passes": 3, "only_protected": false}\n',
     ]
 
 

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from stealtime.errors import StealtimeError
-from stealtime.protect.state import STATE_VARIABLE, State, default_state, record_process, recorded_process
+from stealtime.protect.state import (
+    STATE_VARIABLE,
+    State,
+    default_state,
+    private_folder,
+    record_process,
+    recorded_process,
+)
 
 
 @pytest.fixture
@@ -24,13 +31,28 @@ def test_the_folder_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert default_state().path == tmp_path
     monkeypatch.delenv(STATE_VARIABLE)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr("stealtime.protect.state.private_folder", lambda path: path)
     assert default_state().path == Path("/run/stealtime/protect")
+    # Logs and the guest's console may fill /run.
+    assert not default_state().register.is_relative_to("/run")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")
     assert default_state().path == Path("/run/user/1000/stealtime/protect")
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     with pytest.raises(StealtimeError, match="XDG_RUNTIME_DIR is not set"):
         default_state()
+
+
+def test_a_folder_where_anybody_may_make_one_is_ours_alone_or_refused(tmp_path: Path) -> None:
+    ours = private_folder(tmp_path / "ours")
+    assert ours.stat().st_mode & 0o777 == 0o700
+    assert private_folder(ours) == ours
+    (tmp_path / "link").symlink_to(ours)
+    (tmp_path / "file").touch(mode=0o600)
+    (tmp_path / "open").mkdir(mode=0o755)
+    for name in ("link", "file", "open", "no/where"):
+        with pytest.raises(StealtimeError, match=name):
+            private_folder(tmp_path / name)
 
 
 def test_hosts_and_members_are_found_and_the_register_is_neither(state: State) -> None:

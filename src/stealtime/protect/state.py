@@ -2,7 +2,8 @@
 
 ``STATE/HOST/VM/`` belongs to a member: its spec, log, control socket, per-epoch figures. ``STATE/HOST/host.*`` belong
 to the daemon that receives machines. Several hosts have folders here only where one machine plays them.
-``STATE/register`` is the register where no other is named.
+``STATE/register`` is the register where no other is named, except for root's usual state: what a guest writes to its
+console, and all other logs, fill ``/run``, and a register without room decides nothing.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +30,9 @@ _LOCK = "lock"
 """Held by a member (``member_folder.rs``). It stays: one that is about to live there may hold it already. We do not ask
 who holds it either, since to ask is to hold it for a moment."""
 _REGISTER = "register"
+_ROOTS_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - see private_folder
+"""Another file system than ``/run``, and gone with a reboot like it: so are its members then. Not for other
+users: systemd removes what they have there when they log out (logind.conf(5), RemoveIPC)."""
 _KEPT_SUFFIXES = (".csv", ".jsonl", ".log")
 """What a member's last life says to a person outlives it; sockets, memory and specs do not."""
 
@@ -142,11 +147,13 @@ class State:
     """All hosts that have a folder on this machine."""
 
     path: Path
+    register_folder: Path | None = None
+    """None: in ``path``."""
 
     @property
     def register(self) -> Path:
         """The register's folder where no other is named."""
-        return self.path / _REGISTER
+        return self.register_folder or self.path / _REGISTER
 
     def host(self, name: str) -> HostFolder:
         """Give a host's folder, made if need be; it is its owner's alone.
@@ -198,13 +205,32 @@ def default_state() -> State:
     if chosen:
         return State(Path(chosen).absolute())
     if os.geteuid() == 0:
-        return State(Path("/run/stealtime/protect"))
+        return State(Path("/run/stealtime/protect"), private_folder(_ROOTS_REGISTER))
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         raise StealtimeError(
             "there is no folder for sockets: XDG_RUNTIME_DIR is not set", hint=f"set ${STATE_VARIABLE}, or run as root"
         )
     return State(Path(runtime) / "stealtime" / "protect")
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder where anybody may make one, and see that it is ours alone.
+
+    Raises:
+        StealtimeError: Somebody else was there first, or it cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise StealtimeError(f"the folder {path} cannot be made: {error.strerror}", hint="see who made it") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise StealtimeError(
+            f"{path} is not a folder of this user alone, so others could decide what is active here",
+            hint=f"see who made it, remove it, or set ${STATE_VARIABLE}",
+        )
+    return path
 
 
 def this_host() -> str:

@@ -24,6 +24,9 @@ pub use trace_ids::TraceIds;
 /// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`, since 3.8): the PID namespace in which all others are seen.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
+/// The flag of kernel threads (`include/linux/sched.h`, since 2.6.27), field 9 of `/proc/PID/stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
 /// A process, told from all others that there were since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
@@ -41,7 +44,7 @@ impl Owner {
     /// # Errors
     /// There is no `/proc` that shows it.
     pub fn this_process() -> io::Result<Self> {
-        Processes::default().owner("self")
+        owner_at(Path::new("/proc/self"))
     }
 }
 
@@ -92,12 +95,12 @@ impl Default for Processes {
     }
 }
 
-/// A process as `/proc` tells of it.
+/// A process as `/proc` tells everybody of it.
 struct Seen {
-    owner: Owner,
+    /// From the namespace of this `/proc` to its own.
+    ids: Vec<u32>,
+    start_ticks: u64,
     has_ended: bool,
-    /// Whether `/proc` is that of the process's own namespace, and not of one around it.
-    by_its_own_id: bool,
 }
 
 impl Processes {
@@ -111,21 +114,24 @@ impl Processes {
     /// # Errors
     /// It has ended, or is not ours to look at.
     pub fn owner_with_id(&self, process: u32) -> io::Result<Owner> {
-        let seen = look(&self.proc.join(process.to_string()))?;
-        if seen.has_ended { Err(io::ErrorKind::NotFound.into()) } else { Ok(seen.owner) }
+        let folder = self.proc.join(process.to_string());
+        if look(&folder)?.has_ended { Err(io::ErrorKind::NotFound.into()) } else { owner_at(&folder) }
     }
 
     /// Tell whether an owner lives.
     pub fn fate(&self, owner: &Owner) -> Fate {
-        let Ok(this) = look(&self.proc.join("self")) else { return Fate::NotOursToJudge };
-        if this.owner.pid_namespace == owner.pid_namespace && this.by_its_own_id {
+        let this = self.proc.join("self");
+        let (Ok(seen), Ok(namespace)) = (look(&this), pid_namespace(&this)) else {
+            return Fate::NotOursToJudge;
+        };
+        // In a namespace without a /proc of its own, /proc shows other ids than ours.
+        if seen.ids.len() == 1 && namespace == owner.pid_namespace {
             return self.fate_in_this_namespace(owner);
         }
-        self.fate_elsewhere(owner).unwrap_or(Fate::NotOursToJudge)
-    }
-
-    fn owner(&self, entry: &str) -> io::Result<Owner> {
-        Ok(look(&self.proc.join(entry))?.owner)
+        if shows_all(&self.proc) {
+            return self.fate_elsewhere(owner).unwrap_or(Fate::NotOursToJudge);
+        }
+        Fate::NotOursToJudge
     }
 
     fn fate_in_this_namespace(&self, owner: &Owner) -> Fate {
@@ -140,17 +146,21 @@ impl Processes {
 
     /// Look for an owner among the processes of all namespaces; fails where not all are seen.
     fn fate_elsewhere(&self, owner: &Owner) -> io::Result<Fate> {
-        if pid_namespace(&self.proc.join("1"))? != INITIAL_PID_NAMESPACE {
-            return Ok(Fate::NotOursToJudge);
-        }
         for entry in fs::read_dir(&self.proc)? {
             let entry = entry?;
             if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
                 continue;
             }
-            match look(&entry.path()) {
-                Ok(seen) if seen.owner == *owner && !seen.has_ended => return Ok(Fate::Alive),
-                Ok(_) => {}
+            let is_owner = look(&entry.path()).and_then(|seen| {
+                let could_be = seen.ids.len() > 1
+                    && seen.ids.last() == Some(&owner.process)
+                    && seen.start_ticks == owner.start_ticks
+                    && !seen.has_ended;
+                Ok(could_be && pid_namespace(&entry.path())? == owner.pid_namespace)
+            });
+            match is_owner {
+                Ok(true) => return Ok(Fate::Alive),
+                Ok(false) => {}
                 // It ended meanwhile.
                 Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(error),
@@ -160,18 +170,21 @@ impl Processes {
     }
 }
 
+fn owner_at(folder: &Path) -> io::Result<Owner> {
+    let Seen { ids, start_ticks, .. } = look(folder)?;
+    let &process = ids.last().ok_or_else(|| damaged(folder, "stat holds no id"))?;
+    Ok(Owner { pid_namespace: pid_namespace(folder)?, process, start_ticks })
+}
+
 fn look(folder: &Path) -> io::Result<Seen> {
     let stat = fs::read_to_string(folder.join("stat"))?;
     let (start_ticks, has_ended) = started(&stat).ok_or_else(|| damaged(folder, "stat has no start time"))?;
-    let status = fs::read_to_string(folder.join("status"))?;
-    let mut ids = ids_by_namespace(&status);
+    let mut ids = ids_by_namespace(&fs::read_to_string(folder.join("status"))?);
     if ids.is_empty() {
         // A kernel without PID namespaces.
         ids.extend(stat.split_ascii_whitespace().next().and_then(|id| id.parse::<u32>().ok()));
     }
-    let &process = ids.last().ok_or_else(|| damaged(folder, "stat holds no id"))?;
-    let owner = Owner { pid_namespace: pid_namespace(folder)?, process, start_ticks };
-    Ok(Seen { owner, has_ended, by_its_own_id: ids.len() == 1 })
+    Ok(Seen { ids, start_ticks, has_ended })
 }
 
 /// The ids of a thread from the namespace of this `/proc` to its own (`NSpid` of `proc_pid_status(5)`, since 4.1).
@@ -190,6 +203,15 @@ fn pid_namespace(folder: &Path) -> io::Result<u64> {
     };
     let number = link.to_str().and_then(|text| text.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok());
     number.ok_or_else(|| damaged(folder, "ns/pid names no namespace"))
+}
+
+/// Whether a `/proc` is that of the initial PID namespace: kernel threads are in no other, and the second process is theirs
+/// (`rest_init()`, `init/main.c`). Unlike its namespace, everybody may know of a process what it is.
+fn shows_all(proc: &Path) -> bool {
+    let stat = fs::read_to_string(proc.join("2/stat")).unwrap_or_default();
+    let flags =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & PF_KTHREAD != 0)
 }
 
 /// When a process started, and whether it has ended and only waits for its parent's look.

@@ -14,10 +14,14 @@ struct Fabricated {
 }
 
 impl Fabricated {
-    /// A `/proc` whose first process, and this one, are in the given namespaces.
-    fn new(first: u64, this: u64, this_ids: &str) -> Self {
+    /// The `/proc` of a namespace, and in which one this process is.
+    fn new(shown: u64, this: u64, this_ids: &str) -> Self {
         let made = Self { folder: tempfile::tempdir().unwrap() };
-        made.add("1", first, "1", 5, 'S');
+        made.add("2", shown, "2", 5, 'S');
+        if shown == INITIAL_PID_NAMESPACE {
+            let kernel_thread = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0";
+            fs::write(made.folder.path().join("2/stat"), kernel_thread).unwrap();
+        }
         made.add("self", this, this_ids, 700, 'R');
         made
     }
@@ -90,6 +94,12 @@ fn who_sees_all_namespaces_knows_the_owner_by_its_id_in_its_own() {
     assert_eq!(outside.fate(INNER, 12, 4241), Fate::Gone);
     assert_eq!(outside.fate(INNER, 13, 4243), Fate::Gone, "it has ended");
     assert_eq!(outside.fate(INNER + 1, 12, 4242), Fate::Gone, "that namespace has no process");
+    // The namespace of others' processes is not told to everybody, their ids are.
+    fs::remove_file(outside.folder.path().join("2/ns/pid")).unwrap();
+    fs::create_dir(outside.folder.path().join("2/ns/pid")).unwrap();
+    assert_eq!(outside.fate(INNER, 12, 4241), Fate::Gone);
+    fs::remove_dir_all(outside.folder.path().join("2")).unwrap();
+    assert_eq!(outside.fate(INNER, 12, 4241), Fate::NotOursToJudge, "others' processes are hidden");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::{INITIAL_PID_NAMESPACE, ids_by_namespace, pid_namespace};
+use crate::{INITIAL_PID_NAMESPACE, ids_by_namespace, pid_namespace, shows_all};
 
 /// What is known here of the ids in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,8 @@ impl TraceIds {
             Ok(0 | INITIAL_PID_NAMESPACE) => Self::Own,
             // Without /proc no namespace was entered either: it is the first program of a machine.
             Err(_) if !proc.join("self").exists() => Self::Own,
-            _ => match pid_namespace(&proc.join("1")) {
-                Ok(INITIAL_PID_NAMESPACE) => Self::ShownByProc,
-                _ => Self::Unknown,
-            },
+            _ if shows_all(proc) => Self::ShownByProc,
+            _ => Self::Unknown,
         }
     }
 
@@ -54,26 +52,29 @@ mod tests {
 
     use super::*;
 
-    fn judged(this: &str, first: &str) -> TraceIds {
+    const KERNEL_THREAD: &str = "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0";
+
+    fn judged(namespace: &str, second: &str) -> TraceIds {
         let proc = tempfile::tempdir().unwrap();
-        for (entry, namespace) in [("self", this), ("1", first)] {
-            let folder = proc.path().join(entry);
-            fs::create_dir_all(folder.join("ns")).unwrap();
-            fs::write(folder.join("stat"), "").unwrap();
-            if !namespace.is_empty() {
-                symlink(format!("pid:[{namespace}]"), folder.join("ns/pid")).unwrap();
-            }
+        let this = proc.path().join("self");
+        fs::create_dir_all(this.join("ns")).unwrap();
+        fs::write(this.join("stat"), "").unwrap();
+        if !namespace.is_empty() {
+            symlink(format!("pid:[{namespace}]"), this.join("ns/pid")).unwrap();
         }
+        fs::create_dir(proc.path().join("2")).unwrap();
+        fs::write(proc.path().join("2/stat"), second).unwrap();
         TraceIds::judge(proc.path())
     }
 
     #[test]
     fn ids_are_known_where_the_initial_namespace_is_seen() {
-        assert_eq!(judged("4026531836", "4026531836"), TraceIds::Own);
-        assert_eq!(judged("", ""), TraceIds::Own, "a kernel without PID namespaces");
-        assert_eq!(judged("4026532999", "4026531836"), TraceIds::ShownByProc);
-        assert_eq!(judged("4026532999", "4026532999"), TraceIds::Unknown);
-        assert_eq!(judged("4026532999", "4026532998"), TraceIds::Unknown);
+        assert_eq!(judged("4026531836", KERNEL_THREAD), TraceIds::Own);
+        assert_eq!(judged("", KERNEL_THREAD), TraceIds::Own, "a kernel without PID namespaces");
+        assert_eq!(judged("4026532999", KERNEL_THREAD), TraceIds::ShownByProc);
+        let ordinary = KERNEL_THREAD.replace("2129984", "4194560");
+        assert_eq!(judged("4026532999", &ordinary), TraceIds::Unknown, "the name alone says nothing");
+        assert_eq!(judged("4026532999", ""), TraceIds::Unknown);
     }
 
     #[test]

@@ -152,8 +152,7 @@ impl Processes {
                 continue;
             }
             let is_owner = look(&entry.path()).and_then(|seen| {
-                let could_be = seen.ids.len() > 1
-                    && seen.ids.last() == Some(&owner.process)
+                let could_be = seen.ids.last() == Some(&owner.process)
                     && seen.start_ticks == owner.start_ticks
                     && !seen.has_ended;
                 Ok(could_be && pid_namespace(&entry.path())? == owner.pid_namespace)

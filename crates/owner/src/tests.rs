@@ -121,6 +121,7 @@ fn in_a_namespace_without_a_proc_of_its_own_ids_are_not_taken_for_each_other() {
     let initial = Fabricated::new(INITIAL_PID_NAMESPACE, INNER, "900 12");
     initial.add("12", INITIAL_PID_NAMESPACE, "12", 4242, 'S');
     assert_eq!(initial.fate(INNER, 12, 4242), Fate::Gone);
+    assert_eq!(initial.fate(INITIAL_PID_NAMESPACE, 12, 4242), Fate::Alive, "one outside");
     initial.add("901", INNER, "901 12", 4242, 'S');
     assert_eq!(initial.fate(INNER, 12, 4242), Fate::Alive);
 }

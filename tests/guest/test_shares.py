@@ -10,7 +10,8 @@ import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, mark_of_nobody, needs_root, request_for, require_usable
 
 from stealtime.platforms import registry
-from stealtime.platforms.cgroup import OUR_FOLDER, CpuGroupError, cpu_group, find_hierarchy
+from stealtime.platforms.cgroup import OUR_FOLDER, cpu_group, find_hierarchy
+from stealtime.platforms.failure import CpuGroupError
 from stealtime.platforms.model import MachineRequest
 from stealtime.platforms.process import GuestProcess, guarded
 from stealtime.platforms.share import Share

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from stealtime.platforms.cgroup import (
-    CpuGroupError,
     CpuHierarchy,
     clear_groups,
     cpu_group,
     find_hierarchy,
 )
+from stealtime.platforms.failure import CpuGroupError
 from stealtime.platforms.process import run_mark
 from stealtime.platforms.realtime_share import allow_realtime
 from stealtime.platforms.share import Share

@@ -1,7 +1,9 @@
 """CPU groups: a quota and a weight for a machine and its emulator, by cgroup v2 or v1, removed when they have served.
 
 Groups lie under ``<hierarchy>/stealtime/<mark of the control plane>/<name>``, so that a later start knows those whose
-control plane is gone. A process is put in by ``stealtime-agent guard --cgroup`` before it becomes the machine.
+control plane is gone. Where systemd is the first process, the tree of cgroup v2 is its own: there each group lies in a
+scope that it hands over, whose name holds the mark. A process is put in by ``stealtime-agent guard --cgroup`` before it
+becomes the machine.
 
 The cpu controller is in exactly one hierarchy: on hybrid hosts often in v1 while a v2 tree without it lies beside.
 """
@@ -13,12 +15,13 @@ import re
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from stealtime.errors import StealtimeError
+from stealtime.platforms.failure import CpuGroupError
 from stealtime.platforms.process import run_mark
 from stealtime.platforms.realtime_share import allow_realtime, give_realtime_back, quota_not_binding
 from stealtime.platforms.share import (
@@ -29,6 +32,7 @@ from stealtime.platforms.share import (
     Share,
     shares_of_weight,
 )
+from stealtime.platforms.systemd_scope import delegated_scope, is_first_process, mark_in
 from stealtime.platforms.throttling import Throttling, parse_throttling
 from stealtime.wire.message import Absent, Finding
 
@@ -42,10 +46,6 @@ _REMOVAL_PATIENCE_S = 3.0
 _REMOVAL_PAUSE_S = 0.01
 _ROOT_HINT = "shares need root and a writable cgroup file system; in a container, give it a cgroup of its own"
 _OCTAL = re.compile(r"\\([0-7]{3})")
-
-
-class CpuGroupError(StealtimeError):
-    """A CPU group cannot be made or set as asked."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +133,30 @@ async def cpu_group(
         CpuGroupError: The kernel refuses; the message names the file and what was written.
     """
     where = hierarchy or find_hierarchy()
-    path = where.root / OUR_FOLDER / run_mark() / name
+    async with AsyncExitStack() as stack:
+        if hierarchy is None and where.version == 2 and is_first_process():
+            scope = await stack.enter_async_context(delegated_scope(name, share.weight, where.root))
+            where, path = CpuHierarchy(2, scope), scope / name
+        else:
+            path = where.root / OUR_FOLDER / run_mark() / name
+        yield await stack.enter_async_context(_group_at(path, where, share, realtime=realtime))
+
+
+@asynccontextmanager
+async def _group_at(path: Path, where: CpuHierarchy, share: Share, *, realtime: bool) -> AsyncIterator[CpuGroup]:
     _make(where, path)
     try:
         findings = _set(where, path, share, realtime=realtime)
         _weigh_above(where, path)
         yield CpuGroup(where, path, share, tuple(findings), realtime)
     finally:
-        await _remove_when_empty(path)
+        await _remove_when_empty(where, path)
         _weigh_above(where, path)
+
+
+def _above(hierarchy: CpuHierarchy, path: Path) -> list[Path]:
+    """Give our folders above a group, the nearest first: none in a scope, which is systemd's."""
+    return [folder for folder in path.parents if folder.is_relative_to(hierarchy.root) and folder != hierarchy.root]
 
 
 def _make(hierarchy: CpuHierarchy, path: Path) -> None:
@@ -158,10 +173,10 @@ def _make(hierarchy: CpuHierarchy, path: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
     except OSError as error:
-        _remove_above(path)
+        _remove_above(hierarchy, path)
         raise CpuGroupError(f"the CPU group {path} cannot be made: {error.strerror}", hint=_ROOT_HINT) from error
     except CpuGroupError:
-        _remove_above(path)
+        _remove_above(hierarchy, path)
         raise
 
 
@@ -196,7 +211,7 @@ def _weigh_above(hierarchy: CpuHierarchy, path: Path) -> None:
     file, default, most = ("cpu.weight", DEFAULT_WEIGHT, MAXIMUM_WEIGHT)
     if hierarchy.version == 1:
         file, default, most = ("cpu.shares", DEFAULT_SHARES, MAXIMUM_SHARES)
-    for above in (path.parent, path.parent.parent):
+    for above in _above(hierarchy, path):
         if not above.is_dir():
             continue
         weights = [_number(group / file, default) for group in above.iterdir() if group.is_dir()]
@@ -217,20 +232,20 @@ def _write(file: Path, text: str) -> None:
     except OSError as error:
         hint = _ROOT_HINT
         if file.name == "cgroup.subtree_control":
-            hint = "this cgroup holds processes itself; start stealtime by `systemd-run --scope -p Delegate=yes`"
+            hint = "this cgroup holds processes itself: in a container, give it a cgroup of its own"
         raise CpuGroupError(f"{file} does not take {text!r}: {error.strerror}", hint=hint) from error
 
 
-async def _remove_when_empty(path: Path) -> None:
+async def _remove_when_empty(hierarchy: CpuHierarchy, path: Path) -> None:
     deadline = time.monotonic() + _REMOVAL_PATIENCE_S
-    while not _remove(path):
+    while not _remove(hierarchy, path):
         if time.monotonic() > deadline:
             logger.warning("the CPU group %s is left: processes are in it; the next start removes it", path)
             return
         await asyncio.sleep(_REMOVAL_PAUSE_S)
 
 
-def _remove(path: Path) -> bool:
+def _remove(hierarchy: CpuHierarchy, path: Path) -> bool:
     """Remove a group and, if they are empty then, our folders above it; tell whether the group is gone."""
     try:
         _remove_group(path)
@@ -238,15 +253,15 @@ def _remove(path: Path) -> bool:
         pass
     except OSError:
         return False
-    _remove_above(path)
+    _remove_above(hierarchy, path)
     return True
 
 
-def _remove_above(path: Path) -> None:
+def _remove_above(hierarchy: CpuHierarchy, path: Path) -> None:
     """Remove our folders above a group, unless another machine or another control plane has groups there."""
     with suppress(OSError):
-        _remove_group(path.parent)
-        _remove_group(path.parent.parent)
+        for folder in _above(hierarchy, path):
+            _remove_group(folder)
 
 
 def _remove_group(path: Path) -> None:
@@ -266,13 +281,18 @@ def clear_groups(is_left_over: Callable[[str], bool], mounts: Path = MOUNTS) -> 
         What was removed, for the log.
     """
     try:
-        ours = find_hierarchy(mounts).root / OUR_FOLDER
-        marks = sorted(folder for folder in ours.iterdir() if folder.is_dir())
+        where = find_hierarchy(mounts)
     except (StealtimeError, OSError):
         return []
+    ours = where.root / OUR_FOLDER
+    marked = {folder: folder.name for folder in sorted(ours.glob("*")) if folder.is_dir()}
+    if where.version == 2:
+        # Unlike a glob, it goes on where a group vanishes meanwhile.
+        groups = sorted(Path(above) / name for above, names, _ in os.walk(where.root) for name in names)
+        marked |= {group: mark for group in groups if (mark := mark_in(group.name)) is not None}
     cleared = []
-    for folder in marks:
-        if is_left_over(folder.name) and _clear(folder):
+    for folder, mark in marked.items():
+        if is_left_over(mark) and _clear(folder):
             cleared.append(f"CPU group {folder}")
     with suppress(OSError):
         _remove_group(ours)

@@ -26,6 +26,10 @@ class MachineError(StealtimeError):
         self.serial_tail = serial_tail
 
 
+class CpuGroupError(StealtimeError):
+    """A CPU group cannot be made or set as asked."""
+
+
 def read_tail(log: Path | None) -> str:
     """Give the last lines of a log without terminal control sequences; nothing if there is no log."""
     if log is None:

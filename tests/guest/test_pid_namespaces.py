@@ -14,9 +14,13 @@ import psutil
 import pytest
 from machines import marked_processes, needs_root, until
 
+from stealtime.analysis.attribution.attribute import attribute_trial
+from stealtime.analysis.attribution.not_attributed import NotAttributed
 from stealtime.platforms.cgroup import cpu_group
 from stealtime.platforms.leftovers import make_short_folder
 from stealtime.platforms.share import Share
+from stealtime.store.run import Trial, find_run
+from stealtime.wire.message import Absent, Value
 
 pytestmark = [pytest.mark.guest, needs_root]
 
@@ -25,10 +29,14 @@ SEES_ALL = str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
 CLEAR = "from stealtime.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
 LIVE = """
 import asyncio, os, subprocess, sys
+from stealtime.analysis.attribution.attribute import attribute_trial
+from stealtime.analysis.attribution.not_attributed import NotAttributed
 from stealtime.platforms.cgroup import cpu_group
 from stealtime.platforms.leftovers import make_short_folder
 from stealtime.platforms.process import RUN_MARK, run_mark
 from stealtime.platforms.share import Share
+from stealtime.store.run import Trial, find_run
+from stealtime.wire.message import Absent, Value
 
 async def main():
     async with cpu_group("machine", Share(weight=100)) as group:
@@ -106,3 +114,63 @@ async def test_a_run_in_a_namespace_clears_nothing_of_those_outside() -> None:
                 assert group.path.is_dir(), prefix
     finally:
         folder.rmdir()
+
+
+CAMPAIGN = """
+name = "namespaces"
+platforms = ["native", "uml", "qemu-tcg-paravirt"]
+scenarios = ["alone"]
+repetitions = 1
+tracing = "on"
+injection = { every = "50ms", steal = "5ms" }
+[[probes]]
+probe = "tick"
+duration = "1500ms"
+"""
+INJECTED_NS = 5e6
+UNKNOWN = "the trace numbers threads as the initial PID namespace does"
+
+
+async def measured(folder: Path, *prefix: str) -> dict[str, Trial]:
+    """Measure in a PID namespace; give the trials by platform."""
+    campaign = folder / "namespaces.toml"
+    campaign.write_text(CAMPAIGN)
+    stealtime = str(Path(sys.executable).parent / "stealtime")
+    argv = [*prefix, stealtime, "run", str(campaign), "--lift-rt-throttling", "--out", str(folder / "runs")]
+    ended = await asyncio.create_subprocess_exec(*argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    _, said = await asyncio.wait_for(ended.communicate(), 170)
+    run = find_run("last", folder / "runs")
+    assert run.measured, said.decode()
+    return {trial.record.cell.platform: trial for trial in run.measured}
+
+
+async def test_with_a_proc_of_its_own_a_namespace_does_not_tell_whose_fault_it_is(tmp_path: Path) -> None:
+    trials = await measured(tmp_path, *IN_A_NAMESPACE)
+    assert "native" in trials
+    for platform in {"native", "uml"} & trials.keys():
+        with pytest.raises(NotAttributed, match=UNKNOWN) as caught:
+            attribute_trial(trials.pop(platform))
+        assert "--pid=host" in str(caught.value.hint)
+    for trial in trials.values():
+        # The guest's own kernel numbers its threads as they do.
+        found = attribute_trial(trial)
+        assert any(UNKNOWN in step for step in found.trace.steps), found.trace.steps
+        assert not any(share.cause.layer == "host" for share in found.shares)
+        assert isinstance(found.views.traced_off_cpu, Absent)
+        assert "agrees" not in found.views.agreement
+
+
+async def test_with_the_hosts_proc_ids_are_translated(tmp_path: Path) -> None:
+    if not SEES_ALL:
+        pytest.skip("this /proc is not that of the initial PID namespace")
+    trials = await measured(tmp_path, *IN_A_NAMESPACE[:-1])
+    native = attribute_trial(trials["native"], threshold_ns=1e6)
+    by_thief = [share for share in native.shares if share.cause.name == "injection"]
+    assert sum(share.lost_ns for share in by_thief) > 20 * INJECTED_NS, native.shares
+    for platform in trials.keys() - {"native"}:
+        found = attribute_trial(trials[platform])
+        assert not any(UNKNOWN in step for step in found.trace.steps)
+        assert isinstance(found.views.traced_off_cpu, Value), found.views
+        assert isinstance(found.views.traced_off_cpu.value, int), found.views
+        assert found.views.traced_off_cpu.value > 0
+        assert any(share.cause.layer == "host" for share in found.shares), found.shares

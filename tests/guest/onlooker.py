@@ -24,6 +24,9 @@ AWAY_NS = 500_000
 LOOK_EVERY_S = 0.001
 NICE = -20
 """Ordinary threads share a pause; this one gets nearly all of it."""
+JOIN_NS = 10_000_000
+"""A tick wakes an idle guest for a moment, and beside others it waits for the CPU then: it stood still all the same. A
+probe that is not held back runs for hundreds of ms."""
 PAUSE_MIN_NS = 40_000_000
 """A pause of the limit is 50 ms long; nothing else lets the probe stand still for so long at once."""
 
@@ -115,7 +118,18 @@ def _watch_guest(asked: _Asked, mark: str, program: str) -> list[Stretch]:
             begin = None
         last = at
         time.sleep(LOOK_EVERY_S)
-    return stretches if begin is None else [*stretches, (begin, at)]
+    return _joined(stretches if begin is None else [*stretches, (begin, at)])
+
+
+def _joined(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """Join the stretches that are nearer to each other than ``JOIN_NS``."""
+    joined: list[Stretch] = []
+    for begin, end in stretches:
+        if joined and begin - joined[-1][1] < JOIN_NS:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((begin, end))
+    return joined
 
 
 def _states_of(mark: str, program: str) -> list[Path]:

@@ -47,6 +47,8 @@ pub struct MachinePaths {
 /// - The firmware is a read-only flash chip: else a standby would be without it.
 /// - The name of the memory, `pc.ram`, is the one that these machine types use by themselves.
 /// - `vmport=off`: the mouse of another maker's hypervisor behind that port would be 4 KB of state.
+/// - `-sandbox`: nothing that QEMU does for such a guest needs another program, other privileges or old system calls; who
+///   breaks out of the guest has none of them either (seccomp(2)). A QEMU that was built without it says so and ends.
 /// - The network is the only way out of the guest: the console goes to a file on the host and is held by nothing.
 pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<OsString> {
     let Inherited { ram, qmp, netdev } = paths.inherited;
@@ -62,6 +64,7 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     let mut list: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: OsString| list.extend([option.into(), value]);
     add("-name", format!("guest={},debug-threads=on", spec.name.replace(',', ",,")).into());
+    add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into());
     add(
         "-machine",
         format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off", spec.machine)
@@ -145,6 +148,7 @@ mod tests {
     #[test]
     fn a_fresh_guest_is_given_all_that_it_has() {
         let expected = "-name guest=a,,b,debug-threads=on \
+            -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny \
             -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off \
             -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
             -object memory-backend-file,id=pc.ram,size=134217728B,mem-path=/proc/self/fd/10,share=on \

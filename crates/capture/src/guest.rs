@@ -26,7 +26,8 @@ use crate::process::{ProcessError, QemuProcess};
 use crate::qmp::{Event, Qmp, QmpError};
 use crate::ram::{RamError, RamFile};
 use crate::reception::Reception;
-use crate::track::{TrackerKind, TrackerRefusal, WriteTracker, choose_tracker};
+use crate::track::{TrackerKind, TrackerRefusal, choose_tracker};
+use crate::tracked::TrackedMemory;
 
 /// The preloaded library's file name.
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
@@ -140,8 +141,8 @@ pub struct Guest {
     pub qmp: Qmp,
     /// Its memory.
     pub ram: Arc<RamFile>,
-    /// Tells which of its pages were written.
-    pub tracker: Box<dyn WriteTracker>,
+    /// What was written of it, and copies of that.
+    pub tracked: TrackedMemory,
     /// Which better trackers were refused, and why.
     pub refused_trackers: Vec<TrackerRefusal>,
     process: QemuProcess,
@@ -222,8 +223,8 @@ impl Guest {
         let choice = choose_tracker(settings.tracker, &ram, process.pid(), handover);
         let mut guest = Self {
             qmp,
+            tracked: TrackedMemory::new(Arc::clone(&ram), choice.tracker),
             ram,
-            tracker: choice.tracker,
             refused_trackers: choice.refused,
             process,
             state_file: Arc::new(state_file),

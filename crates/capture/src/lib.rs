@@ -1,13 +1,13 @@
 //! What one epoch takes from a stopped QEMU: written pages and the state of its devices.
 //!
 //! A guest is a stock QEMU whose memory is a shared file that this process maps too ([`RamFile`]). Which pages of it were
-//! written is told by a [`WriteTracker`]; the state of virtual CPUs and devices by a [`DeviceState`]; both are asked over
+//! written since they were staged is told by [`TrackedMemory`]; the state of virtual CPUs and devices by a [`DeviceState`]; both are asked over
 //! QMP ([`Qmp`]) while the guest is stopped. [`Guest`] ties them to a process: one that boots, or a paused standby into
 //! which a saved state is loaded.
 //!
 //! One epoch, in this order (nothing may run between `stop` and the end of the copy):
 //! `stop` -> [`DeviceState::begin_capture`] -> drain and cut the network queue -> [`DeviceState::finish_capture`] ->
-//! [`WriteTracker::collect`] -> [`RamFile::stage`] -> `cont`. The scan comes after the devices are saved, so that what
+//! [`TrackedMemory::collect`] -> [`TrackedMemory::stage`] -> `cont`. The scan comes after the devices are saved, so that what
 //! saving wrote is in it.
 
 mod arguments;
@@ -31,6 +31,7 @@ mod reception;
 mod shutdown;
 mod sys;
 mod track;
+mod tracked;
 
 pub use arguments::{Inherited, MachinePaths, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
@@ -51,3 +52,4 @@ pub use track::{
     ShadowCompare, SoftDirtyTracker, TrackError, TrackerChoice, TrackerKind, TrackerRefusal,
     UserfaultTracker, WriteTracker, choose_tracker,
 };
+pub use tracked::TrackedMemory;

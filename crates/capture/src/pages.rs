@@ -47,11 +47,21 @@ pub struct StagedPages {
 }
 
 impl StagedPages {
-    /// With room for `pages` pages, touched, so that the first pause does not pay for them.
-    pub fn with_room_for(pages: usize) -> Self {
-        let mut content = vec![1_u8; pages * PAGE_BYTES];
-        content.clear();
-        Self { indices: Vec::with_capacity(pages), content }
+    /// Empty it and make room for at least `pages` pages, touched, so that no pause pays for them.
+    pub fn clear_with_room_for(&mut self, pages: usize) {
+        self.clear();
+        if self.room() < pages {
+            // What was there is given back first: its content is of no use, and need not be moved.
+            self.content = Vec::new();
+            self.content = vec![1; pages * PAGE_BYTES];
+            self.content.clear();
+            self.indices.reserve(pages);
+        }
+    }
+
+    /// For how many pages there is room without asking the kernel for more.
+    pub fn room(&self) -> usize {
+        self.content.capacity() / PAGE_BYTES
     }
 
     /// Empty it; the room stays.
@@ -71,14 +81,26 @@ impl StagedPages {
     }
 
     /// Each page with its index.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        self.indices.iter().copied().zip(self.content.chunks_exact(PAGE_BYTES))
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8; PAGE_BYTES])> {
+        self.indices.iter().copied().zip(self.content.as_chunks::<PAGE_BYTES>().0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_is_made_once_and_kept() {
+        let mut staged = StagedPages::default();
+        staged.clear_with_room_for(10);
+        assert!(staged.is_empty() && staged.room() >= 10 && staged.indices.capacity() >= 10);
+        let before = staged.content.as_ptr();
+        staged.indices.push(3);
+        staged.content.extend([7; PAGE_BYTES]);
+        staged.clear_with_room_for(4);
+        assert!(staged.is_empty() && staged.room() >= 10 && staged.content.as_ptr() == before);
+    }
 
     #[test]
     fn ranges_that_touch_are_joined_and_others_are_not() {

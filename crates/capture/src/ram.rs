@@ -119,7 +119,7 @@ impl RamFile {
     }
 
     /// Append copies of all pages of `ranges` to `staged`. This is the copy of the pause: no system call is made.
-    pub fn stage(&self, ranges: &[PageRange], staged: &mut StagedPages) -> Result<(), RamError> {
+    pub(crate) fn stage(&self, ranges: &[PageRange], staged: &mut StagedPages) -> Result<(), RamError> {
         for &range in ranges {
             let offset = self.offset_of(range)?;
             let length = usize::try_from(range.count).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);

@@ -7,7 +7,7 @@ mod userfault;
 
 use std::io;
 
-use crate::pages::PageRange;
+use crate::pages::{PageRange, StagedPages};
 use crate::ram::RamError;
 
 pub use choice::{TrackerChoice, TrackerKind, TrackerRefusal, choose_tracker};
@@ -41,15 +41,21 @@ pub enum TrackError {
     Ram(#[from] RamError),
 }
 
-/// Tells which pages were written.
+/// Tells which pages were written; see [`crate::TrackedMemory`] for what holds of it as a whole.
 pub trait WriteTracker: Send {
     /// For messages and results.
     fn name(&self) -> &'static str;
-    /// Begin: what is written from here on is collected. A full copy must be taken after this, not before.
+    /// Begin: what is written from here on is collected. A full copy must be staged after this, not before.
     fn arm(&mut self) -> Result<(), TrackError>;
     /// Append the pages that were written since `arm` or the last `collect`, in order, and begin anew with them.
     ///
-    /// The guest must be stopped from before this call to after the copy of the pages. More pages than were written may
-    /// be told, never fewer. Ranges that `written` already holds stay.
+    /// More pages than were written may be told, never fewer. Ranges that `written` already holds stay.
     fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError>;
+    /// Whether a write during `collect` may be lost, so that the guest must stand still for it.
+    fn collects_at_standstill_only(&self) -> bool {
+        false
+    }
+    /// Hear what was copied aside: the pages of `pages` from position `from` on. A guest that runs may have changed them
+    /// before, while and after they were copied.
+    fn staged(&mut self, _pages: &StagedPages, _from: usize) {}
 }

@@ -1,72 +1,55 @@
-//! Written pages by comparison with a copy: needs nothing of the kernel and misses nothing, but reads all memory.
+//! Written pages by comparison with a copy: needs nothing of the kernel, but reads all memory each time.
 //!
-//! The fallback, and the oracle that the other trackers are held against.
+//! The copy is what was *staged* of each page, not what the page held at some moment: a page that was changed, staged and
+//! changed back is as it was, and yet not as it was staged.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::{TrackError, WriteTracker};
-use crate::pages::{PAGE_BYTES, PageRange, append};
+use crate::pages::{PAGE_BYTES, PageRange, StagedPages, append};
 use crate::ram::RamFile;
 
-/// Keeps a copy of the guest's memory.
+const ZERO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// What was last staged of a page.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Staged {
+    /// Nothing since the tracker was armed.
+    Nothing,
+    /// Zeros: nothing is kept of them.
+    Zeros,
+    /// What the copy holds.
+    Content,
+}
+
+/// Keeps a copy of what was staged of the guest's memory.
 pub struct ShadowCompare {
     ram: Arc<RamFile>,
     copy: Vec<u8>,
-    /// Pages that had memory when they were last looked at; all others are zero in the copy.
-    populated: Vec<PageRange>,
+    staged: Vec<Staged>,
 }
 
 impl ShadowCompare {
-    /// Compare with `ram`, which is taken to be all zeros until `arm`.
+    /// Compare with `ram`.
     pub fn new(ram: Arc<RamFile>) -> Self {
-        let bytes = usize::try_from(ram.len_bytes()).unwrap_or(usize::MAX);
+        let pages = usize::try_from(ram.len_pages()).unwrap_or(usize::MAX);
         // Zeros come from the kernel untouched, so that pages the guest never uses cost no memory here either.
-        Self { ram, copy: vec![0; bytes], populated: Vec::new() }
+        Self { ram, copy: vec![0; pages * PAGE_BYTES], staged: vec![Staged::Nothing; pages] }
     }
 
-    /// As an oracle: bring the copy up to date and give the pages that changed although `told` does not name them.
-    pub fn missed(&mut self, told: &[PageRange]) -> Result<Vec<u64>, TrackError> {
-        let mut changed = Vec::new();
-        self.collect(&mut changed)?;
-        let told: HashSet<u64> = told.iter().flat_map(|range| range.indices()).collect();
-        Ok(changed.iter().flat_map(|range| range.indices()).filter(|index| !told.contains(index)).collect())
+    fn differs(&self, index: u64) -> Result<bool, TrackError> {
+        let (copy, _) = self.copy.as_chunks::<PAGE_BYTES>();
+        let before = match self.staged[position(index)] {
+            Staged::Nothing => return Ok(true),
+            Staged::Zeros => &ZERO_PAGE,
+            Staged::Content => &copy[position(index)],
+        };
+        Ok(!self.ram.page_equals(index, before)?)
     }
+}
 
-    /// The content of a page as it was last seen.
-    pub fn page(&self, index: u64) -> Option<&[u8; PAGE_BYTES]> {
-        let (pages, _) = self.copy.as_chunks::<PAGE_BYTES>();
-        pages.get(usize::try_from(index).ok()?)
-    }
-
-    fn update(&mut self, range: PageRange, changed: &mut Vec<PageRange>) -> Result<(), TrackError> {
-        let (pages, _) = self.copy.as_chunks_mut::<PAGE_BYTES>();
-        let mut fresh = Vec::with_capacity(PAGE_BYTES);
-        for (page, index) in
-            pages.iter_mut().skip(usize::try_from(range.first).unwrap_or(usize::MAX)).zip(range.indices())
-        {
-            if !self.ram.page_equals(index, page)? {
-                fresh.clear();
-                self.ram.copy_page_into(index, &mut fresh)?;
-                page.copy_from_slice(&fresh);
-                append(changed, PageRange { first: index, count: 1 });
-            }
-        }
-        Ok(())
-    }
-
-    /// Pages that had memory and have none any more are zero now; looking at them would give them memory again.
-    fn forget(&mut self, range: PageRange, changed: &mut Vec<PageRange>) {
-        let (pages, _) = self.copy.as_chunks_mut::<PAGE_BYTES>();
-        for (page, index) in
-            pages.iter_mut().skip(usize::try_from(range.first).unwrap_or(usize::MAX)).zip(range.indices())
-        {
-            if page.iter().any(|&byte| byte != 0) {
-                page.fill(0);
-                append(changed, PageRange { first: index, count: 1 });
-            }
-        }
-    }
+fn position(index: u64) -> usize {
+    usize::try_from(index).expect("a page of memory that is mapped")
 }
 
 impl WriteTracker for ShadowCompare {
@@ -75,121 +58,109 @@ impl WriteTracker for ShadowCompare {
     }
 
     fn arm(&mut self) -> Result<(), TrackError> {
-        self.collect(&mut Vec::new())
+        self.staged.fill(Staged::Nothing);
+        Ok(())
     }
 
     fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError> {
-        let populated = self.ram.populated()?;
-        let mut changed = Vec::new();
-        for range in difference(&self.populated, &populated) {
-            self.forget(range, &mut changed);
-        }
-        for &range in &populated {
-            self.update(range, &mut changed)?;
-        }
-        self.populated = populated;
-        changed.sort_unstable();
-        for range in changed {
-            append(written, range);
+        let mut next = 0;
+        let end = PageRange { first: self.ram.len_pages(), count: 0 };
+        for populated in self.ram.populated()?.into_iter().chain([end]) {
+            // Pages without memory are zero; looking at them would give them some.
+            for index in next..populated.first {
+                if self.staged[position(index)] != Staged::Zeros {
+                    append(written, PageRange { first: index, count: 1 });
+                }
+            }
+            for index in populated.indices() {
+                if self.differs(index)? {
+                    append(written, PageRange { first: index, count: 1 });
+                }
+            }
+            next = populated.end();
         }
         Ok(())
     }
-}
 
-/// The pages of `before` that are not in `after`; both in order.
-fn difference(before: &[PageRange], after: &[PageRange]) -> Vec<PageRange> {
-    let mut gone = Vec::new();
-    let mut after = after.iter().copied().peekable();
-    for range in before {
-        let mut first = range.first;
-        while let Some(&kept) = after.peek() {
-            if kept.first >= range.end() {
-                break;
-            }
-            if kept.first > first {
-                gone.push(PageRange { first, count: kept.first - first });
-            }
-            first = first.max(kept.end());
-            if kept.end() > range.end() {
-                break;
-            }
-            after.next();
-        }
-        if first < range.end() {
-            gone.push(PageRange { first, count: range.end() - first });
+    fn staged(&mut self, pages: &StagedPages, from: usize) {
+        let (copies, _) = self.copy.as_chunks_mut::<PAGE_BYTES>();
+        for (index, page) in pages.iter().skip(from) {
+            self.staged[position(index)] = if *page == ZERO_PAGE {
+                Staged::Zeros
+            } else {
+                copies[position(index)] = *page;
+                Staged::Content
+            };
         }
     }
-    gone
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use crate::tracked::TrackedMemory;
 
-    fn ranges_of(pages: &[bool]) -> Vec<PageRange> {
-        let mut ranges = Vec::new();
-        for (index, _) in (0..).zip(pages).filter(|(_, present)| **present) {
-            append(&mut ranges, PageRange { first: index, count: 1 });
-        }
-        ranges
+    const PAGES: u64 = 32;
+
+    fn tracked() -> (Arc<RamFile>, TrackedMemory) {
+        let ram = Arc::new(RamFile::anonymous("test", PAGES * PAGE_BYTES as u64).unwrap());
+        let shadow = Box::new(ShadowCompare::new(Arc::clone(&ram)));
+        (Arc::clone(&ram), TrackedMemory::new(ram, shadow))
     }
 
-    proptest! {
-        #[test]
-        fn the_difference_is_what_only_the_first_has(pages in prop::collection::vec(any::<(bool, bool)>(), 0..40)) {
-            let before: Vec<bool> = pages.iter().map(|pair| pair.0).collect();
-            let after: Vec<bool> = pages.iter().map(|pair| pair.1).collect();
-            let only_before: Vec<bool> = pages.iter().map(|pair| pair.0 && !pair.1).collect();
-            let gone = difference(&ranges_of(&before), &ranges_of(&after));
-            let expected: Vec<u64> = ranges_of(&only_before).iter().flat_map(|range| range.indices()).collect();
-            prop_assert_eq!(gone.iter().flat_map(|range| range.indices()).collect::<Vec<_>>(), expected);
-        }
+    fn collect(tracked: &mut TrackedMemory) -> Vec<PageRange> {
+        let mut written = Vec::new();
+        tracked.collect(&mut written).unwrap();
+        written
     }
 
-    fn ram() -> Arc<RamFile> {
-        Arc::new(RamFile::anonymous("test", 32 * PAGE_BYTES as u64).unwrap())
+    fn stage(tracked: &mut TrackedMemory, first: u64, count: u64) {
+        tracked.stage(&[PageRange { first, count }], &mut StagedPages::default()).unwrap();
     }
 
     #[test]
-    fn changed_pages_are_told_once() {
-        let ram = ram();
+    fn a_page_is_told_until_it_is_staged_as_it_is() {
+        let (ram, mut tracked) = tracked();
         ram.write_page(1, &[1; PAGE_BYTES]).unwrap();
-        let mut shadow = ShadowCompare::new(Arc::clone(&ram));
-        shadow.arm().unwrap();
+        tracked.arm().unwrap();
+        assert_eq!(collect(&mut tracked), [PageRange { first: 0, count: PAGES }], "nothing was staged yet");
+        stage(&mut tracked, 0, PAGES);
+        assert_eq!(collect(&mut tracked), []);
         ram.write_page(1, &[1; PAGE_BYTES]).unwrap();
         ram.write_page(5, &[5; PAGE_BYTES]).unwrap();
         ram.write_page(6, &[6; PAGE_BYTES]).unwrap();
-        let mut written = Vec::new();
-        shadow.collect(&mut written).unwrap();
-        assert_eq!(written, [PageRange { first: 5, count: 2 }]);
-        written.clear();
-        shadow.collect(&mut written).unwrap();
-        assert_eq!(written, []);
-        assert_eq!(shadow.page(6), Some(&[6; PAGE_BYTES]));
-    }
-
-    #[test]
-    fn a_page_that_was_given_back_has_changed_and_gets_no_memory() {
-        let ram = ram();
-        ram.write_page(3, &[3; PAGE_BYTES]).unwrap();
-        let mut shadow = ShadowCompare::new(Arc::clone(&ram));
-        shadow.arm().unwrap();
-        ram.punch_hole(PageRange { first: 0, count: 32 }).unwrap();
-        let mut written = Vec::new();
-        shadow.collect(&mut written).unwrap();
-        assert_eq!(written, [PageRange { first: 3, count: 1 }]);
-        assert_eq!(ram.populated().unwrap(), []);
-    }
-
-    #[test]
-    fn the_oracle_names_what_was_not_told() {
-        let ram = ram();
-        let mut shadow = ShadowCompare::new(Arc::clone(&ram));
-        for index in [2, 3, 9] {
-            ram.write_page(index, &[1; PAGE_BYTES]).unwrap();
+        for _ in 0..2 {
+            assert_eq!(collect(&mut tracked), [PageRange { first: 5, count: 2 }]);
         }
-        assert_eq!(shadow.missed(&[PageRange { first: 3, count: 1 }]).unwrap(), [2, 9]);
-        assert_eq!(shadow.missed(&[]).unwrap(), [0_u64; 0]);
+        stage(&mut tracked, 5, 2);
+        assert_eq!(collect(&mut tracked), []);
+        tracked.arm().unwrap();
+        assert_eq!(collect(&mut tracked), [PageRange { first: 0, count: PAGES }], "a new copy begins");
+    }
+
+    #[test]
+    fn pages_that_never_had_memory_are_not_given_any() {
+        let (ram, mut tracked) = tracked();
+        ram.write_page(7, &[7; PAGE_BYTES]).unwrap();
+        let populated = ram.populated().unwrap();
+        tracked.arm().unwrap();
+        collect(&mut tracked);
+        assert_eq!(ram.populated().unwrap(), populated);
+    }
+
+    #[test]
+    fn a_page_that_was_given_back_is_zero_and_is_told() {
+        let (ram, mut tracked) = tracked();
+        ram.write_page(4, &[4; PAGE_BYTES]).unwrap();
+        tracked.arm().unwrap();
+        stage(&mut tracked, 0, PAGES);
+        ram.punch_hole(PageRange { first: 3, count: 4 }).unwrap();
+        assert_eq!(
+            collect(&mut tracked),
+            [PageRange { first: 4, count: 1 }],
+            "the others are zero as before"
+        );
+        stage(&mut tracked, 4, 1);
+        assert_eq!(collect(&mut tracked), []);
     }
 }

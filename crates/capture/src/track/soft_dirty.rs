@@ -150,6 +150,11 @@ impl WriteTracker for SoftDirtyTracker {
         cleared.map_err(|source| failed("clear the soft-dirty bits", source))
     }
 
+    /// Reading the bits and clearing them are two steps: what is written in between would be cleared unread.
+    fn collects_at_standstill_only(&self) -> bool {
+        true
+    }
+
     fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError> {
         let position = self.start / PAGE_BYTES as u64 * ENTRY_BYTES as u64;
         let read = self.pagemap.read_exact_at(&mut self.entries, position);

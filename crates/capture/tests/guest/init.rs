@@ -1,7 +1,7 @@
 //! The guest of the tests: `/init` of an initramfs, compiled by the test that boots it (static, without any crate).
 //!
 //! One thread for each virtual CPU writes patterns to memory and checks what it wrote before; a line "CORRUPT" on the
-//! console says that a page was not as it had been left. The first thread also sends a frame with the boot's number and
+//! console says that a page was not as it had been left. Some of its memory changes and changes back. The first thread also sends a frame with the boot's number and
 //! its own count every few milliseconds, and a frame from outside that says "reboot" reboots the guest.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_ulong, c_void};
@@ -25,6 +25,9 @@ const PAGE_BYTES: usize = 4096;
 /// 32 MiB for each thread, of which each round touches `PAGES_A_ROUND`.
 const PAGES: usize = 8192;
 const PAGES_A_ROUND: usize = 200;
+/// A word each of so many further pages goes from 0 to 1 and back, each page at a pace of its own.
+const FLIPPING_PAGES: usize = 64;
+const PACES: u64 = 7;
 /// "Local Experimental EtherType 1" (IEEE 802).
 const ETHER_TYPE: u16 = 0x88B5;
 static CORRUPT: AtomicU64 = AtomicU64::new(0);
@@ -72,7 +75,12 @@ fn stamp(thread: u64, page: usize, round: u64) -> u64 {
 fn write_memory(thread: u64, mut each_round: impl FnMut(u64)) {
     let mut memory = vec![0_u64; PAGES * PAGE_BYTES / 8];
     let mut last_round = vec![None; PAGES];
+    let mut flipping = vec![0_u64; FLIPPING_PAGES * PAGE_BYTES / 8];
     for round in 0.. {
+        for page in 0..FLIPPING_PAGES {
+            let value = round / (1 + page as u64 % PACES) % 2;
+            unsafe { std::ptr::write_volatile(&mut flipping[page * PAGE_BYTES / 8], value) };
+        }
         for step in 0..PAGES_A_ROUND {
             let page = (round as usize * PAGES_A_ROUND + step * 7) % PAGES;
             let words = &mut memory[page * PAGE_BYTES / 8..][..PAGE_BYTES / 8];

@@ -11,7 +11,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use stealtime_capture::{Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, Virtio};
+use stealtime_capture::{
+    Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, TrackerKind, Virtio,
+};
 use tempfile::TempDir;
 
 pub const MEMORY_BYTES: u64 = 160 << 20;
@@ -22,6 +24,7 @@ pub struct Lab {
     /// QEMU.
     pub program: PathBuf,
     pub spec: MachineSpec,
+    pub tracker: Option<TrackerKind>,
 }
 
 impl Lab {
@@ -48,13 +51,13 @@ impl Lab {
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
-        Self { folder, program: program.into(), spec }
+        Self { folder, program: program.into(), spec, tracker: None }
     }
 
     fn settings(&self, name: &str) -> GuestSettings {
         let folder = self.folder.path().join(name);
         std::fs::create_dir_all(&folder).unwrap();
-        GuestSettings::new(&self.program, &folder)
+        GuestSettings { tracker: self.tracker, ..GuestSettings::new(&self.program, &folder) }
     }
 
     pub fn boot(&self, name: &str, netdev: OwnedFd) -> Guest {

@@ -142,7 +142,7 @@ fn made(
             .into_iter()
             .map(|block| stealtime_shipping::RamBlock { name: block.name, bytes: block.used_bytes })
             .collect(),
-        tracker: guest.tracker.name(),
+        tracker: guest.tracked.tracker_name(),
         refused_trackers: guest.refused_trackers.iter().map(ToString::to_string).collect(),
     };
     Ok((guest, devices, facts))
@@ -238,14 +238,14 @@ impl Engine {
         {
             return Ok(is_end);
         }
-        self.guest.tracker.arm()?;
+        self.guest.tracked.arm()?;
         let total = self.guest.ram.len_pages();
         let mut done = 0;
         while done < total {
             let part = PageRange { first: done, count: PART_PAGES.min(total - done) };
             done += part.count;
             let mut pages = self.spare();
-            self.guest.ram.stage(&[part], &mut pages)?;
+            self.guest.tracked.stage(&[part], &mut pages)?;
             let copy = Epoch(first.0 - 1);
             let part = Parcel::Part { term, epoch: copy, pages, is_last: done == total };
             if let Some(is_end) = self.pass_on(part)? {
@@ -311,9 +311,9 @@ impl Engine {
         let saved = now();
         faults::point("after-save");
         self.ranges.clear();
-        guest.tracker.collect(&mut self.ranges)?;
+        guest.tracked.collect(&mut self.ranges)?;
         let scanned = now();
-        guest.ram.stage(&self.ranges, &mut pages)?;
+        guest.tracked.stage(&self.ranges, &mut pages)?;
         let copied = now();
         faults::point("after-copy");
         if is_last {
@@ -360,9 +360,8 @@ impl Engine {
 
     /// Memory to stage into, used before if there is any.
     fn spare(&self) -> StagedPages {
-        let mut pages =
-            self.settings.spare.try_recv().unwrap_or_else(|_| StagedPages::with_room_for(ROOM_PAGES));
-        pages.clear();
+        let mut pages = self.settings.spare.try_recv().unwrap_or_default();
+        pages.clear_with_room_for(ROOM_PAGES);
         pages
     }
 

@@ -75,7 +75,8 @@ pub struct EpochBegin {
     pub full: bool,
     /// How many pages it carries.
     pub pages: u64,
-    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from it.
+    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from it. Only such
+    /// may come before the first that has some: a full one, and any number of others, all with one number.
     pub device_bytes: u64,
 }
 

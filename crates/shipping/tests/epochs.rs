@@ -71,7 +71,7 @@ proptest! {
     fn the_standby_has_what_the_guest_wrote(
         keeps_shadow: bool,
         in_flight in 0..3_usize,
-        epochs in vec((btree_set(0..PAGES as u64, 0..10), vec(writes(), 10), vec(any::<u8>(), 0..100)), 1..6),
+        epochs in vec((btree_set(0..PAGES as u64, 0..10), vec(writes(), 10), vec(any::<u8>(), 1..100)), 1..6),
     ) {
         let mut guest = Memory::new(PAGES);
         for index in (0..PAGES).step_by(3) {
@@ -318,6 +318,44 @@ fn messages_out_of_turn_are_refused_and_end_the_stream() {
     assert_eq!(after_first(&[&first[0]]), again);
     let other = StageError::Epoch { epoch: Epoch(1), expected: Epoch(2) };
     assert_eq!(after_first(&[begin, &first[1]]), other);
+}
+
+#[test]
+fn copies_in_advance_have_one_number_and_come_before_the_first_whole_epoch() {
+    let mut guest = Memory::new(PAGES);
+    let mut encoder = PageEncoder::new(PAGES as u64, true);
+    let mut stager = stager(PAGES as u64);
+    let mut standby = Memory::new(PAGES);
+    let all: Vec<u64> = (0..PAGES as u64).collect();
+    let mut take = |guest: &Memory, number, full, indices: &[u64], devices: &[u8]| {
+        let content = guest.staged(indices);
+        let epoch =
+            EpochToShip { term: TERM, epoch: Epoch(number), full, indices, content: &content, devices };
+        let mut frames = Vec::new();
+        encoder.encode(&epoch, &mut |frame| frames.push(frame)).unwrap();
+        let (messages, _) = messages_of(&bytes_of(&frames));
+        let staged = stage(&mut stager, &messages, &standby)?.unwrap();
+        standby.apply(&staged);
+        Ok::<_, StageError>(standby.0 == guest.0)
+    };
+    noise(1, guest.page_mut(3));
+    assert_eq!(take(&guest, 6, true, &all, b""), Ok(true));
+    for round in 0..3 {
+        noise(round, guest.page_mut(3));
+        guest.page_mut(7).fill(u8::from(round != 1));
+        assert_eq!(take(&guest, 6, false, &[3, 7], b""), Ok(true), "round {round}");
+    }
+    noise(9, guest.page_mut(3));
+    assert_eq!(take(&guest, 7, false, &[3], b"devices"), Ok(true));
+    for number in [7, 8] {
+        let refused = take(&guest, number, false, &[3], b"").unwrap_err();
+        let expected = "a copy in advance";
+        assert!(
+            matches!(refused, StageError::Order { message, .. } if message == expected)
+                || number == 8 && matches!(refused, StageError::Broken { .. }),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

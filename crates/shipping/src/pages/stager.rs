@@ -42,6 +42,8 @@ pub struct EpochStager {
     limits: StagerLimits,
     term: Term,
     last: Option<Epoch>,
+    /// Whether a machine could be resumed from the last one.
+    is_resumable: bool,
     staging: Option<Staging>,
     broken: bool,
     contents: Vec<u8>,
@@ -56,6 +58,7 @@ impl EpochStager {
             limits,
             term,
             last: None,
+            is_resumable: false,
             staging: None,
             broken: false,
             contents: Vec::new(),
@@ -74,9 +77,10 @@ impl EpochStager {
         self.last
     }
 
-    /// Pages that have come of the epoch under way, and pages that it announced: the progress of a first copy.
+    /// Pages that have come of the full epoch under way, and pages that it announced: the progress of a first copy.
     pub fn progress(&self) -> Option<(u64, u64)> {
-        self.staging.as_ref().map(|staging| (staging.pages, staging.begin.pages))
+        let staging = self.staging.as_ref().filter(|staging| staging.begin.full)?;
+        Some((staging.pages, staging.begin.pages))
     }
 
     /// Drops what was staged of an epoch that broke off. The stager takes nothing more.
@@ -137,9 +141,18 @@ impl EpochStager {
         if term != self.term {
             return Err(StageError::Term { epoch, term, expected: self.term });
         }
+        let is_in_advance = device_bytes == 0;
         match self.last {
             None if !full => return Err(StageError::NothingBefore { epoch }),
-            Some(last) if epoch != last.next() => {
+            // It would be written at once, over what the machine is to be resumed from.
+            Some(_) if is_in_advance && self.is_resumable => {
+                return Err(StageError::Order {
+                    message: "a copy in advance",
+                    epoch,
+                    place: "after a whole epoch",
+                });
+            }
+            Some(last) if epoch != last.next() && !(is_in_advance && epoch == last) => {
                 return Err(StageError::Epoch { epoch, expected: last.next() });
             }
             _ => {}
@@ -198,6 +211,7 @@ impl EpochStager {
             return Err(error);
         }
         self.last = Some(epoch);
+        self.is_resumable = staging.epoch.is_resumable();
         Ok(staging.epoch)
     }
 

@@ -1,12 +1,14 @@
-"""A connection between two hosts that does what a bad one does: it flips bits, cuts, loses and repeats.
+"""A connection between two hosts that does what a bad one does: it flips bits, cuts, loses, repeats, and is slow.
 
 It stands between the socket that the active member connects to and the one where the other host listens, and knows
 where frames begin (``crates/shipping/src/frame.rs``), so that what it spoils is hit where it hurts.
 """
 
+import json
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -88,6 +90,8 @@ class SpoiledLine:
         self.was_spoiled = threading.Event()
         self.hello: bytes | None = None
         """The last one that came by."""
+        self.bytes_per_s: float | None = None
+        """How fast it is for what comes after a copy of all memory. None: as fast as can be."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(listens_on))
         self._listener.listen()
@@ -124,8 +128,13 @@ class SpoiledLine:
         try:
             with source.makefile("rb") as reader:
                 target.sendall(reader.read(greeting_bytes))
+                is_full_copy = True
                 while header := reader.read(HEADER_BYTES):
                     frame = header + reader.read(int.from_bytes(header[_LENGTH], "little"))
+                    if frame[_KIND] == Kind.EPOCH_BEGIN:
+                        is_full_copy = json.loads(frame[HEADER_BYTES:])["full"]
+                    if self.bytes_per_s is not None and not is_full_copy:
+                        time.sleep(len(frame) / self.bytes_per_s)
                     for piece in self._spoiled(frame):
                         if not piece:
                             return

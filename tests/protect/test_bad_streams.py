@@ -7,17 +7,15 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from evidence import Witness
 from odd_host import counting_on
+from spoiled_hosts import SpoiledHosts
 from spoiled_line import (
     GREETING_BYTES,
     Damage,
     Kind,
-    SpoiledLine,
     after_garbage,
     cut_short,
     flip_in_length,
@@ -35,11 +33,7 @@ from two_hosts import (
     other,
 )
 
-from stealtime.protect.endpoint import StandbyHost
-from stealtime.protect.host_file import HostFile, host_spec
-from stealtime.protect.laboratory import GUEST_BRIDGE, Laboratory
 from stealtime.protect.laboratory_network import processes_in
-from stealtime.protect.specification import write_document
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [
@@ -66,26 +60,6 @@ DAMAGES = (
     Damage("an end that does not come", Kind.EPOCH_END, lost, ("comes within an epoch",)),
     Damage("a bit of an acknowledgement", Kind.ACKNOWLEDGE, flip_in_length, _HEADER),
 )
-
-
-class SpoiledHosts(TwoHosts):
-    """Their members talk over unix sockets, on lines that can be spoiled; TLS would notice by itself."""
-
-    def __init__(self, laboratory: Laboratory, chance: random.Random, **machine: Any) -> None:
-        self.lines: dict[str, SpoiledLine] = {}
-        self._chance = chance
-        super().__init__(laboratory, identity=None, **machine)
-
-    def line_to(self, name: str) -> SpoiledLine:
-        return self.lines[name]
-
-    def _describe_host(self, name: str) -> StandbyHost:
-        daemon = HostFile(name=name, bridge=GUEST_BRIDGE, register_=self._register, allow_faults=True)
-        folder = self.state.host(name)
-        write_document(folder.config, host_spec(daemon, self.state))
-        line = Path(self.laboratory.folder / f"to-{name}.sock")
-        self.lines[name] = SpoiledLine(line, folder.socket, self._chance)
-        return StandbyHost(name=name, endpoint=f"unix:{line}")
 
 
 @pytest.fixture(scope="module")

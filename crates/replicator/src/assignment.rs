@@ -24,6 +24,7 @@ pub struct Assignment {
     pub(crate) tracker: Option<TrackerKind>,
     pub(crate) device_state: DeviceStateKind,
     pub(crate) timing: Timing,
+    pub(crate) longest_first_pause_ns: u64,
     pub(crate) epochs_in_flight: usize,
     pub(crate) hold_bytes: usize,
 }
@@ -39,6 +40,7 @@ impl Assignment {
             tracker,
             device_state,
             timing,
+            longest_first_pause_ns,
             epochs_in_flight,
             hold_bytes,
             ..
@@ -53,6 +55,7 @@ impl Assignment {
             tracker,
             device_state,
             timing,
+            longest_first_pause_ns,
             epochs_in_flight,
             hold_bytes,
         }

@@ -1,7 +1,7 @@
 //! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to the link.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender};
 use std::thread;
 use std::time::Duration;
 
@@ -25,17 +25,17 @@ pub enum Parcel {
         /// Whether it takes differences.
         delta: bool,
     },
-    /// A part of the copy of all memory, taken while the guest runs.
+    /// A part of a copy in advance, taken while the guest runs.
     Part {
-        /// The term of the copy.
-        term: Term,
-        /// Its number: the one before the first whole epoch.
-        epoch: Epoch,
+        /// What of the copy stands before its pages.
+        head: EpochBegin,
         /// The pages of this part.
         pages: StagedPages,
         /// Whether it is the last one.
         is_last: bool,
     },
+    /// To be answered when all that came before is with the link, or will never be.
+    Mark(SyncSender<()>),
     /// An epoch.
     Epoch {
         /// The pages.
@@ -103,9 +103,16 @@ impl Encoder {
                 Parcel::Link { sender, delta } => {
                     link = Some((sender, PageEncoder::new(self.ram_pages, delta)));
                 }
-                Parcel::Part { term, epoch, pages: first, is_last } => {
-                    let Some((sender, encoder)) = &mut link else { continue };
-                    match self.full_copy(encoder, sender, term, epoch, (first, is_last)) {
+                Parcel::Mark(answer) => {
+                    // An engine that waits no more has its reasons.
+                    let _ = answer.send(());
+                }
+                Parcel::Part { head, pages: first, is_last } => {
+                    let Some((sender, encoder)) = &mut link else {
+                        self.give_back(first);
+                        continue;
+                    };
+                    match self.copy_in_advance(encoder, sender, head, (first, is_last)) {
                         Ok(following) => next = following,
                         Err(error) => {
                             link = None;
@@ -170,23 +177,24 @@ impl Encoder {
     }
 
     /// Encode parts until the last one; gives back what came instead of a part.
-    fn full_copy(
+    fn copy_in_advance(
         &self,
         encoder: &mut PageEncoder,
         sender: &LinkSender,
-        term: Term,
-        epoch: Epoch,
+        head: EpochBegin,
         (first, is_last): (StagedPages, bool),
     ) -> Result<Option<Parcel>, SendError> {
-        let head = EpochBegin { term, epoch, full: true, pages: self.ram_pages, device_bytes: 0 };
         let mut outlet = Outlet::new(sender);
         let mut emit = |frame| outlet.take(frame);
         let mut copy = encoder.begin(head, &mut emit)?;
         let (mut part, mut is_last) = (first, is_last);
         let following = loop {
-            copy.pages(&part.indices, &part.content)?;
-            (self.told)(Sent::Part { raw_bytes: part.content.len() as u64 });
+            let encoded = copy.pages(&part.indices, &part.content);
+            if head.full {
+                (self.told)(Sent::Part { raw_bytes: part.content.len() as u64 });
+            }
             self.give_back(part);
+            encoded?;
             if is_last {
                 copy.end()?;
                 break None;

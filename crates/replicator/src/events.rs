@@ -44,6 +44,17 @@ pub enum Event {
         /// In its words.
         reason: String,
     },
+    /// All memory was copied while the guest ran, and what it wrote meanwhile, in so many rounds.
+    CopiedInAdvance {
+        /// Beyond the copy of all memory.
+        rounds: u32,
+        /// Of the last round.
+        pages: u64,
+        /// How long that took: what was written meanwhile is left for the first whole epoch.
+        took_ns: u64,
+        /// Whether rounds became short; else see the warning.
+        converges: bool,
+    },
     /// From now on the host may die.
     Protected {
         /// In this term.

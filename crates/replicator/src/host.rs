@@ -78,7 +78,8 @@ impl HostConfig {
     /// What is wrong with the machine: nothing was made of its names yet.
     pub fn spec_of(&self, assignment: Assignment) -> Result<Spec, SpecError> {
         let Assignment { version, machine, standby_hosts, mode, interval, bypass, .. } = assignment;
-        let Assignment { tracker, device_state, timing, epochs_in_flight, hold_bytes, .. } = assignment;
+        let Assignment { tracker, device_state, timing, longest_first_pause_ns, .. } = assignment;
+        let Assignment { epochs_in_flight, hold_bytes, .. } = assignment;
         let network = Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
         let spec = Spec {
             version,
@@ -96,6 +97,7 @@ impl HostConfig {
             register: self.register.clone(),
             timing,
             identity: self.identity.clone(),
+            longest_first_pause_ns,
             epochs_in_flight,
             hold_bytes,
             metrics: None,

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Signal, pidfd_send_signal};
 use stealtime_capture::{ExitWatch, Guest, GuestSettings, PAGE_BYTES};
@@ -122,6 +123,7 @@ impl Machine {
             device_state: spec.device_state,
             pacing: Pacing::new(spec.interval, spec.first_interval()),
             host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
+            longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             holds_output: spec.mode.gates_on_ack(),
             relay,

@@ -140,6 +140,7 @@ class MemberSpec(_Document):
     timing: TimingSpec
     identity: IdentitySpec | None
     folder: Path
+    longest_first_pause_ns: int
     epochs_in_flight: int
     hold_bytes: int
     metrics: str | None
@@ -209,6 +210,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
         ),
         identity=identity_spec(vm.identity),
         folder=place.folder,
+        longest_first_pause_ns=vm.longest_first_pause_ns,
         epochs_in_flight=vm.epochs_in_flight,
         hold_bytes=vm.hold_bytes,
         metrics=vm.metrics,

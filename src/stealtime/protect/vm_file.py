@@ -281,6 +281,8 @@ class VmFile(Table):
     """How written pages are found; without it, the best that the kernel has."""
     device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
     """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
+    longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
+    """Of a guest that writes pages faster than they are shipped: one that would stand longer stays unprotected."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
     """How many epochs may be on their way to the standby before the guest has to wait."""
     hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)

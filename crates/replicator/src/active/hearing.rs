@@ -10,13 +10,16 @@ use stealtime_succession::{ActiveInput, ActiveState, Epoch};
 
 use super::seek::{Found, SeekError};
 use super::{Active, Input, OpenLink, Resuming, read};
-use crate::clock::now;
+use crate::clock::{nanoseconds, now};
 use crate::encoder::Sent;
-use crate::engine::{Order, Told};
+use crate::engine::{Advance, Order, Told};
 use crate::events::Event;
 use crate::faults;
 use crate::machine::Happening;
 use crate::words;
+
+/// What the warning begins with, which goes when rounds become short.
+const DOES_NOT_CONVERGE: &str = "the copy in advance does not converge";
 
 impl Active {
     pub(super) fn take(&mut self, input: Input) {
@@ -128,6 +131,7 @@ impl Active {
             Told::GuestStopped => {
                 self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
             }
+            Told::Advanced(advance) => self.advanced(&advance),
             Told::Captured { epoch, is_last } => {
                 self.awaits_first_cut = false;
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });
@@ -143,6 +147,30 @@ impl Active {
                 self.tell(ActiveInput::EpochCut { epoch: cut, last: false });
             }
         }
+    }
+
+    fn advanced(&mut self, advance: &Advance) {
+        let Advance { rounds, pages, took, pause, converges, goes_on } = *advance;
+        self.events.add(&Event::CopiedInAdvance { rounds, pages, took_ns: nanoseconds(took), converges });
+        self.warnings.retain(|text| !text.starts_with(DOES_NOT_CONVERGE));
+        if converges {
+            return;
+        }
+        let what = format!(
+            "{DOES_NOT_CONVERGE}: {pages} pages are written while as many are shipped, which takes {} ms; for the first \
+             epoch the guest stands for some {} ms",
+            took.as_millis(),
+            pause.as_millis()
+        );
+        let limit = Duration::from_nanos(self.spec.longest_first_pause_ns).as_millis();
+        let hint = "have it write less, or give a faster link or a larger `longest_first_pause`";
+        self.warn(if goes_on {
+            what
+        } else {
+            format!(
+                "{what}, longer than {limit} ms, so it stays unprotected and is tried again (hint: {hint})"
+            )
+        });
     }
 
     pub(super) fn encoder_told(&mut self, sent: Sent) {

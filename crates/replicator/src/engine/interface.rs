@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
 
 use stealtime_capture::{
     DeviceStateError, DeviceStateKind, ExitWatch, GuestError, QmpError, RamError, RamFile, Shutdown,
@@ -14,6 +15,7 @@ use stealtime_outputhold::{Relay, RelayError};
 use stealtime_shipping::LinkSender;
 use stealtime_succession::{Epoch, Term};
 
+use super::Advance;
 use crate::encoder::Parcel;
 use crate::pacing::Pacing;
 
@@ -26,7 +28,7 @@ pub enum Order {
         /// Whether it takes differences.
         delta: bool,
     },
-    /// Copy all memory while the guest runs, then capture a first whole epoch, and wait for [`Order::Go`].
+    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch, and wait for [`Order::Go`].
     FullCopy {
         /// The term of what is captured.
         term: Term,
@@ -67,6 +69,8 @@ pub enum Told {
     Ready(GuestFacts),
     /// There is no guest.
     NoGuest(CaptureError),
+    /// The copy in advance is complete, or goes on without an end in sight.
+    Advanced(Advance),
     /// An epoch was captured and goes to the encoder next.
     Captured {
         /// Which.
@@ -157,6 +161,8 @@ pub struct EngineSettings {
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
     pub host_folder: PathBuf,
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped.
+    pub longest_first_pause: Duration,
     /// How many epochs may be captured and not acknowledged.
     pub in_flight_limit: u64,
     /// Whether output is held from the first cut on.

@@ -2,11 +2,13 @@
 //!
 //! Nothing else happens while the guest stands: pages are copied aside, and encoding and shipping come afterwards.
 
+mod advance;
 mod interface;
+mod rounds;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TrySendError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use stealtime_capture::{
 use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
 
+pub use advance::Advance;
 pub use interface::{CaptureError, EngineSettings, GuestFacts, Order, Told};
 
 use crate::clock::{nanoseconds, now};
@@ -26,11 +29,11 @@ use crate::faults;
 use crate::turn::Turn;
 use crate::urgency;
 
-/// Pages of one part of the first full copy: 8 MiB.
-const PART_PAGES: u64 = 2048;
-
-/// What staging memory has room for at first.
+/// What staging memory has room for at least.
 const ROOM_PAGES: usize = 2048;
+
+/// Staging memory that has room for so many times what is needed is given back.
+const TOO_MUCH_ROOM: usize = 8;
 
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle host.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
@@ -60,6 +63,12 @@ struct Engine {
     turn: Option<Turn>,
     next_at: Duration,
     ranges: Vec<PageRange>,
+    /// How many pages the next epoch may have, by what was written last.
+    expected_pages: usize,
+    /// Staging memory with room for them.
+    room: Option<StagedPages>,
+    /// How long staging took, since it was last set to zero.
+    staging_time: Duration,
 }
 
 /// The handle of the thread.
@@ -101,6 +110,9 @@ impl EngineHandle {
                         turn: None,
                         next_at,
                         ranges,
+                        expected_pages: 0,
+                        room: None,
+                        staging_time: Duration::ZERO,
                     }
                     .run();
                 }
@@ -194,9 +206,8 @@ impl Engine {
             Some(Order::Link { sender, delta }) => self.link = Some(Parcel::Link { sender, delta }),
             Some(Order::FullCopy { term, first }) => return self.full_copy(term, first),
             Some(Order::Go { term }) => {
+                // The next epoch is due since the first one: what the guest writes while nothing is captured is in it.
                 self.phase = Phase::Epochs(term);
-                let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
-                self.next_at = self.settings.pacing.next(turn, now(), now());
             }
             Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
             Some(Order::Rest) => self.phase = Phase::Resting,
@@ -230,62 +241,11 @@ impl Engine {
         Ok(false)
     }
 
-    /// Copy everything while the guest runs: what it writes meanwhile is in the first whole epoch.
-    fn full_copy(&mut self, term: Term, first: Epoch) -> Result<bool, CaptureError> {
-        self.phase = Phase::Resting;
-        if let Some(link) = self.link.take()
-            && let Some(is_end) = self.pass_on(link)?
-        {
-            return Ok(is_end);
-        }
-        self.guest.tracked.arm()?;
-        let total = self.guest.ram.len_pages();
-        let mut done = 0;
-        while done < total {
-            let part = PageRange { first: done, count: PART_PAGES.min(total - done) };
-            done += part.count;
-            let mut pages = self.spare();
-            self.guest.tracked.stage(&[part], &mut pages)?;
-            let copy = Epoch(first.0 - 1);
-            let part = Parcel::Part { term, epoch: copy, pages, is_last: done == total };
-            if let Some(is_end) = self.pass_on(part)? {
-                return Ok(is_end);
-            }
-        }
-        self.captured = Epoch(first.0 - 1);
-        self.acknowledged = self.captured;
-        self.epoch(term, false)?;
-        self.phase = Phase::AwaitingGo;
-        Ok(false)
-    }
-
-    /// Give a parcel of a full copy to the encoder. The link decides how fast; meanwhile orders must be heard, and some
-    /// end the copy: then it is told whether they end the engine.
-    fn pass_on(&mut self, mut parcel: Parcel) -> Result<Option<bool>, CaptureError> {
-        loop {
-            match self.settings.parcels.try_send(parcel) {
-                Ok(()) => return Ok(None),
-                Err(TrySendError::Disconnected(_)) => return Err(CaptureError::NobodyShips),
-                Err(TrySendError::Full(back)) => parcel = back,
-            }
-            match self.orders.recv_timeout(Duration::from_millis(2)) {
-                Err(RecvTimeoutError::Timeout) | Ok(Order::Acknowledged(_)) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(Some(true)),
-                Ok(Order::Rest) => return Ok(Some(false)),
-                Ok(order @ Order::FullCopy { .. }) => return self.step(Some(order)).map(Some),
-                Ok(order) => {
-                    if self.step(Some(order))? {
-                        return Ok(Some(true));
-                    }
-                }
-            }
-        }
-    }
-
     /// Stop the guest, take everything of one epoch, and let it go on.
     fn epoch(&mut self, term: Term, is_last: bool) -> Result<(), CaptureError> {
         let epoch = self.captured.next();
-        let mut pages = self.spare();
+        self.make_room();
+        let mut pages = self.room.take().unwrap_or_default();
         let relay = self.settings.relay.clone().ok_or(CaptureError::NoNetwork)?;
         let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
         let begin = now();
@@ -326,7 +286,9 @@ impl Engine {
         if !is_last {
             guest.qmp.load("stop", json!({}))?;
         }
-        let count = pages.indices.len() as u64;
+        // A little slower down than up: a guest that writes in bursts would else stand while room is made for each.
+        self.expected_pages = pages.len().max(self.expected_pages - self.expected_pages / 8);
+        let count = pages.len() as u64;
         let row = EpochRow {
             term: term.0,
             epoch: epoch.0,
@@ -358,9 +320,20 @@ impl Engine {
             .map_err(|_| CaptureError::NobodyShips)
     }
 
+    /// Have room for the next epoch, and for a quarter more: made now, while the guest runs.
+    fn make_room(&mut self) {
+        let wanted = self.expected_pages + self.expected_pages / 4;
+        let most = usize::try_from(self.guest.ram.len_pages()).unwrap_or(usize::MAX);
+        let mut room = self.room.take().unwrap_or_else(|| self.spare());
+        room.clear_with_room_for(wanted.min(most));
+        self.room = Some(room);
+    }
+
     /// Memory to stage into, used before if there is any.
     fn spare(&self) -> StagedPages {
-        let mut pages = self.settings.spare.try_recv().unwrap_or_default();
+        let needed = self.expected_pages.max(ROOM_PAGES);
+        let kept = self.settings.spare.try_iter().find(|pages| pages.room() <= TOO_MUCH_ROOM * needed);
+        let mut pages = kept.unwrap_or_default();
         pages.clear_with_room_for(ROOM_PAGES);
         pages
     }

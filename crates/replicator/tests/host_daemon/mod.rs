@@ -148,6 +148,7 @@ impl Daemon {
                 "register_deadline_ns": 2_000_000_000_u64,
             },
             "epochs_in_flight": 4,
+            "longest_first_pause_ns": 1_000_000_000,
             "hold_bytes": 64 << 20,
         })
     }

@@ -1,0 +1,199 @@
+//! The copy in advance: all memory, and then what was written meanwhile, while the guest runs.
+
+use std::sync::mpsc::{RecvTimeoutError, TrySendError, sync_channel};
+use std::time::Duration;
+
+use serde_json::json;
+use stealtime_capture::{PageRange, count_pages};
+use stealtime_shipping::EpochBegin;
+use stealtime_succession::{Epoch, Term};
+
+use super::rounds::{Next, Rounds};
+use super::{CaptureError, Engine, Order, Phase, Told};
+use crate::clock::now;
+use crate::encoder::Parcel;
+
+/// Pages of one part: 8 MiB.
+const PART_PAGES: u64 = 2048;
+
+/// Between two looks whether the encoder has room, or is done.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How long a guest that writes too fast is left alone before it is tried again.
+const REST: Duration = Duration::from_secs(5);
+
+/// How the copy in advance went.
+#[derive(Debug, Clone, Copy)]
+pub struct Advance {
+    /// Rounds since it was begun, or tried again.
+    pub rounds: u32,
+    /// Pages of the last one, and how long it took.
+    pub pages: u64,
+    /// From finding them to the last byte into the link.
+    pub took: Duration,
+    /// How long the guest would stand for as many pages, at least.
+    pub pause: Duration,
+    /// Whether rounds became short.
+    pub converges: bool,
+    /// Whether the first whole epoch follows.
+    pub goes_on: bool,
+}
+
+/// Something ended the copy; tells whether it ends the engine, too.
+type BrokenOff = Option<bool>;
+
+impl Engine {
+    /// Copy everything while the guest runs, then what it wrote meanwhile, until little is left; then the first whole epoch.
+    pub(super) fn full_copy(&mut self, term: Term, first: Epoch) -> Result<bool, CaptureError> {
+        self.phase = Phase::Resting;
+        if let Some(link) = self.link.take()
+            && let Some(is_end) = self.pass_on(link)?
+        {
+            return Ok(is_end);
+        }
+        self.guest.tracked.arm()?;
+        let all = PageRange { first: 0, count: self.guest.ram.len_pages() };
+        let epoch = Epoch(first.0 - 1);
+        let head = EpochBegin { term, epoch, full: true, pages: all.count, device_bytes: 0 };
+        let broken_off = match self.ship(head, &[all])? {
+            None => self.rounds(EpochBegin { full: false, ..head })?,
+            broken_off => broken_off,
+        };
+        if let Some(is_end) = broken_off {
+            return Ok(is_end);
+        }
+        self.captured = epoch;
+        self.acknowledged = epoch;
+        self.epoch(term, false)?;
+        self.phase = Phase::AwaitingGo;
+        Ok(false)
+    }
+
+    /// Ship what was written, round after round, until an epoch may follow.
+    fn rounds(&mut self, head: EpochBegin) -> Result<BrokenOff, CaptureError> {
+        let mut rounds = Rounds::new(self.settings.pacing.interval());
+        let mut ranges = Vec::new();
+        loop {
+            ranges.clear();
+            let begin = now();
+            self.collect_running(&mut ranges)?;
+            let pages = count_pages(&ranges);
+            // Room for as many again, in the epoch that may come next: the guest is not to stand while it is made.
+            self.expected_pages = usize::try_from(pages).unwrap_or(usize::MAX);
+            self.make_room();
+            self.staging_time = Duration::ZERO;
+            if pages > 0
+                && let Some(is_end) = self.ship(EpochBegin { pages, ..head }, &ranges)?
+            {
+                return Ok(Some(is_end));
+            }
+            let took = now().saturating_sub(begin);
+            let next = rounds.took(pages, took);
+            if next == Next::Again {
+                continue;
+            }
+            let converges = next == Next::Epoch;
+            let pause = self.staging_time;
+            let goes_on = converges || pause <= self.settings.longest_first_pause;
+            let advance = Advance { rounds: rounds.count, pages, took, pause, converges, goes_on };
+            (self.settings.told)(Told::Advanced(advance));
+            if goes_on {
+                return Ok(None);
+            }
+            if let Some(is_end) = self.hear_until(now() + REST, |_| Ok(false))? {
+                return Ok(Some(is_end));
+            }
+            rounds = Rounds::new(self.settings.pacing.interval());
+        }
+    }
+
+    /// Find written pages; the guest stands only if the tracker needs it.
+    fn collect_running(&mut self, ranges: &mut Vec<PageRange>) -> Result<(), CaptureError> {
+        let stops = self.guest.tracked.collects_at_standstill_only() && !self.is_stopped;
+        if stops {
+            self.guest.qmp.execute("stop", json!({}))?;
+        }
+        self.guest.tracked.collect(ranges)?;
+        if stops {
+            self.guest.qmp.execute("cont", json!({}))?;
+        }
+        Ok(())
+    }
+
+    /// Stage pages part by part, give them to the encoder, and wait until they are with the link.
+    fn ship(&mut self, head: EpochBegin, ranges: &[PageRange]) -> Result<BrokenOff, CaptureError> {
+        let mut left = head.pages;
+        let mut part = Vec::new();
+        let mut part_pages = 0;
+        for mut range in ranges.iter().copied() {
+            while range.count > 0 {
+                let count = range.count.min(PART_PAGES - part_pages);
+                part.push(PageRange { first: range.first, count });
+                range = PageRange { first: range.first + count, count: range.count - count };
+                part_pages += count;
+                left -= count;
+                if part_pages == PART_PAGES || left == 0 {
+                    let mut pages = self.spare();
+                    let begin = now();
+                    self.guest.tracked.stage(&part, &mut pages)?;
+                    self.staging_time += now().saturating_sub(begin);
+                    let parcel = Parcel::Part { head, pages, is_last: left == 0 };
+                    if let Some(is_end) = self.pass_on(parcel)? {
+                        return Ok(Some(is_end));
+                    }
+                    part.clear();
+                    part_pages = 0;
+                }
+            }
+        }
+        let (answer, answered) = sync_channel(1);
+        if let Some(is_end) = self.pass_on(Parcel::Mark(answer))? {
+            return Ok(Some(is_end));
+        }
+        self.hear_until(Duration::MAX, |_| match answered.try_recv() {
+            Ok(()) => Ok(true),
+            Err(std::sync::mpsc::TryRecvError::Empty) => Ok(false),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => Err(CaptureError::NobodyShips),
+        })
+    }
+
+    /// Give a parcel to the encoder. The link decides how fast.
+    fn pass_on(&mut self, parcel: Parcel) -> Result<BrokenOff, CaptureError> {
+        let mut parcel = Some(parcel);
+        self.hear_until(Duration::MAX, |engine| {
+            let Some(waiting) = parcel.take() else { return Ok(true) };
+            match engine.settings.parcels.try_send(waiting) {
+                Ok(()) => Ok(true),
+                Err(TrySendError::Disconnected(_)) => Err(CaptureError::NobodyShips),
+                Err(TrySendError::Full(back)) => {
+                    parcel = Some(back);
+                    Ok(false)
+                }
+            }
+        })
+    }
+
+    /// Hear orders until a moment, or until `is_done`. Some end the copy.
+    fn hear_until(
+        &mut self,
+        moment: Duration,
+        mut is_done: impl FnMut(&mut Self) -> Result<bool, CaptureError>,
+    ) -> Result<BrokenOff, CaptureError> {
+        loop {
+            if is_done(self)? || now() >= moment {
+                return Ok(None);
+            }
+            match self.orders.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Timeout) | Ok(Order::Acknowledged(_)) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(Some(true)),
+                Ok(Order::Rest) => return Ok(Some(false)),
+                Ok(order @ Order::FullCopy { .. }) => return self.step(Some(order)).map(Some),
+                Ok(order) => {
+                    if self.step(Some(order))? {
+                        return Ok(Some(true));
+                    }
+                }
+            }
+        }
+    }
+}

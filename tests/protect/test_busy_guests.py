@@ -1,0 +1,105 @@
+"""Guests that write much while they are copied: the first epoch is no larger than others, or nothing is promised."""
+
+import csv
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from odd_host import counting_on
+from spoiled_hosts import SpoiledHosts
+from two_hosts import TwoHosts, assert_unharmed, await_that, laboratory_or_skip
+
+from stealtime.protect.status import MemberStatus
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+_DOES_NOT_CONVERGE = "the copy in advance does not converge"
+
+
+def epochs_by_term(hosts: TwoHosts, name: str) -> dict[int, list[int]]:
+    """Give the pages of each epoch that was captured on a host, by its term."""
+    terms: dict[int, list[int]] = {}
+    with hosts.member(name).epochs.open() as file:
+        for row in csv.DictReader(file):
+            if None not in row.values():
+                terms.setdefault(int(row["term"]), []).append(int(row["pages"]))
+    return terms
+
+
+def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others() -> None:
+    program = ["tcp=7000", "udp=7000", "memory=256MiB", "dirty=2000/10ms"]
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, interval="100ms", memory="384MiB", program_arguments=program)
+        hosts.start()
+        standby = hosts.pid("b")
+        hosts.kill(standby)
+        after = hosts.settled(unlike=frozenset({standby}))
+        assert after.host == "a"
+        # The copy was made in the term of the member alone; the first epoch is the only one of that term.
+        await_that(lambda: len(epochs_by_term(hosts, "a").get(after.term, [])) >= 15, hosts.last_words)
+        terms = epochs_by_term(hosts, "a")
+        first, others = terms[after.term - 1], terms[after.term]
+        assert len(first) == 1
+        assert first[0] <= 2 * max(others), (first, others)
+        copies = [event for event in hosts.events("a") if event["event"] == "copied-in-advance"]
+        assert copies[-1]["converges"] is True
+        assert copies[-1]["rounds"] > 0
+
+
+@contextmanager
+def copied_anew_over_a_slow_line(**machine: str) -> Iterator[SpoiledHosts]:
+    """Take the standby from a guest that writes more than the line then carries."""
+    program = ["tcp=7000", "udp=7000", "memory=24MiB", "dirty=500/10ms"]
+    with laboratory_or_skip() as laboratory:
+        chance = random.Random(0)  # noqa: S311 - nothing is spoiled by chance
+        hosts = SpoiledHosts(laboratory, chance, interval="100ms", program_arguments=program, **machine)
+        try:
+            hosts.start()
+            # A round of all the pages of the program takes more than a second.
+            hosts.line_to("b").bytes_per_s = 1e6
+            hosts.kill(hosts.pid("b"))
+            yield hosts
+        finally:
+            for line in hosts.lines.values():
+                line.close()
+
+
+def warning_of(status: MemberStatus | None) -> str | None:
+    warnings = status.warnings if status is not None else ()
+    return next((text for text in warnings if text.startswith(_DOES_NOT_CONVERGE)), None)
+
+
+def await_warning(hosts: TwoHosts) -> str:
+    return await_that(lambda: warning_of(hosts.status("a")), hosts.last_words)
+
+
+def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_the_line_is_faster() -> None:
+    with copied_anew_over_a_slow_line(longest_first_pause="1ms") as hosts:
+        said = await_warning(hosts)
+        assert "longer than 1 ms, so it stays unprotected and is tried again (hint: " in said
+        before = hosts.status("a")
+        assert before is not None
+        assert (before.role, before.protected) == ("solo", False)
+        counting = counting_on(hosts)
+        hosts.line_to("b").bytes_per_s = None
+        after = hosts.settled()
+        assert after.pid == before.pid
+        assert warning_of(after) is None
+        # It went on over the same link: all memory was copied once.
+        links = [event for event in hosts.events("a") if event["event"] == "linked"]
+        assert len(links) == 2
+        assert_unharmed(counting.end())
+
+
+def test_a_guest_that_stands_no_longer_than_allowed_is_protected_all_the_same_and_says_so() -> None:
+    with copied_anew_over_a_slow_line() as hosts:
+        assert "for the first epoch the guest stands for some" in await_warning(hosts)
+        after = hosts.settled()
+        assert after.host == "a"
+        hosts.line_to("b").bytes_per_s = None
+        hosts.settled()

@@ -13,6 +13,15 @@ pub enum Role {
     Fresh,
     /// It is paused until a saved state is loaded into it.
     Standby,
+    /// As one that stands by, but it shows the memory of another one, and writes to copies of its own.
+    Trial,
+}
+
+impl Role {
+    /// Whether it waits for a state.
+    pub(crate) fn waits_for_a_state(self) -> bool {
+        self != Self::Fresh
+    }
 }
 
 /// The descriptors that QEMU inherits, by their numbers.
@@ -74,8 +83,10 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     add("-cpu", spec.cpu.clone().into());
     add("-smp", format!("cpus={0},sockets=1,cores={0},threads=1", spec.vcpus).into());
     add("-m", format!("size={memory_bytes}B").into());
-    let memory =
-        format!("memory-backend-file,id=pc.ram,size={memory_bytes}B,mem-path=/proc/self/fd/{ram},share=on");
+    let share = if role == Role::Trial { "off" } else { "on" };
+    let memory = format!(
+        "memory-backend-file,id=pc.ram,size={memory_bytes}B,mem-path=/proc/self/fd/{ram},share={share}"
+    );
     add("-object", memory.into());
     add("-blockdev", firmware);
     add("-global", "migration.send-configuration=off".into());
@@ -99,7 +110,7 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     list.extend(["-nodefaults", "-no-user-config"].map(OsString::from));
     // Also a fresh guest waits: until it was checked and the other side of its network is there.
     list.push("-S".into());
-    if role == Role::Standby {
+    if role.waits_for_a_state() {
         list.extend(["-incoming", "defer"].map(OsString::from));
     }
     list
@@ -171,6 +182,16 @@ mod tests {
             expected.extend(["-incoming".into(), "defer".into()]);
             assert_eq!(given(accelerator, Role::Standby), expected);
         }
+    }
+
+    #[test]
+    fn a_trial_differs_from_a_standby_only_by_not_writing_its_memory() {
+        let trial = given(Accelerator::Tcg, Role::Trial);
+        let standby = given(Accelerator::Tcg, Role::Standby);
+        let expected: Vec<String> =
+            standby.iter().map(|argument| argument.replace("share=on", "share=off")).collect();
+        assert_ne!(trial, standby);
+        assert_eq!(trial, expected);
     }
 
     #[test]

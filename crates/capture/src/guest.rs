@@ -158,7 +158,7 @@ impl Guest {
     /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian length of 4
     /// bytes before each.
     pub fn boot(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
-        Self::start(spec, settings, netdev, Role::Fresh)
+        Self::start(spec, settings, netdev, Role::Fresh, Self::memory(spec)?)
     }
 
     /// Start a standby: paused, its memory empty (all zeros), waiting for [`Guest::load`].
@@ -169,7 +169,27 @@ impl Guest {
         settings: &GuestSettings,
         netdev: OwnedFd,
     ) -> Result<Self, GuestError> {
-        Self::start(spec, settings, netdev, Role::Standby)
+        Self::start(spec, settings, netdev, Role::Standby, Self::memory(spec)?)
+    }
+
+    /// Start a QEMU that only tries out whether a state can be loaded: [`Guest::load`], and no more.
+    ///
+    /// It reads `ram`, the memory of a standby, as loading does (the rings of virtio are looked at), and what it writes goes
+    /// to copies of its own. So it costs the memory of QEMU itself, and the few pages that loading writes.
+    pub fn trial(
+        spec: &MachineSpec,
+        settings: &GuestSettings,
+        netdev: OwnedFd,
+        ram: Arc<RamFile>,
+    ) -> Result<Self, GuestError> {
+        // Nothing is tracked, so that nothing is to be preloaded.
+        let settings =
+            GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
+        Self::start(spec, &settings, netdev, Role::Trial, ram)
+    }
+
+    fn memory(spec: &MachineSpec) -> Result<Arc<RamFile>, RamError> {
+        Ok(Arc::new(RamFile::anonymous("guest-memory", spec.memory_bytes)?))
     }
 
     fn start(
@@ -177,10 +197,10 @@ impl Guest {
         settings: &GuestSettings,
         netdev: OwnedFd,
         role: Role,
+        ram: Arc<RamFile>,
     ) -> Result<Self, GuestError> {
         spec.check()?;
         let failed = |what| move |source: io::Error| GuestError::Prepare { what, source };
-        let ram = Arc::new(RamFile::anonymous("guest-memory", spec.memory_bytes)?);
         let state_file = memfd_create("device-state", MemfdFlags::CLOEXEC);
         let state_file =
             File::from(state_file.map_err(|errno| failed("file of the device state")(errno.into()))?);
@@ -209,7 +229,7 @@ impl Guest {
         }
         let (incoming, incoming_of_qemu) = UnixStream::pair().map_err(failed("socket of the state"))?;
         let incoming_number = incoming_of_qemu.as_raw_fd();
-        if role == Role::Standby {
+        if role.waits_for_a_state() {
             descriptors.push(incoming_of_qemu.into());
         }
         let process = QemuProcess::spawn(command, descriptors, &settings.folder.join("qemu.log"))?;
@@ -233,7 +253,7 @@ impl Guest {
             incoming: None,
         };
         guest.check(spec)?;
-        if role == Role::Standby {
+        if role.waits_for_a_state() {
             guest.await_state(incoming_number)?;
             incoming.set_write_timeout(Some(settings.timeout)).map_err(failed("socket of the state"))?;
             guest.incoming = Some(incoming);

@@ -6,8 +6,8 @@ mod guest;
 
 use std::time::{Duration, Instant};
 
-use guest::Lab;
 use guest::frames::Peer;
+use guest::{Lab, MEMORY_BYTES};
 use stealtime_capture::{
     DeviceState, DeviceStateKind, Guest, GuestError, PageRange, StagedPages, TrackerKind, Virtio, count_pages,
 };
@@ -225,6 +225,60 @@ fn a_state_that_is_cut_short_ends_the_standby_with_qemus_words() {
     let mut standby = lab.standby("standby", netdev);
     let refused = standby.load(&state[..state.len() / 2]).unwrap_err();
     assert!(matches!(refused, GuestError::Ended { .. } | GuestError::LoadFailed { .. }), "{refused}");
+}
+
+#[test]
+#[ignore = "boots a guest: needs STEALTIME_KERNEL"]
+fn a_state_is_tried_out_beside_the_standby_and_changes_nothing_of_it() {
+    for kind in [DeviceStateKind::XenSave, DeviceStateKind::IgnoreShared] {
+        let mut lab = Lab::new(1);
+        let (primary_peer, netdev) = Peer::pair();
+        let mut primary = lab.boot("primary", netdev);
+        primary.resume().unwrap();
+        let seen = primary_peer.wait_for("20 rounds", |beat| beat.round >= 20);
+        let (standby_peer, netdev) = Peer::pair();
+        let mut standby = lab.standby("standby", netdev);
+        let mut protection = Protection::begin(&mut primary, &standby, kind);
+        let state = protection.capture(&mut primary, &standby);
+        primary.kill().unwrap();
+        let contents = |guest: &Guest| -> Vec<Vec<u8>> {
+            let page = |index| {
+                let mut page = Vec::new();
+                guest.ram.copy_page_into(index, &mut page).unwrap();
+                page
+            };
+            (0..guest.ram.len_pages()).map(page).collect()
+        };
+        let before = contents(&standby);
+
+        let mut trial = lab.trial("trial", &standby);
+        trial.load(&state).unwrap();
+        let own = private_bytes(trial.process().pid());
+        eprintln!("trial: {own} bytes of its own");
+        assert!(own < MEMORY_BYTES / 2, "the memory of the standby is copied: {own} bytes");
+        drop(trial);
+        assert!(contents(&standby) == before, "the trial wrote the memory of the standby");
+
+        // Another set of devices, as with another QEMU.
+        let devices = std::mem::take(&mut lab.spec.devices);
+        assert!(!devices.is_empty());
+        let refused = lab.trial("other-devices", &standby).load(&state).unwrap_err();
+        assert!(matches!(refused, GuestError::Ended { .. } | GuestError::LoadFailed { .. }), "{refused}");
+        assert!(refused.to_string().contains("virtio-rng"), "{refused}");
+        lab.spec.devices = devices;
+
+        standby.load_and_resume(&state).unwrap();
+        let rounds = seen.round + 100;
+        let later = standby_peer.wait_for("100 further rounds", |beat| beat.round >= rounds);
+        assert_eq!((later.boot, later.corrupt_pages), (seen.boot, 0));
+    }
+}
+
+/// Memory that no other process shares.
+fn private_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let private = text.lines().filter(|line| line.starts_with("Private_"));
+    private.map(|line| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10).sum()
 }
 
 #[test]

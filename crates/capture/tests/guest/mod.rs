@@ -9,7 +9,9 @@ mod initramfs;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use stealtime_capture::{
     Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, TrackerKind, Virtio,
@@ -79,6 +81,12 @@ impl Lab {
 
     pub fn standby(&self, name: &str, netdev: OwnedFd) -> Guest {
         Guest::standby(&self.spec, &self.settings(name), netdev).unwrap()
+    }
+
+    /// A QEMU that tries out a state on the memory of a standby.
+    pub fn trial(&self, name: &str, standby: &Guest) -> Guest {
+        let (_, netdev) = UnixStream::pair().unwrap();
+        Guest::trial(&self.spec, &self.settings(name), netdev.into(), Arc::clone(&standby.ram)).unwrap()
     }
 
     pub fn console(&self, name: &str) -> String {

@@ -65,7 +65,7 @@ def patched(program: Path, before: bytes, after: bytes, folder: Path) -> Path:
     assert len(before) == len(after)
     content = program.read_bytes()
     assert before in content, f"{program} does not hold {before!r}"
-    changed = folder / f"{program.name}-{after.decode()}"
+    changed = folder / f"{program.name}-changed"
     changed.write_bytes(content.replace(before, after))
     changed.chmod(0o755)
     return changed

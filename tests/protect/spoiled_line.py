@@ -90,8 +90,10 @@ class SpoiledLine:
         self.was_spoiled = threading.Event()
         self.hello: bytes | None = None
         """The last one that came by."""
+        self.full_copy_bytes_per_s: float | None = None
+        """How fast it is for a copy of all memory. None: as fast as can be."""
         self.bytes_per_s: float | None = None
-        """How fast it is for what comes after a copy of all memory. None: as fast as can be."""
+        """How fast it is for what comes after that."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(listens_on))
         self._listener.listen()
@@ -133,8 +135,9 @@ class SpoiledLine:
                     frame = header + reader.read(int.from_bytes(header[_LENGTH], "little"))
                     if frame[_KIND] == Kind.EPOCH_BEGIN:
                         is_full_copy = json.loads(frame[HEADER_BYTES:])["full"]
-                    if self.bytes_per_s is not None and not is_full_copy:
-                        time.sleep(len(frame) / self.bytes_per_s)
+                    bytes_per_s = self.full_copy_bytes_per_s if is_full_copy else self.bytes_per_s
+                    if bytes_per_s is not None:
+                        time.sleep(len(frame) / bytes_per_s)
                     for piece in self._spoiled(frame):
                         if not piece:
                             return

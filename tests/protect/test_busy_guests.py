@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from odd_host import counting_on
@@ -31,11 +32,25 @@ def epochs_by_term(hosts: TwoHosts, name: str) -> dict[int, list[int]]:
     return terms
 
 
-def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others() -> None:
-    program = ["tcp=7000", "udp=7000", "memory=256MiB", "dirty=2000/10ms"]
+@contextmanager
+def slow_lines(**machine: Any) -> Iterator[SpoiledHosts]:
+    """Have a protected guest, whose hosts talk over lines that can be slowed."""
     with laboratory_or_skip() as laboratory:
-        hosts = TwoHosts(laboratory, interval="100ms", memory="384MiB", program_arguments=program)
-        hosts.start()
+        chance = random.Random(0)  # noqa: S311 - nothing is spoiled by chance
+        hosts = SpoiledHosts(laboratory, chance, interval="100ms", **machine)
+        try:
+            hosts.start()
+            yield hosts
+        finally:
+            for line in hosts.lines.values():
+                line.close()
+
+
+def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others() -> None:
+    # Some 2,000 pages an epoch; while all memory is copied, for seconds, all 12,288 are written.
+    program = ["tcp=7000", "udp=7000", "memory=48MiB", "dirty=200/10ms"]
+    with slow_lines(program_arguments=program) as hosts:
+        hosts.line_to("b").full_copy_bytes_per_s = 8e6
         standby = hosts.pid("b")
         hosts.kill(standby)
         after = hosts.settled(unlike=frozenset({standby}))
@@ -45,28 +60,23 @@ def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others()
         terms = epochs_by_term(hosts, "a")
         first, others = terms[after.term - 1], terms[after.term]
         assert len(first) == 1
-        assert first[0] <= 2 * max(others), (first, others)
+        # What is written until the first one is acknowledged and the standby is named is in the second one.
+        steady = others[5:]
+        assert max(first[0], others[0]) <= 2 * max(steady), (first, others)
         copies = [event for event in hosts.events("a") if event["event"] == "copied-in-advance"]
         assert copies[-1]["converges"] is True
-        assert copies[-1]["rounds"] > 0
+        assert copies[-1]["rounds"] > 1
 
 
 @contextmanager
 def copied_anew_over_a_slow_line(**machine: str) -> Iterator[SpoiledHosts]:
     """Take the standby from a guest that writes more than the line then carries."""
     program = ["tcp=7000", "udp=7000", "memory=24MiB", "dirty=500/10ms"]
-    with laboratory_or_skip() as laboratory:
-        chance = random.Random(0)  # noqa: S311 - nothing is spoiled by chance
-        hosts = SpoiledHosts(laboratory, chance, interval="100ms", program_arguments=program, **machine)
-        try:
-            hosts.start()
-            # A round of all the pages of the program takes more than a second.
-            hosts.line_to("b").bytes_per_s = 1e6
-            hosts.kill(hosts.pid("b"))
-            yield hosts
-        finally:
-            for line in hosts.lines.values():
-                line.close()
+    with slow_lines(program_arguments=program, **machine) as hosts:
+        # A round of all the pages of the program takes more than a second.
+        hosts.line_to("b").bytes_per_s = 1e6
+        hosts.kill(hosts.pid("b"))
+        yield hosts
 
 
 def warning_of(status: MemberStatus | None) -> str | None:

@@ -121,6 +121,19 @@ def without_the_machine_type(hosts: TwoHosts, folder: Path) -> Iterator[tuple[st
 
 
 @contextmanager
+def that_cannot_load_the_state(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    # A device of the same name whose state has another one, as of another build: only loading it tells.
+    program = Path(find_qemu())
+    changed = patched(program, b"\0virtio-rng\0", b"\0virtio-rnX\0", folder)
+    with put_behind(hosts.laboratory, "b", *other_file(program, changed)):
+        yield (
+            "b refuses: b could not resume it: the state of the devices cannot be loaded: ",
+            "virtio-rng",
+            "(hint: install the same QEMU package on both hosts)",
+        )
+
+
+@contextmanager
 def with_a_full_disk(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
     with on_tiny_disk(hosts, hosts.member("b").path) as disk:
         disk.fill()
@@ -149,7 +162,14 @@ def on_tiny_disk(hosts: TwoHosts, folder: Path, *needed: str) -> Iterator[TinyDi
 
 @pytest.mark.parametrize(
     "mistake",
-    [of_another_authority, of_another_host, another_qemu, without_the_machine_type, with_a_full_disk],
+    [
+        of_another_authority,
+        of_another_host,
+        another_qemu,
+        without_the_machine_type,
+        that_cannot_load_the_state,
+        with_a_full_disk,
+    ],
     ids=lambda mistake: mistake.__name__,
 )
 def test_an_odd_standby_is_refused_and_taken_once_it_is_mended(
@@ -220,10 +240,10 @@ def unprotected(
 
 def test_a_machine_that_is_too_large_for_the_other_host_runs_unprotected(hosts: TwoHosts, tmp_path: Path) -> None:
     assert hosts.vm.identity is not None
-    # Enough for it alone, too little for it and for what an epoch takes that is staged: it may be all of it again.
+    # Enough for it alone; too little for it, for an epoch that is staged, which may be all of it again, and for QEMU.
     memory_mib = int(psutil.virtual_memory().available * 0.6) >> 20
     with unprotected(hosts, tmp_path, "large", hosts.vm.identity, memory_mib) as shown:
-        said = f"large on a: b refuses: large needs {2 * memory_mib} MiB on b, and "
+        said = f"large on a: b refuses: large needs {2 * memory_mib + 128} MiB on b, and "
         await_that(lambda: said in shown(), lambda: f"{said!r} is not told: {shown()}")
         assert "(hint: give the machine less memory, or stop something on that host)" in shown()
     assert not hosts.state.host("b").member("large").lives()

@@ -195,6 +195,11 @@ fn guest_settings(spec: &Spec) -> GuestSettings {
     settings
 }
 
+/// How a QEMU is started that only tries out a state: in a folder of its own, so that its words are its own.
+pub fn trial_settings(spec: &Spec) -> GuestSettings {
+    GuestSettings { folder: spec.folder.join("trial"), ..guest_settings(spec) }
+}
+
 /// Tell when a QEMU has ended, and how.
 pub fn watch(exit: ExitWatch, ended: impl FnOnce(ExitStatus) + Send + 'static) -> io::Result<()> {
     thread::Builder::new().name("qemu-watch".to_owned()).spawn(move || ended(exit.wait()))?;

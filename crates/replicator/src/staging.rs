@@ -15,6 +15,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::standby::{TrialEnd, TrialError, Trials};
 use crate::{faults, urgency};
 
 /// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill. Heartbeats come
@@ -50,7 +51,9 @@ pub enum StagingEvent {
         /// Announced.
         total_pages: u64,
     },
-    /// What came is no epoch, or cannot be written; what was committed before is whole.
+    /// A trial was not made that should have been; an earlier one was.
+    NotTried(TrialError),
+    /// What came is no epoch, cannot be written, or could not be resumed; what was committed before is whole.
     Failed(StagingError),
 }
 
@@ -63,11 +66,15 @@ pub enum StagingError {
     /// The memory cannot be written.
     #[error(transparent)]
     Ram(#[from] RamError),
+    /// The state of the devices is of no use here.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
 }
 
 /// The handle of the thread.
 pub struct Staging {
     devices: oneshot::Receiver<Vec<u8>>,
+    trial_end: TrialEnd,
     leftover: Leftover,
 }
 
@@ -82,27 +89,30 @@ impl Staging {
     pub fn start(
         ram: Arc<RamFile>,
         term: Term,
+        trials: Trials,
         tell: impl Fn(StagingEvent) + Send + 'static,
     ) -> io::Result<(Self, mpsc::Sender<Piece>)> {
         let (sender, pieces) = mpsc::channel(WAITING_MESSAGES);
         let stager = EpochStager::new(StagerLimits::new(ram.len_pages()), term);
         let (give_devices, devices) = oneshot::channel();
         let (held, is_held) = std::sync::mpsc::channel();
+        let trial_end = trials.end.clone();
         thread::Builder::new().name("staging".to_owned()).spawn(move || {
             urgency::be_ordinary();
-            let mut work = Work { base: Base(ram), stager, devices: Vec::new(), tell };
+            let mut work = Work { base: Base(ram), stager, devices: Vec::new(), trials, tell };
             if let Err(error) = work.run(pieces) {
                 (work.tell)(StagingEvent::Failed(error));
             }
             let _ = give_devices.send(std::mem::take(&mut work.devices));
             let _ = is_held.recv();
         })?;
-        Ok((Self { devices, leftover: Leftover { _held: held } }, sender))
+        Ok((Self { devices, trial_end, leftover: Leftover { _held: held } }, sender))
     }
 
     /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of pieces must be
     /// gone, and every event that was told: nobody commits any more.
     pub async fn finish(self) -> (Vec<u8>, Leftover) {
+        self.trial_end.end();
         // After a panic, which was printed, the memory may be half written: then there is no state that fits it.
         (self.devices.await.unwrap_or_default(), self.leftover)
     }
@@ -112,6 +122,7 @@ struct Work<T> {
     base: Base,
     stager: EpochStager,
     devices: Vec<u8>,
+    trials: Trials,
     tell: T,
 }
 
@@ -139,7 +150,15 @@ impl<T: Fn(StagingEvent)> Work<T> {
 
     /// A whole epoch is here; tells whether to go on. One without device state is a copy in advance: only memory.
     fn take(&mut self, mut epoch: StagedEpoch) -> Result<bool, StagingError> {
+        // Until one is committed there is nothing that writing could spoil, and a trial needs the memory of its epoch.
+        let is_first = self.devices.is_empty();
+        if is_first {
+            self.write(&epoch)?;
+        }
         if epoch.is_resumable() {
+            if is_first {
+                self.trials.first(&epoch.devices)?;
+            }
             faults::point("after-stage");
             let (commit, answer) = oneshot::channel();
             (self.tell)(StagingEvent::Verified { term: epoch.term, epoch: epoch.epoch, commit });
@@ -148,6 +167,20 @@ impl<T: Fn(StagingEvent)> Work<T> {
             }
             self.devices = std::mem::take(&mut epoch.devices);
         }
+        if !is_first {
+            self.write(&epoch)?;
+            match self.trials.again(&self.devices) {
+                Err(error @ TrialError::Refused(_)) => return Err(error.into()),
+                Err(error) => (self.tell)(StagingEvent::NotTried(error)),
+                Ok(()) => {}
+            }
+        }
+        faults::point("after-apply");
+        self.stager.recycle(epoch);
+        Ok(true)
+    }
+
+    fn write(&self, epoch: &StagedEpoch) -> Result<(), RamError> {
         for (index, page) in epoch.contents() {
             self.base.0.write_page(index, page)?;
         }
@@ -157,9 +190,7 @@ impl<T: Fn(StagingEvent)> Work<T> {
                 self.base.0.write_page(index, &[0; PAGE_BYTES])?;
             }
         }
-        faults::point("after-apply");
-        self.stager.recycle(epoch);
-        Ok(true)
+        Ok(())
     }
 }
 

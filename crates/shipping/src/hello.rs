@@ -110,10 +110,13 @@ pub struct LocalFacts {
     pub delta: bool,
 }
 
-/// What a machine needs at the standby beside its RAM file: an epoch is staged in whole before it is applied, and the
-/// first epoch is all of the RAM.
+/// What a QEMU takes beside the guest's memory; 15 MB were seen of one that waits, and the files that it maps.
+const QEMU_BYTES: u64 = 64 << 20;
+
+/// What a machine needs at the standby: its RAM, and as much again, as an epoch is staged in whole before it is applied, and
+/// the first epoch is all of the RAM; the QEMU that waits, and the one on which states are tried.
 fn needed_bytes(wanted: &Wanted) -> u64 {
-    wanted.memory_bytes.saturating_mul(2)
+    wanted.memory_bytes.saturating_mul(2).saturating_add(2 * QEMU_BYTES)
 }
 
 /// Says whether this host may stand by for the machine that `hello` wants protected, and if not, what differs first.

@@ -43,7 +43,7 @@ fn facts() -> LocalFacts {
         qemu_version: "7.2.22 (Debian)".to_owned(),
         machines: vec!["pc-i440fx-7.2".to_owned(), "pc-q35-7.2".to_owned()],
         accelerators: vec!["tcg".to_owned()],
-        available_bytes: 512 << 20,
+        available_bytes: 640 << 20,
         images: BTreeMap::from([(KERNEL.to_owned(), "00AA".to_owned())]),
         highest_term: Some(Term(4)),
         ram_blocks: Some(vec![block("pc.bios", 256 << 10), block("pc.ram", 256 << 20)]),
@@ -120,8 +120,8 @@ fn what_differs_is_said_with_both_values_and_a_hint() {
         (
             hello(),
             wanted(),
-            LocalFacts { available_bytes: (512 << 20) - 1, ..facts() },
-            "pbx needs 512 MiB on b, and 511 MiB are available",
+            LocalFacts { available_bytes: (640 << 20) - 1, ..facts() },
+            "pbx needs 640 MiB on b, and 639 MiB are available",
         ),
         (
             hello(),

@@ -1,6 +1,7 @@
 //! What the state machine says, done.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use stealtime_outputhold::{LearnedAddresses, Policy};
 use stealtime_shipping::{Addresses, Heartbeat, Message, Protected, Resign};
@@ -22,6 +23,9 @@ impl Active {
             ActiveMessage::Protected { term } => {
                 let since = self.member.acknowledged_epoch().unwrap_or_default();
                 self.events.add(&Event::Protected { term, epoch: since });
+                if let Some(link) = &self.link {
+                    self.unfit.remove(&link.host.name);
+                }
                 Message::Protected(Protected { term })
             }
             ActiveMessage::Resign { term, last } => Message::Resign(Resign { term, last }),
@@ -121,8 +125,14 @@ impl Active {
             return;
         }
         let Some(facts) = &self.facts else { return };
-        let hosts: Vec<_> =
-            self.spec.standby_hosts.iter().filter(|host| host.name != self.spec.host).cloned().collect();
+        let others = self.spec.standby_hosts.iter().filter(|host| host.name != self.spec.host);
+        let mut hosts: Vec<_> = others
+            .map(|host| {
+                (host.clone(), self.unfit.get(&host.name).map_or(Duration::ZERO, |unfit| unfit.until))
+            })
+            .collect();
+        // Those that never refused first, in their order of preference.
+        hosts.sort_by_key(|(_, not_before)| *not_before);
         if hosts.is_empty() {
             return;
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use stealtime_capture::Shutdown;
 use stealtime_outputhold::RelayEvent;
-use stealtime_shipping::{Heartbeat, Message};
+use stealtime_shipping::{Heartbeat, Message, Refusal};
 use stealtime_succession::{ActiveInput, ActiveState, Epoch};
 
-use super::seek::{Found, SeekError};
+use super::seek::{self, Found, SeekError, Unfit};
 use super::{Active, Input, OpenLink, Resuming, read};
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Sent;
@@ -105,10 +105,20 @@ impl Active {
                 self.last_echo = Some(sent);
                 self.tell(ActiveInput::Echo { term, sent });
             }
+            Message::Refuse { refusal, .. } => self.standby_refused(&refusal),
             other => {
                 self.warn(format!("the standby sent {:?}, which it never should", other.kind()));
             }
         }
+    }
+
+    /// The standby has found that it could not resume the guest: another one is looked for first.
+    fn standby_refused(&mut self, refusal: &Refusal) {
+        let Some(host) = self.link.as_ref().map(|link| link.host.name.clone()) else { return };
+        let reason = format!("{host} refuses: {refusal} (hint: {})", refusal.hint());
+        self.events.add(&Event::Refused { reason: reason.clone() });
+        self.unfit.insert(host, Unfit { reason: reason.clone(), until: now() + seek::REST });
+        self.give_up_link(&reason);
     }
 
     pub(super) fn engine_told(&mut self, told: Told) {

@@ -7,7 +7,7 @@ mod hearing;
 mod seek;
 mod standing;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
 use crate::status::{FullCopy, Peer};
 use crate::{faults, signals, words};
-use seek::{Found, SeekError};
+use seek::{Found, SeekError, Unfit};
 
 /// Why a member cannot even begin.
 #[derive(Debug, thiserror::Error)]
@@ -136,6 +136,8 @@ pub struct Active {
     facts: Option<GuestFacts>,
     seeker: Option<JoinHandle<()>>,
     wants_standby: bool,
+    /// Hosts that took the machine and then found that they could not resume it, until they can.
+    unfit: BTreeMap<String, Unfit>,
     link: Option<OpenLink>,
     links: u64,
     last_echo: Option<Duration>,
@@ -231,6 +233,7 @@ impl Active {
             facts: None,
             seeker: None,
             wants_standby: false,
+            unfit: BTreeMap::new(),
             link: None,
             links: 0,
             last_echo: None,

@@ -9,6 +9,7 @@ use stealtime_shipping::{
 use stealtime_succession::{MemberId, Term};
 
 use crate::assignment::Assignment;
+use crate::clock::now;
 use crate::engine::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
@@ -16,6 +17,18 @@ use crate::words;
 
 /// Between two rounds through all hosts.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of all memory.
+pub const REST: Duration = Duration::from_secs(20);
+
+/// Why a host is left alone.
+#[derive(Debug)]
+pub struct Unfit {
+    /// In its words.
+    pub reason: String,
+    /// Until this moment of the monotonic clock.
+    pub until: Duration,
+}
 
 /// How long a standby may take until its QEMU waits.
 const WELCOME_WITHIN: Duration = Duration::from_secs(60);
@@ -82,9 +95,9 @@ pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> 
     }
 }
 
-/// Ask every host in turn, for ever; `tell` hears of each that did not.
+/// Ask every host in turn, none before its time, for ever; `tell` hears of each that did not.
 pub async fn seek(
-    hosts: Vec<StandbyHost>,
+    hosts: Vec<(StandbyHost, Duration)>,
     identity: Option<Identity>,
     qemu: PathBuf,
     mut hello: Hello,
@@ -94,7 +107,7 @@ pub async fn seek(
     let firmware = tokio::task::spawn_blocking(move || host_facts::firmware(&qemu)).await;
     hello.firmware = firmware.ok().flatten();
     loop {
-        for host in &hosts {
+        for (host, _) in hosts.iter().filter(|(_, not_before)| *not_before <= now()) {
             match ask(host, identity.as_ref(), &hello).await {
                 Ok(found) => return found,
                 Err(error) => tell(host.clone(), error),

@@ -29,7 +29,8 @@ impl Active {
         let statistics = self.relay.as_ref().and_then(|relay| relay.statistics().ok());
         let (bytes_per_s, dirty_pages_per_s) = self.figures.rates();
         // Those of the guest hold as long as it lives, the others until there is a standby.
-        let remarks = self.facts.iter().flat_map(GuestFacts::remarks);
+        let unfit = self.unfit.values().map(|unfit| unfit.reason.clone());
+        let remarks = self.facts.iter().flat_map(GuestFacts::remarks).chain(unfit);
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),

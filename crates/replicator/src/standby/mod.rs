@@ -2,6 +2,7 @@
 //! that waits, and becomes the active member when it wins.
 
 mod preparing;
+mod trial;
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -35,6 +36,7 @@ use crate::status::{FullCopy, Peer, Role, Status};
 use crate::{faults, signals, words};
 
 pub use preparing::run;
+pub use trial::{TrialEnd, TrialError, Trials};
 
 /// Why a standby ends without having stood by to the end.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +59,9 @@ pub enum StandbyError {
     /// What came is no epoch; what was committed before is whole.
     #[error(transparent)]
     Staging(#[from] StagingError),
+    /// What comes could not be tried out.
+    #[error(transparent)]
+    Trial(#[from] TrialError),
     /// QEMU is gone.
     #[error("the waiting QEMU is gone: {0}")]
     Guest(String),
@@ -134,7 +139,12 @@ enum End {
     Won(Promotion),
     Ended(StandbyEnding),
     Left,
+    /// It could not resume the machine.
+    Useless(Box<ShippingRefusal>),
 }
+
+/// How long the active member may take to hear why it is left.
+const REFUSE_WITHIN: Duration = Duration::from_millis(200);
 
 async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
     loop {
@@ -190,6 +200,8 @@ impl Standby {
             reader,
             addresses,
             lock,
+            sender,
+            member,
             ..
         } = self;
         // With the reader ends the way to the staging thread. An epoch that it still has is not ours: with the inputs goes
@@ -224,6 +236,18 @@ impl Standby {
                 events.add(&Event::Left { reason: ending.to_string() });
                 machine.engine.end();
                 Ok(Outcome::Ended)
+            }
+            Some(End::Useless(refusal)) => {
+                events.add(&Event::Left { reason: refusal.to_string() });
+                if let Some(sender) = sender {
+                    let term = member.term();
+                    let refuse = Message::Refuse { term, refusal: (*refusal).clone() };
+                    // The active member is told by its closed link, if by nothing else.
+                    let told = async { sender.send(&refuse).await.and(sender.close().await) };
+                    let _ = tokio::time::timeout(REFUSE_WITHIN, told).await;
+                }
+                machine.engine.end();
+                Err(StandbyError::Refused(refusal))
             }
             Some(End::Left) | None => {
                 events.add(&Event::Left { reason: "it was asked to leave".to_owned() });
@@ -302,6 +326,15 @@ impl Standby {
                 self.tell(StandbyInput::LinkClosed);
             }
             StagingEvent::Failed(error @ StagingError::Ram(_)) => return Err(error.into()),
+            StagingEvent::Failed(StagingError::Trial(error)) => {
+                self.ending = Some(End::Useless(Box::new(ShippingRefusal::Other {
+                    reason: format!("{} could not resume it: {}", self.spec.host, words::in_full(&error)),
+                    hint: "install the same QEMU package on both hosts".to_owned(),
+                })));
+            }
+            StagingEvent::NotTried(error) => {
+                self.events.add(&Event::Warning { text: words::in_full(&error) });
+            }
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc;
 
-use super::{Input, Network, Outcome, Standby, StandbyError, read};
+use super::{Input, Network, Outcome, Standby, StandbyError, Trials, read};
 use crate::assignment::{Assignment, wanted};
 use crate::clock::now;
 use crate::engine::{GuestFacts, Told};
@@ -77,6 +77,7 @@ struct Prepared {
     machine: Machine,
     network: Network,
     facts: GuestFacts,
+    trials: Trials,
     inputs: mpsc::UnboundedReceiver<Input>,
     to_inputs: mpsc::UnboundedSender<Input>,
     lock: OwnedFd,
@@ -141,6 +142,10 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     facts.ram_blocks = Some(guest.ram_blocks.clone());
     facts.qemu_version.clone_from(&guest.qemu_version);
     let welcome = judge(hello, &wanted, &facts).map_err(refused)?;
+    // Before the first epoch is waited for: what that holds of the guest's output waits as long.
+    let settings = machine::trial_settings(&spec);
+    let trials =
+        Trials::start(&spec.machine, settings, Arc::clone(&guest.ram)).await.map_err(MachineError::from)?;
     Ok(Prepared {
         spec,
         active: hello.member.clone(),
@@ -149,6 +154,7 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
         machine,
         network: Network { relay, gate, switchboard },
         facts: guest,
+        trials,
         inputs,
         to_inputs,
         lock,
@@ -162,7 +168,8 @@ impl Prepared {
         receiver: LinkReceiver,
         hello: &Hello,
     ) -> Result<Outcome, StandbyError> {
-        let Self { spec, active, me, welcome, machine, network, facts, inputs, to_inputs, lock } = self;
+        let Self { spec, active, me, welcome, machine, network, facts, trials, inputs, to_inputs, lock } =
+            self;
         let register = registers::open(&spec.register)?;
         let register_name = register.describe();
         let answers = to_inputs.clone();
@@ -190,7 +197,7 @@ impl Prepared {
         events.add(&Event::Linked { peer: active.to_string() });
         sender.send(&Message::Welcome(welcome)).await?;
         let to_conductor = to_inputs.clone();
-        let (staging, pieces) = Staging::start(Arc::clone(&facts.ram), hello.term, move |event| {
+        let (staging, pieces) = Staging::start(Arc::clone(&facts.ram), hello.term, trials, move |event| {
             let _ = to_conductor.send(Input::Staging(event));
         })
         .map_err(MachineError::from)?;

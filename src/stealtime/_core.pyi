@@ -6,6 +6,9 @@ from typing import Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+EVENT_KINDS: tuple[str, ...]
+"""What the column ``kind`` of a trace counts from 0 (``crates/wire/src/event_kind.rs``, ``docs/run-format.md``)."""
+
 class SummaryDict(TypedDict):
     """Figures of one series or of several pooled."""
 

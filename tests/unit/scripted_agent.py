@@ -3,6 +3,7 @@
 import asyncio
 import io
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -82,6 +83,8 @@ class ScriptedPlatform:
     """Why the agent refuses to trace."""
     facts: Mapping[str, str] = field(default_factory=lambda: {"kernel_image": "none"})
     """Of each boot."""
+    speed: float = 1.0
+    """How many of its seconds the machine counts in one of the host's."""
     boots: int = 0
     trials: list[TrialRequest] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
@@ -122,7 +125,7 @@ class ScriptedPlatform:
                 for frame in decoder.feed(data):
                     match to_agent.validate_json(frame.payload):
                         case ExchangeClock(id=number):
-                            send(ClockAnswer(id=number, reading=_CLOCK))
+                            send(ClockAnswer(id=number, reading=self._read_clocks()))
                         case Calibrate(loop_ns=loop_ns):
                             send(
                                 Calibrated(
@@ -155,6 +158,11 @@ class ScriptedPlatform:
                 await writer.drain()
         finally:
             writer.close()
+
+    def _read_clocks(self) -> ClockReading:
+        now_ns = round(time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) * self.speed)
+        tsc = round(now_ns * UNITS_PER_S / 1e9)
+        return ClockReading(tsc=tsc, monotonic_raw_ns=now_ns, monotonic_ns=now_ns, bracket_tsc=10)
 
     async def _trial(
         self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]
@@ -235,8 +243,8 @@ def _events() -> Any:
 
 
 def _trace_rows() -> Any:
-    """Make one switch: thread 1 left the CPU to thread 2, which is called ``hog``."""
-    row = {"time": 1100, "cpu": 1, "kind": 0, "thread": 1, "value": 0, "other": 2, "priority": 120, "name": 0}
+    """Make one account of a runtime, the last of the kinds: of thread 2, which is called ``hog``."""
+    row = {"time": 1100, "cpu": 1, "kind": 14, "thread": 1, "value": 0, "other": 2, "priority": 120, "name": 0}
     return pa.table({field.name: pa.array([row[field.name]], field.type) for field in TRACE_SCHEMA})
 
 

@@ -181,7 +181,7 @@ async def test_a_guest_is_traced_inside_and_from_the_host(tmp_path: Path) -> Non
     assert own.hidden_threads == "st-ring"
     files = write_surroundings_csv(trial, tmp_path)
     text = (tmp_path / "qemu-x.alone.switch-2.traced.r1.host_trace.csv").read_text()
-    assert text.splitlines()[1] == '1100,1,"switch",1,0,2,120,"hog"'
+    assert text.splitlines()[1] == '1100,1,"runtime",1,0,2,120,"hog"'
     assert sorted(files.values()) == [1, 1]
 
 

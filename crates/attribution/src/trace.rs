@@ -1,6 +1,7 @@
 //! The table `trace` as it was recorded (`docs/run-format.md`): borrowed columns that were checked once.
 
 use rayon::prelude::*;
+pub use stealtime_wire::EventKind;
 
 use crate::crossing::crossed;
 use crate::mend::{Mended, mend};
@@ -16,53 +17,6 @@ const CPU_LIMIT: u16 = 8192;
 
 /// Rows that one thread checks at a time.
 const CHUNK: usize = 1 << 16;
-
-/// The kinds of events, as in the column `kind`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-#[allow(missing_docs, reason = "docs/run-format.md describes each")]
-pub enum EventKind {
-    Switch = 0,
-    Waking = 1,
-    InterruptEntry = 2,
-    InterruptExit = 3,
-    SoftirqEntry = 4,
-    SoftirqExit = 5,
-    VectorEntry = 6,
-    VectorExit = 7,
-    VmExit = 8,
-    VmEntry = 9,
-    Signal = 10,
-    GuestSwitch = 11,
-    Lost = 12,
-    Nmi = 13,
-    Runtime = 14,
-}
-
-impl EventKind {
-    const ALL: [Self; 15] = [
-        Self::Switch,
-        Self::Waking,
-        Self::InterruptEntry,
-        Self::InterruptExit,
-        Self::SoftirqEntry,
-        Self::SoftirqExit,
-        Self::VectorEntry,
-        Self::VectorExit,
-        Self::VmExit,
-        Self::VmEntry,
-        Self::Signal,
-        Self::GuestSwitch,
-        Self::Lost,
-        Self::Nmi,
-        Self::Runtime,
-    ];
-
-    /// The kind with this code.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.get(usize::from(code)).copied()
-    }
-}
 
 /// The columns, all equally long; see `docs/run-format.md` for their meaning by kind.
 #[derive(Debug, Clone, Copy, Default)]
@@ -268,7 +222,7 @@ fn scan(columns: &TraceColumns<'_>, names: usize, rows: std::ops::Range<usize>) 
         }
         before = time;
         let kind = columns.kind[row];
-        if kind > EventKind::Runtime as u8 {
+        if EventKind::from_code(kind).is_none() {
             return Err(TraceError::UnknownKind { row, kind });
         }
         let name = columns.name[row];

@@ -1,43 +1,9 @@
 //! A row of the table `trace` (`docs/run-format.md`).
 
+pub use stealtime_wire::EventKind as Kind;
+
 /// Stands in `name` where an event has none.
 pub const NO_NAME: u32 = u32::MAX;
-
-/// What happened; the numbers are those of the column `kind`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Kind {
-    /// A CPU went from one thread to another.
-    Switch = 0,
-    /// A thread is about to be made runnable.
-    Waking = 1,
-    /// The handler of a device's interrupt starts.
-    InterruptEntry = 2,
-    /// It ends.
-    InterruptExit = 3,
-    /// A softirq starts.
-    SoftirqEntry = 4,
-    /// It ends.
-    SoftirqExit = 5,
-    /// An interrupt of the CPU's own (timer, reschedule) starts.
-    VectorEntry = 6,
-    /// It ends.
-    VectorExit = 7,
-    /// A guest's CPU stopped running the guest (KVM).
-    VmExit = 8,
-    /// It runs the guest again.
-    VmEntry = 9,
-    /// A thread takes a signal.
-    Signal = 10,
-    /// A User-Mode Linux kernel is about to run this user thread.
-    GuestSwitch = 11,
-    /// Events were lost just before this time.
-    Lost = 12,
-    /// A non-maskable interrupt was handled.
-    Nmi = 13,
-    /// A thread's time on a CPU was added up.
-    Runtime = 14,
-}
 
 /// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,11 @@
 //!
 //! The Python twin is `stealtime.wire`; `tests/golden/frames` holds frames that the tests of both sides read.
 
+pub mod event_kind;
 pub mod frame;
 pub mod message;
 
+pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Injection, Layout, Load,

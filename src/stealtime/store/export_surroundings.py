@@ -9,28 +9,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from stealtime._core import EVENT_KINDS
 from stealtime.errors import StealtimeError
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP, read_description
 from stealtime.store.writer import disk_errors
-
-KINDS = (
-    "switch",
-    "waking",
-    "interrupt_entry",
-    "interrupt_exit",
-    "softirq_entry",
-    "softirq_exit",
-    "vector_entry",
-    "vector_exit",
-    "vm_exit",
-    "vm_entry",
-    "signal",
-    "guest_switch",
-    "lost",
-    "nmi",
-)
-"""What the column ``kind`` of a trace counts from 0 (``docs/run-format.md``)."""
 
 _NO_NAME = 0xFFFF_FFFF
 
@@ -87,7 +70,7 @@ def _in_words(batch: Any, schema: Any, names: list[str]) -> Any:
     known = np.array([*names, ""], dtype=object)
     words = {
         "kind": pa.array(
-            [KINDS[code] if code < len(KINDS) else str(code) for code in batch.column("kind").to_pylist()]
+            [EVENT_KINDS[code] if code < len(EVENT_KINDS) else str(code) for code in batch.column("kind").to_pylist()]
         ),
         "name": pa.array(known[np.where(indices == _NO_NAME, len(names), indices)], pa.string()),
     }

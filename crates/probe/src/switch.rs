@@ -9,8 +9,10 @@
 //!   that gaps and samples tile the time and each sample's start is known.
 //! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else is a
 //!   different path.
-//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), turns out of the round
-//!   robin order (`out_of_order`), the first rounds in which caches warm up (`warm_up`).
+//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), the first rounds in which
+//!   caches warm up (`warm_up`).
+//! * Counted and timed: turns out of the round robin order (`out_of_order`). One thread left and another arrived all the
+//!   same, and what upsets the order may well be what took long.
 //! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`). Linux
 //!   books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is running), so the
 //!   sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was caused by others.
@@ -113,9 +115,19 @@ impl Gate {
         }
     }
 
+    /// Decides; the first decision holds.
     fn open(&self, verdict: Verdict) {
-        self.lock().opened = Some(verdict);
+        self.lock().opened.get_or_insert(verdict);
         self.was_opened.notify_all();
+    }
+}
+
+/// Sends home who waits at a gate that was not opened, when whoever should have done it fails or panics.
+struct Doorkeeper<'a>(&'a Gate);
+
+impl Drop for Doorkeeper<'_> {
+    fn drop(&mut self) {
+        self.0.open(Verdict::GoHome);
     }
 }
 
@@ -163,20 +175,11 @@ pub fn measure<E: From<io::Error>>(
         }
     };
     sys::run_ring(shape.threads, STACK_BYTES, &body, |started| {
-        let prepared = started.map_err(E::from).and_then(|()| {
-            gate.wait_for(shape.threads);
-            prepare()
-        });
-        match prepared {
-            Ok(recorder) => {
-                gate.open(Verdict::Begin(recorder));
-                Ok(())
-            }
-            Err(error) => {
-                gate.open(Verdict::GoHome);
-                Err(error)
-            }
-        }
+        let _doorkeeper = Doorkeeper(&gate);
+        started?;
+        gate.wait_for(shape.threads);
+        gate.open(Verdict::Begin(prepare()?));
+        Ok::<_, E>(())
     })??;
     if let Some(error) = not_pinned.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error.into());
@@ -261,6 +264,17 @@ fn take_turns(ring: &Ring, recorder: &Recorder, number: u32, shape: RingShape) {
 mod tests {
     use super::*;
     use crate::observer::RING_THREAD_NAME;
+
+    #[test]
+    fn a_turn_out_of_order_is_counted_and_timed() {
+        let recorder = Recorder::new(2, true, 0, SampleClock::Tsc).unwrap();
+        recorder.start(1, 1);
+        let ring = Ring { turns: AtomicU64::new(100), ..Ring::default() };
+        let shape = RingShape { threads: 3, cpu: 0, priority: 1, duration_cycles: 1 };
+        // Thread 0 left, thread 1 should have come.
+        take_turns(&ring, &recorder, 2, shape);
+        assert_eq!((recorder.len(), ring.out_of_order.into_inner()), (1, 1));
+    }
 
     /// Without a privilege the order is the scheduler's, but the book-keeping must hold all the same.
     #[test]

@@ -52,9 +52,23 @@ extern "C" fn enter(start: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
+/// Threads that were started; dropped, they are waited for, also when a panic unwinds past them: until they have ended
+/// nothing may go that they use.
+#[derive(Default)]
+struct Started(Vec<libc::pthread_t>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for &thread in &self.0 {
+            // SAFETY: started by `spawn`, joinable, and joined once.
+            unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        }
+    }
+}
+
 /// Runs `body(0)`, `body(1)` ... in `count` threads with stacks of `stack_bytes` (a multiple of the page size), and
 /// `meanwhile` in the calling thread when all of them were started; waits for all. `meanwhile` is told if one could
-/// not be started, and must make the others end in any case.
+/// not be started, and must make the others end in any case, also when it panics.
 ///
 /// # Errors
 /// If the stacks or a thread cannot be made, or if a stack was too small.
@@ -66,11 +80,12 @@ pub fn run_ring<R>(
 ) -> io::Result<R> {
     let stacks = Stacks::new(count as usize * stack_bytes)?;
     let starts: Vec<Start> = (0..count).map(|number| Start { body, number }).collect();
-    let mut threads = Vec::with_capacity(count as usize);
+    // Declared after what the threads use, so that they end before it goes.
+    let mut threads = Started::default();
     let mut started = Ok(());
     for start in &starts {
         match spawn(start, stacks.low_end(start.number, stack_bytes), stack_bytes) {
-            Ok(thread) => threads.push(thread),
+            Ok(thread) => threads.0.push(thread),
             Err(error) => {
                 started = Err(error);
                 break;
@@ -78,16 +93,14 @@ pub fn run_ring<R>(
         }
     }
     let result = meanwhile(started);
-    for &thread in &threads {
-        // SAFETY: started just above, joinable, and joined once.
-        unsafe { libc::pthread_join(thread, ptr::null_mut()) };
-    }
-    let overrun = (0..count).zip(&threads).find(|&(number, _)| {
+    let spawned = (0..count).take(threads.0.len());
+    drop(threads);
+    let overrun = spawned.into_iter().find(|&number| {
         // SAFETY: inside the mapping, aligned, written by `spawn`, and the thread has ended.
         unsafe { stacks.low_end(number, stack_bytes).read_volatile() != CANARY }
     });
     match overrun {
-        Some((number, _)) => {
+        Some(number) => {
             Err(io::Error::other(format!("thread {number} overran its stack of {stack_bytes} bytes")))
         }
         None => Ok(result),
@@ -138,6 +151,34 @@ mod tests {
         let told = run_ring(20, 32 << 10, &body, |started| started.is_ok()).unwrap();
         assert!(told);
         assert_eq!(sum.into_inner(), 190);
+    }
+
+    #[test]
+    fn a_panic_while_threads_run_waits_for_them_before_their_stacks_go() {
+        /// Lets the threads go on once the panic unwinds.
+        struct Release<'a>(&'a AtomicU32);
+        impl Drop for Release<'_> {
+            fn drop(&mut self) {
+                self.0.store(1, Ordering::SeqCst);
+            }
+        }
+        let (released, ended) = (AtomicU32::new(0), AtomicU32::new(0));
+        let body = |_| {
+            while released.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            // Long enough for whoever does not wait to be gone.
+            (0..1000).for_each(|_| std::thread::yield_now());
+            ended.fetch_add(1, Ordering::SeqCst);
+        };
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            run_ring(8, 32 << 10, &body, |_| -> () {
+                let _release = Release(&released);
+                panic!("while the threads run");
+            })
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        assert_eq!(ended.into_inner(), 8);
     }
 
     #[test]

@@ -178,7 +178,7 @@ pub struct Series<'a> {
     pub(crate) counts: Vec<u64>,
     /// The end of the last sample, in units from the start of sample 0.
     pub(crate) span: u64,
-    /// The cheapest sample possible here: the smaller of the calibrated and the smallest seen.
+    /// The cheapest sample possible here: the smaller of the calibrated and the smallest seen that took any time.
     pub(crate) floor: u64,
 }
 
@@ -222,9 +222,27 @@ impl<'a> Series<'a> {
             floor: 0,
         };
         series.learn();
-        let smallest = series.blocks.iter().map(|block| block.min).min().unwrap_or(0);
-        series.floor = calibrated_floor.map_or(smallest, |floor| floor.min(smallest));
+        series.floor = calibrated_floor
+            .into_iter()
+            .chain(series.cheapest())
+            .filter(|&floor| floor > 0)
+            .min()
+            .unwrap_or(0);
         Ok(series)
+    }
+
+    /// The smallest sample that took any time; 0 stands for a wake-up before its time, which is none.
+    fn cheapest(&self) -> Option<u64> {
+        let in_block = |(number, block): (usize, &Block)| match block.min {
+            0 => self.durations[self.block_range(number)]
+                .iter()
+                .copied()
+                .filter(|&row| row > 0)
+                .min()
+                .map(u64::from),
+            min => Some(min),
+        };
+        self.blocks.iter().enumerate().filter_map(in_block).min()
     }
 
     fn learn(&mut self) {

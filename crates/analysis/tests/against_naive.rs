@@ -82,7 +82,8 @@ proptest! {
         let variance = sorted.iter().map(|&value| (value as f64 - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
         let longest = *sorted.last().unwrap();
         let index = columns.durations.iter().position(|&value| value == longest).unwrap();
-        let lowest = floor.map_or(sorted[0], |floor| floor.min(sorted[0]));
+        let cheapest = sorted.iter().copied().find(|&value| value > 0);
+        let lowest = floor.into_iter().chain(cheapest).filter(|&floor| floor > 0).min().unwrap_or(0);
 
         let summary = with_series(&columns, floor, |series| series.summary());
         prop_assert_eq!(summary.count, sorted.len() as u64);
@@ -232,6 +233,13 @@ fn columns_that_do_not_fit_each_other_are_refused() {
         error(SeriesInput { spacing, ..tiled(&[1, 2], &[]) }),
         SeriesError::GapCount { durations: 2, gaps: 1 }
     );
+}
+
+#[test]
+fn a_wake_up_before_its_time_is_no_floor() {
+    let spacing = Spacing::Periodic { interval: 1_000 };
+    let summary = Series::new(SeriesInput { spacing, ..tiled(&[50, 0, 60, 40], &[]) }).unwrap().summary();
+    assert_eq!((summary.min_ns, summary.floor_ns, summary.max_overhead_ns), (0.0, 20.0, 10.0));
 }
 
 #[test]

@@ -38,7 +38,8 @@ fn turns(iterations: u64, tsc_hz: f64) -> impl Iterator<Item = u64> {
     (0..CALIBRATION_TURNS).map_while(move |turn| {
         busy_loop(iterations);
         let now = time_stamp_counter();
-        let duration = now.saturating_sub(previous);
+        // As in `measure`: a counter that went backwards is no cheap turn.
+        let duration = now.wrapping_sub(previous);
         previous = now;
         (turn < 16 || now.saturating_sub(start) < limit).then_some(duration)
     })

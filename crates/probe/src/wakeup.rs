@@ -5,7 +5,7 @@
 //! again (`clock_gettime` right after `clock_nanosleep` returns).
 //!
 //! * Clock: `CLOCK_MONOTONIC`, nanoseconds: the clock that the timer itself runs on.
-//! * Floor: the shortest sample of the trial.
+//! * Floor: the shortest sample of the trial that is not 0.
 //! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries that it
 //!   swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at a period of 1 ms
 //!   counts once; here it counts forty times, as it would for forty requests that came on time. Sample `i` is

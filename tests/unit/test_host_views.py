@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from stealtime.analysis.attribution.views import steal_at_most_ns
 from stealtime.campaigns.watching import with_guest_steal
 from stealtime.store.model import HostViews
 from stealtime.tracing.views import between, look
@@ -61,6 +62,15 @@ def test_nothing_looked_at_is_absent_and_not_zero(tmp_path: Path) -> None:
     delays = between(look([], [], tmp_path), look([], [], tmp_path))
     assert delays.run_delay_ns == Absent(absent="no thread was looked at")
     assert delays.steal_ns == Absent(absent="no CPU was looked at")
+
+
+def test_a_steal_of_0_may_hide_a_step_of_its_counter() -> None:
+    nothing = Absent(absent="not read")
+    views = HostViews(run_delay_ns=nothing, host_steal_ns=Value(value=0), guest_steal_ns=nothing)
+    assert steal_at_most_ns(views, 1, 25e6) == 10e6
+    assert steal_at_most_ns(views, 2, 25e6) == 20e6
+    assert steal_at_most_ns(views, 2, 3e6) == 3e6
+    assert steal_at_most_ns(views.model_copy(update={"host_steal_ns": nothing}), 1, 25e6) is None
 
 
 def test_what_a_guest_knows_of_stolen_time_is_taken_where_it_can_know() -> None:

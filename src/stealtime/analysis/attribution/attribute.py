@@ -215,9 +215,15 @@ def _summarize(
         time_line=world.time_line,
         trace=world.trace,
         views=judge_views(trial.record.host_views, trial.record.host_tracing, outcome, world),
-        steal_at_most_ns=steal_at_most_ns(trial.record.host_views, unexplained_ns),
+        steal_at_most_ns=steal_at_most_ns(trial.record.host_views, _vcpu_cpus(trial), unexplained_ns),
         rule=RULE,
     )
+
+
+def _vcpu_cpus(trial: Trial) -> int:
+    """Count the CPUs of the host that the machine might run on; those of a run that does not say are taken for one."""
+    placement = trial.record.placement
+    return 1 if placement is None else len({cpu for cpus in placement.vcpu_cpus for cpu in cpus})
 
 
 def _causes(found: "AttributionDict") -> list[Cause]:

@@ -165,7 +165,8 @@ class TrialAttribution(Figures):
     trace: TraceQuality
     views: Views
     steal_at_most_ns: float | None = None
-    """How much of ``unexplained`` the host's own host can have taken at most; None where the host does not say."""
+    """How much of ``unexplained`` the host's own host can have taken at most, counted in steps of 10 ms a CPU; None
+    where the host does not say."""
     rule: str
 
 

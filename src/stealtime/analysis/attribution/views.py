@@ -13,6 +13,10 @@ AGREEMENT_NS = 1e6
 """... and the readings are taken a little before and after the trial; less than this apart is agreement too."""
 
 
+STEAL_STEP_NS = 1e7
+"""``/proc/stat`` counts each CPU's steal in clock ticks, of which x86 has 100 in a second: less than one shows as 0."""
+
+
 def judge_views(views: HostViews | None, tracing: TracingOutcome | None, outcome: TrialOutcome, world: World) -> Views:
     """Put the views beside each other and say whether they agree.
 
@@ -36,13 +40,18 @@ def judge_views(views: HostViews | None, tracing: TracingOutcome | None, outcome
     )
 
 
-def steal_at_most_ns(views: HostViews | None, unexplained_ns: float) -> float | None:
-    """Give how much of what is unexplained the host's own host can have taken at most.
+def steal_at_most_ns(views: HostViews | None, cpus: int, unexplained_ns: float) -> float | None:
+    """Give how much of what is unexplained the host's own host can have taken at most, if it tells what it takes.
 
-    ``/proc/stat`` counts steal in steps of 10 ms and does not say when it was, so no single spike can be blamed on it.
+    The counter does not say when it was, so no single spike can be blamed on it; and it may be short of the next step.
+
+    Args:
+        views: Of the host.
+        cpus: How many CPUs' counters were summed.
+        unexplained_ns: Of the trial's spikes.
     """
     steal_ns = None if views is None else _number(views.host_steal_ns)
-    return None if steal_ns is None else min(steal_ns, unexplained_ns)
+    return None if steal_ns is None else min(steal_ns + cpus * STEAL_STEP_NS, unexplained_ns)
 
 
 def _window(
@@ -70,7 +79,7 @@ def _agreement(guest_steal: Reading, run_delay: Reading, traced: Reading) -> str
     if reference is None:
         return "not judged: the trace gives no time off the CPU"
     told = []
-    for name, reading in (("host run_delay", run_delay), ("guest steal", guest_steal)):
+    for name, reading, step_ns in (("host run_delay", run_delay, 0), ("guest steal", guest_steal, STEAL_STEP_NS)):
         value = _number(reading)
         if value is None:
             continue
@@ -82,7 +91,7 @@ def _agreement(guest_steal: Reading, run_delay: Reading, traced: Reading) -> str
             told.append(f"{name} is not compared: both are 0")
             continue
         apart_ns = abs(value - reference)
-        agrees = apart_ns <= max(AGREEMENT_NS, AGREEMENT_SHARE * max(value, reference))
+        agrees = apart_ns <= max(AGREEMENT_NS, step_ns, AGREEMENT_SHARE * max(value, reference))
         verdict = "agrees with" if agrees else "does not agree with"
         told.append(f"{name} ({value / 1e6:.3f} ms) {verdict} the traced time off the CPU ({reference / 1e6:.3f} ms)")
     if not told:

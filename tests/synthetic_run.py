@@ -194,6 +194,7 @@ def _write_cell(folder: Path, cell: SyntheticCell, trial: int, generator: np.ran
             layout["interval"] = round(cell.parameters["interval_ns"] * UNITS_PER_S / 1e9)
         record["outcome"] = _outcome(cell, trial, layout, known)
         record["alignment"] = {"before": _alignment(trial, 380), "after": _alignment(trial, 395)}
+        record["clocks"] = _clocks(cell.platform)
         clock = record["outcome"]["clock"]
         key = json.dumps({"schema_version": 1, "units_per_s": UNITS_PER_S, "layout": layout, "clock": clock})
         for name, table in (("samples", pa.table(columns)), ("events", pa.table(events))):
@@ -313,6 +314,15 @@ def _alignment(trial: int, error_ns: int) -> dict[str, int]:
         "machine_tsc": 8_123_456_789_012, "machine_minus_host_ns": 1_200, "error_ns": error_ns, "exchanges": 8,
         "bracket_tsc": 64,
     }  # fmt: skip
+
+
+def _clocks(platform: str) -> dict[str, dict[str, Any]]:
+    compared = {"disagreement_ppm": 0.7, "error_ppm": 41.0, "limit_ppm": 500.0}
+    one = {**compared, "state": "not independent"}
+    host = {**compared, "state": "agreed", "reason": "+1 ppm, known to within 41 ppm"}
+    if platform == "native":
+        host = {**one, "reason": "the host's clock is the machine's own"}
+    return {"kernel": {**one, "reason": "the kernel kept its time with the counter itself"}, "host": host}
 
 
 def _machine(platform: str) -> dict[str, Any]:

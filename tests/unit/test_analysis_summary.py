@@ -30,6 +30,8 @@ def test_a_run_is_summarized_cell_by_cell(tmp_path: Path) -> None:
     assert native.stats.max_at_s == pytest.approx(truth.max_at_s)
     assert native.clock is not None
     assert native.clock.alignment_error_bound_ns == 395.0
+    assert native.clock.host is not None
+    assert native.clock.host.state == "not independent"
     invalid = cells["uml", "switch", 1000]
     assert (invalid.valid, invalid.reasons) == (False, [CLOCK_DISAGREES["text"]])
     assert invalid.stats is not None

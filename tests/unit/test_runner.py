@@ -211,6 +211,25 @@ async def test_an_invalid_cell_is_kept_and_counted(tmp_path: Path) -> None:
     assert len(tally.measured) == 8
 
 
+async def test_a_machine_whose_second_is_wrong_is_invalid_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    # Ten seconds in one are more than any round trip of the exchanges can explain.
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), ScriptedPlatform("uml", speed=10.0)])
+    writer = bench.create()
+    tally = await bench.run(writer)
+    writer.close()
+    assert len(tally.invalid) == 8
+    for trial in Run.open(writer.folder).trials:
+        assert trial.record.clocks is not None
+        if trial.record.cell.platform == "uml":
+            assert trial.record.clocks.host.state == "disagreed"
+            assert trial.record.outcome is not None
+            (finding,) = trial.record.outcome.findings
+            assert finding.code == "host_clock_disagrees"
+            assert "the machine's second is not the host's" in finding.text
+        else:
+            assert trial.record.clocks.host.state == "not independent"
+
+
 async def test_an_interruption_keeps_what_is_whole_and_a_resumed_run_does_the_rest(tmp_path: Path) -> None:
     third_cell_hangs = asyncio.Event()
 

@@ -2,8 +2,9 @@
 //!
 //! The counter's rate is measured against `CLOCK_MONOTONIC_RAW` before a trial; over the trial the two are compared
 //! again, and a disagreement of more than [`LIMIT_PPM`] makes the trial invalid. That finds a counter that stops,
-//! jumps or changes its rate. It cannot find a guest kernel whose idea of a second is wrong from the start: for that
-//! the control plane compares both with the host's clock (`exchange_clock`).
+//! jumps or changes its rate, if the kernel keeps its time with something else: where its clock source is the counter,
+//! the two are one clock. It never finds a kernel whose idea of a second is wrong from the start. For both the control
+//! plane compares the samples' clock with the host's (`exchange_clock`, `stealtime.wire.clock_agreement`).
 
 use std::thread;
 use std::time::Duration;
@@ -50,15 +51,23 @@ impl SampleClock {
 
 /// Reads the clocks back to back; of a few attempts the one with the narrowest bracket.
 pub fn read_clocks() -> ClockReading {
-    let attempt = || {
-        let before = time_stamp_counter();
-        let monotonic_raw_ns = sys::kernel_clock_ns(KernelClock::MonotonicRaw);
-        let after = time_stamp_counter();
-        let bracket_tsc = after.saturating_sub(before);
+    narrowest(time_stamp_counter, sys::kernel_clock_ns)
+}
+
+fn narrowest(
+    mut counter: impl FnMut() -> u64,
+    mut kernel_ns: impl FnMut(KernelClock) -> u64,
+) -> ClockReading {
+    let mut attempt = || {
+        let before = counter();
+        let monotonic_raw_ns = kernel_ns(KernelClock::MonotonicRaw);
+        let monotonic_ns = kernel_ns(KernelClock::Monotonic);
+        // A counter that went backwards gives a bracket that every other is narrower than.
+        let bracket_tsc = counter().wrapping_sub(before);
         ClockReading {
-            tsc: before + bracket_tsc / 2,
+            tsc: before.wrapping_add(bracket_tsc / 2),
             monotonic_raw_ns,
-            monotonic_ns: sys::kernel_clock_ns(KernelClock::Monotonic),
+            monotonic_ns,
             bracket_tsc,
         }
     };
@@ -127,7 +136,8 @@ fn in_step([first, second, third]: &[ClockReading; 3]) -> bool {
             / to.monotonic_raw_ns.saturating_sub(from.monotonic_raw_ns) as f64
     };
     let (earlier, later) = (cycles_per_ns(first, second), cycles_per_ns(second, third));
-    let brackets = (first.bracket_tsc + 2 * second.bracket_tsc + third.bracket_tsc) as f64 / 2.0;
+    let brackets =
+        first.bracket_tsc as f64 / 2.0 + second.bracket_tsc as f64 + third.bracket_tsc as f64 / 2.0;
     let error_ppm = brackets / third.tsc.wrapping_sub(second.tsc) as f64 * 1e6;
     ((later / earlier - 1.0) * 1e6).abs() <= SETTLED_PPM + error_ppm
 }
@@ -170,7 +180,7 @@ impl TscRate {
     /// Compares the counter with `CLOCK_MONOTONIC_RAW` over a stretch of time.
     pub fn check(&self, start: &ClockReading, end: &ClockReading) -> ClockCheck {
         let elapsed_s = end.monotonic_raw_ns.saturating_sub(start.monotonic_raw_ns) as f64 * 1e-9;
-        let brackets_s = (start.bracket_tsc + end.bracket_tsc) as f64 / 2.0 / self.hz;
+        let brackets_s = f64::midpoint(start.bracket_tsc as f64, end.bracket_tsc as f64) / self.hz;
         // A counter that went backwards shows as an enormous disagreement, not as a wrapped small one.
         let seen_s = (end.tsc as f64 - start.tsc as f64) / self.hz;
         ClockCheck {
@@ -183,6 +193,8 @@ impl TscRate {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn reading(tsc: u64, monotonic_raw_ns: u64) -> ClockReading {
@@ -204,6 +216,24 @@ mod tests {
         assert!((fast.disagreement_ppm - 1000.0).abs() < 0.001, "{fast:?}");
         let backwards = rate.check(&reading(1_000_000_000, 0), &reading(0, 1_000_000_000));
         assert!(backwards.disagreement_ppm < -LIMIT_PPM, "{backwards:?}");
+    }
+
+    #[test]
+    fn both_clocks_of_the_kernel_are_read_inside_the_bracket() {
+        let reads = Cell::new(0);
+        let next = || reads.replace(reads.get() + 1);
+        let reading = narrowest(next, |_| next());
+        let bracket = reading.tsc - reading.bracket_tsc / 2..reading.tsc + reading.bracket_tsc.div_ceil(2);
+        assert!(bracket.contains(&reading.monotonic_raw_ns), "{reading:?}");
+        assert!(bracket.contains(&reading.monotonic_ns), "{reading:?}");
+    }
+
+    #[test]
+    fn a_reading_over_which_the_counter_went_backwards_is_not_the_narrowest() {
+        let counts = [5000, 4000, 6000, 6900];
+        let mut reads = counts.into_iter().chain((0..).map(|number| 10_000 + 1000 * number));
+        let reading = narrowest(|| reads.next().unwrap(), |_| 0);
+        assert_eq!((reading.tsc, reading.bracket_tsc), (6450, 900));
     }
 
     #[test]

@@ -10,19 +10,28 @@ use crate::throttling::Limit;
 use crate::{scheduling, sys};
 
 /// Files whose trimmed text is a fact as it stands.
-const TEXT_FILES: [(&str, &str); 6] = [
+const TEXT_FILES: [(&str, &str); 3] = [
     ("kernel_release", "/proc/sys/kernel/osrelease"),
     ("kernel_version", "/proc/sys/kernel/version"),
     ("kernel_command_line", "/proc/cmdline"),
+];
+
+/// The same of what the kernel keeps its time with.
+const CLOCK_FILES: [(&str, &str); 3] = [
     ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("clocksources", "/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     ("clock_event_device", "/sys/devices/system/clockevents/clockevent0/current_device"),
 ];
 
+/// Reads what the kernel keeps its time with now; until it has been up for some seconds, that may change.
+pub fn clocks() -> Facts {
+    texts(&CLOCK_FILES)
+}
+
 /// Reads all facts.
 pub fn read() -> Facts {
-    let mut facts: Facts =
-        TEXT_FILES.iter().map(|&(name, path)| (name.to_owned(), text(Path::new(path)))).collect();
+    let mut facts = texts(&TEXT_FILES);
+    facts.extend(clocks());
     facts.insert("realtime_kernel".to_owned(), realtime_kernel());
     facts.insert("memory_total_bytes".to_owned(), memory_total());
     facts.insert("agent_cpus".to_owned(), or_absent(scheduling::allowed_cpus()));
@@ -59,6 +68,10 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
 fn cpu_field(cpuinfo: &str, name: &str) -> Reading {
     let absent = || Reading::Absent(format!("/proc/cpuinfo has no line {name:?}"));
     field(cpuinfo, name).map_or_else(absent, |value| Reading::Value(value.into()))
+}
+
+fn texts(files: &[(&str, &str)]) -> Facts {
+    files.iter().map(|&(name, path)| (name.to_owned(), text(Path::new(path)))).collect()
 }
 
 fn text(path: &Path) -> Reading {

@@ -142,6 +142,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
             tsc_hz: trial.rate.hz,
             tsc_hz_source: trial.rate.source.clone(),
             check,
+            facts: facts::clocks(),
             start,
             end,
             start_realtime_ns,
@@ -211,7 +212,7 @@ fn measure(trial: &Trial) -> Result<Measured, TrialError> {
     }
     let duration_cycles = trial.rate.to_cycles(*duration_ns);
     let (voluntary_before, involuntary_before) = sys::thread_context_switches();
-    let migrations_before = scheduling::migrations().unwrap_or_default();
+    let migrations_before = scheduling::migrations();
     let mut floor_units = None;
     // Of a ring this thread only waits.
     let is_ring = matches!(probe, Probe::Switch { .. });
@@ -264,8 +265,8 @@ fn measure(trial: &Trial) -> Result<Measured, TrialError> {
     let (voluntary, involuntary) = sys::thread_context_switches();
     counters.insert("voluntary_context_switches".to_owned(), voluntary - voluntary_before);
     counters.insert("involuntary_context_switches".to_owned(), involuntary - involuntary_before);
-    counters
-        .extend(scheduling::migrations().map(|count| ("migrations".to_owned(), count - migrations_before)));
+    let migrations = migrations_before.zip(scheduling::migrations());
+    counters.extend(migrations.map(|(before, after)| ("migrations".to_owned(), after - before)));
     findings.extend(prepared.finding);
     sys::unlock_memory();
     let placement = scheduling::placement(thread_ids).map_err(|source| TrialError::Placement { source })?;

@@ -185,9 +185,9 @@ pub struct ClockReading {
     pub tsc: u64,
     /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
     pub monotonic_raw_ns: u64,
-    /// `CLOCK_MONOTONIC`, read just after.
+    /// `CLOCK_MONOTONIC`, of the same moment to within `bracket_tsc`.
     pub monotonic_ns: u64,
-    /// How many cycles passed around the reading of `CLOCK_MONOTONIC_RAW`.
+    /// How many cycles passed around the readings of the other two; `tsc` is in their middle.
     pub bracket_tsc: u64,
 }
 
@@ -380,6 +380,8 @@ pub struct ClockRecord {
     pub tsc_hz_source: String,
     /// The time-stamp counter against `CLOCK_MONOTONIC_RAW` over the trial.
     pub check: ClockCheck,
+    /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted changes it.
+    pub facts: Facts,
     /// The clocks at the start of the trial.
     pub start: ClockReading,
     /// The clocks at the end of the trial.

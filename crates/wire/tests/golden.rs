@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockReading, ClockRecord, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
+    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
     Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement, Probe,
     Progress, Reading, StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
     TrialRequest, encode_frame,
@@ -136,6 +136,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             tsc_hz: 2_596_140_125.5,
             tsc_hz_source: "measured against CLOCK_MONOTONIC_RAW over 0.100 s".to_owned(),
             check: ClockCheck { disagreement_ppm: -0.25, error_ppm: 0.5, limit_ppm: 500.0 },
+            facts: Facts::from([("clocksource".to_owned(), Reading::Value("hpet".into()))]),
             start: reading(1 << 40),
             end: reading((1 << 40) + 10_000_000_000),
             start_realtime_ns: 1_795_291_200_000_000_000,

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from stealtime.wire.clock_agreement import ClockAgreement
 from stealtime.wire.message import Facts
 
 SCHEMA_VERSION = 1
@@ -145,6 +146,10 @@ class Clock(Figures):
     """Where ``tsc_hz`` comes from."""
     worst_disagreement_ppm: float
     """Against CLOCK_MONOTONIC_RAW, the largest of all trials in absolute value, signed."""
+    kernel: ClockAgreement | None
+    """The worst of all trials; None where none of them says."""
+    host: ClockAgreement | None
+    """The same of the comparison with the host's clock."""
     alignment_error_bound_ns: float | None
     """How far host and machine can be apart on one time line; None where no clocks were exchanged."""
 

@@ -23,6 +23,7 @@ from stealtime.analysis.series import load_series, pool
 from stealtime.errors import StealtimeError
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.store.run import Run, Trial
+from stealtime.wire.clock_agreement import worst
 from stealtime.wire.message import TickProbe, TrialOutcome
 
 
@@ -215,6 +216,8 @@ def _clock(records: Sequence[TrialRecord]) -> Clock | None:
         tsc_hz=clocks[0].tsc_hz,
         source=clocks[0].tsc_hz_source,
         worst_disagreement_ppm=max((clock.check.disagreement_ppm for clock in clocks), key=abs),
+        kernel=worst([record.clocks.kernel for record in records if record.clocks is not None]),
+        host=worst([record.clocks.host for record in records if record.clocks is not None]),
         alignment_error_bound_ns=max(bounds, default=None),
     )
 

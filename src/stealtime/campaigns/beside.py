@@ -21,6 +21,8 @@ from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, S
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.tracing.host import HostTracer, host_tracer
 from stealtime.wire.alignment import Alignment as ClockAlignment
+from stealtime.wire.clock_agreement import host_agreement
+from stealtime.wire.message import Finding
 
 _OWN_COUNTER = ("qemu-",)
 """Platforms, by the beginning of their names, whose guests do not read the host's own counter."""
@@ -120,6 +122,16 @@ def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
         share=_share_record(placed.share),
         load=load_request(placed, neighbour.machine.measured_cpus),
     )
+
+
+def neighbour_clock(result: NeighbourResult) -> list[Finding]:
+    """Warn of a neighbour whose second is not the host's: its rate and its times are told in such seconds."""
+    is_host = result.platform == kinds.NATIVE
+    agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
+    if agreement.state != "disagreed":
+        return []
+    text = f"the rate of {result.name} is wrong, because its second is not the host's: its clock {agreement.reason}"
+    return [Finding(code="neighbour_clock_disagrees", level="limits", text=text)]
 
 
 def neighbour_table(

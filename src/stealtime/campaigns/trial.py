@@ -13,10 +13,13 @@ from stealtime.campaigns.probes import KnownDisturbance
 from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
 from stealtime.errors import StealtimeError
 from stealtime.platforms import kinds
+from stealtime.platforms.host_clock import remembered_rate
 from stealtime.platforms.model import Machine
-from stealtime.store.model import Alignment, BootFacts, Cell, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.store.model import Alignment, BootFacts, Cell, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
+from stealtime.wire.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.wire.message import (
+    Facts,
     Finding,
     Injection,
     ProbeRequest,
@@ -90,7 +93,18 @@ async def measure(
             on_progress=on_progress,
         )
     after = await machine.connection.exchange_clocks()
-    findings = [*result.outcome.findings, *settings.findings, *watched.findings]
+    clock = result.outcome.clock
+    is_host = machine.platform == kinds.NATIVE
+    clocks = ClockAgreements(
+        kernel=kernel_agreement(clock),
+        host=host_agreement(clock.name, clock.units_per_s, before, after, is_host=is_host),
+    )
+    findings = [
+        *result.outcome.findings,
+        *settings.findings,
+        *watched.findings,
+        *_host_clock(clocks.host, machine.platform),
+    ]
     record = TrialRecord(
         cell=cell.cell,
         repetition=cell.repetition,
@@ -99,7 +113,8 @@ async def measure(
         elapsed_s=time.monotonic() - begin,
         outcome=result.outcome.model_copy(update={"findings": findings}),
         alignment=Alignment(before=before, after=after),
-        machine=describe(machine),
+        clocks=clocks,
+        machine=describe(machine, clock.facts),
         placement=placement_record(beside.placement),
         neighbours=watched.neighbours,
         host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
@@ -150,13 +165,35 @@ async def is_alive(machine: Machine) -> bool:
     return True
 
 
-def describe(machine: Machine) -> MachineRecord:
-    """Write down what the machine is and who runs where, read back now."""
+def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
+    """Make a trial invalid whose clock disagreed with the host's."""
+    if agreement.state != "disagreed":
+        return []
+    hint = "see in its serial log by what its kernel found the rate of tsc"
+    if platform.startswith("qemu-tcg-"):
+        hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
+    return [
+        Finding(
+            code="host_clock_disagrees",
+            level="invalidates",
+            text=f"the machine's second is not the host's: its clock {agreement.reason}",
+            hint=hint,
+        )
+    ]
+
+
+def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
+    """Write down what the machine is and who runs where, read back now.
+
+    Args:
+        machine: Still up.
+        clock_facts: As its agent read them after the trial; at its hello the kernel may not have settled on a clock.
+    """
     boot = machine.boot
     return MachineRecord(
         boot=BootFacts(argv=list(boot.argv), elapsed_to_hello_s=boot.elapsed_to_hello_s, facts=dict(boot.facts)),
         measured_cpu=machine.measured_cpus[-1],
-        agent_facts=machine.agent_facts,
+        agent_facts={**machine.agent_facts, **clock_facts},
         threads=[
             ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus))
             for thread in machine.threads()

@@ -12,7 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_record, neighbour_table
+from stealtime.campaigns.beside import (
+    Beside,
+    lost_neighbour_record,
+    neighbour_clock,
+    neighbour_record,
+    neighbour_table,
+)
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.errors import StealtimeError
 from stealtime.platforms.model import Machine
@@ -209,5 +215,6 @@ async def _stop_loads(
             )
         )
     clocks_after = None if beside.tracer is None else await beside.tracer.exchange_clocks()
+    watched.findings += [finding for result in results for finding in neighbour_clock(result)]
     watched.neighbours += [neighbour_record(result) for result in results]
     watched.neighbour_tables = tuple(neighbour_table(result, clocks_before, clocks_after) for result in results)

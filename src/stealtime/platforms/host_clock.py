@@ -26,7 +26,7 @@ class HostClock(BaseModel):
 
 def host_tsc_khz(agent: Path) -> int | None:
     """Give the rate in kHz, measured once a boot of the host; None if the agent cannot tell."""
-    remembered = cache_folder() / "host-clock" / f"{_BOOT_ID.read_text().strip()}.json"
+    remembered = remembered_rate()
     try:
         clock = HostClock.model_validate_json(remembered.read_bytes())
     except (OSError, ValidationError):
@@ -36,6 +36,11 @@ def host_tsc_khz(agent: Path) -> int | None:
         clock = measured
         write_atomically(remembered, clock.model_dump_json())
     return round(clock.tsc_hz / 1000)
+
+
+def remembered_rate() -> Path:
+    """Give the file that the rate is kept in for this boot of the host."""
+    return cache_folder() / "host-clock" / f"{_BOOT_ID.read_text().strip()}.json"
 
 
 def _measure(agent: Path) -> HostClock | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from stealtime.report.notation import ABSENT
 from stealtime.store.model import Manifest, TrialRecord
+from stealtime.wire.clock_agreement import ClockAgreement, kernel_agreement
 from stealtime.wire.message import Absent, Facts, Reading, Value
 
 
@@ -33,16 +34,17 @@ class ClockLine:
     trial: str
     clock: str
     source: str
-    disagreement_ppm: float
-    error_ppm: float
-    limit_ppm: float
+    kernel: ClockAgreement
+    """Beside the clock of the machine's kernel."""
+    host: ClockAgreement | None
+    """Beside the host's; None where they were not compared."""
     alignment_bound_ns: float | None
     """The larger error bound of host and machine on one time line; None where they were not aligned."""
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the clock kept its stated rate."""
-        return abs(self.disagreement_ppm) <= self.limit_ppm
+        """Whether nothing speaks against the clock."""
+        return all(one is None or one.state != "disagreed" for one in (self.kernel, self.host))
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,14 @@ def clock_lines(trials: tuple[TrialRecord, ...]) -> list[ClockLine]:
             bound = max(trial.alignment.before.error_ns, trial.alignment.after.error_ns)
         lines.append(
             ClockLine(
-                trial.trial_id, f"{clock.name}, {rate}", clock.tsc_hz_source, clock.check.disagreement_ppm,
-                clock.check.error_ppm, clock.check.limit_ppm, bound,
+                trial=trial.trial_id,
+                clock=f"{clock.name}, {rate}",
+                source=clock.tsc_hz_source,
+                kernel=kernel_agreement(clock) if trial.clocks is None else trial.clocks.kernel,
+                host=None if trial.clocks is None else trial.clocks.host,
+                alignment_bound_ns=bound,
             )
-        )  # fmt: skip
+        )
     return lines
 
 

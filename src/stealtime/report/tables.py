@@ -10,6 +10,7 @@ from stealtime.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.report import notation
 from stealtime.report.answer_tables import HELD_BACK_MARK, Column, answer_tables, platforms_of
 from stealtime.report.around_tables import around_the_machines
+from stealtime.report.clocks import clock_lines
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
 
 UNRESOLVED_MARK = "*"
@@ -35,6 +36,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
             parts += [Text(), _cell_table(column, suffix)]
     parts.append(Text("\nover: the longest sample less the floor; p50 ratio: to native", style="dim"))
     parts += _periods(summary.plain_cells)
+    parts += clock_lines(summary.cells)
     parts += around_the_machines(summary)
     parts += _remarks(summary.cells)
     return Group(*parts)

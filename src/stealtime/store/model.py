@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from stealtime.quantities import format_duration
 from stealtime.wire.alignment import Alignment as ClockAlignment
+from stealtime.wire.clock_agreement import ClockAgreement
 from stealtime.wire.message import Absent, Facts, LoadOutcome, LoadRequest, Model, Reading, TracingOutcome, TrialOutcome
 
 SCHEMA_VERSION = 3
@@ -58,6 +59,15 @@ class Alignment(Model):
 
     before: ClockAlignment
     after: ClockAlignment
+
+
+class ClockAgreements(Model):
+    """Whether the clock of the samples was right, and by what that is known."""
+
+    kernel: ClockAgreement
+    """The time-stamp counter beside the clock of the machine's kernel."""
+    host: ClockAgreement
+    """The clock of the samples beside the host's."""
 
 
 class ThreadRecord(Model):
@@ -178,6 +188,8 @@ class TrialRecord(Model):
     """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
     outcome: TrialOutcome | None = None
     alignment: Alignment | None = None
+    clocks: ClockAgreements | None = None
+    """None in runs of versions that compared no rates."""
     machine: MachineRecord | None = None
     placement: PlacementRecord | None = None
     neighbours: list[NeighbourRecord] = Field(default_factory=list)

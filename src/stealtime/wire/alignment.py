@@ -40,6 +40,8 @@ class Alignment(BaseModel):
     """The moment: the host's ``CLOCK_MONOTONIC_RAW`` in the middle of the best exchange."""
     machine_monotonic_raw_ns: int
     """The machine's ``CLOCK_MONOTONIC_RAW`` at that moment, give or take ``error_ns``."""
+    machine_monotonic_ns: int | None = None
+    """The machine's ``CLOCK_MONOTONIC`` at that moment, give or take ``error_ns``; None in older runs."""
     machine_tsc: int
     """The machine's time-stamp counter at that moment, give or take ``error_ns``."""
     machine_minus_host_ns: int
@@ -71,6 +73,7 @@ def align(exchanges: Sequence[ClockExchange]) -> Alignment:
     return Alignment(
         host_monotonic_raw_ns=middle_ns,
         machine_monotonic_raw_ns=best.reading.monotonic_raw_ns,
+        machine_monotonic_ns=best.reading.monotonic_ns,
         machine_tsc=best.reading.tsc,
         machine_minus_host_ns=best.reading.monotonic_raw_ns - middle_ns,
         error_ns=(best.round_trip_ns + 1) // 2,

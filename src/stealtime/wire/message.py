@@ -38,7 +38,7 @@ class ClockReading(Model):
     monotonic_raw_ns: int
     monotonic_ns: int
     bracket_tsc: int
-    """Cycles that passed around the reading of ``CLOCK_MONOTONIC_RAW``."""
+    """Cycles that passed around the readings of the other two; ``tsc`` is in their middle."""
 
 
 class TickProbe(Model):
@@ -167,6 +167,8 @@ class ClockRecord(Model):
     tsc_hz: float
     tsc_hz_source: str
     check: ClockCheck
+    facts: Facts = Field(default_factory=dict)
+    """``clocksource`` ...: what the kernel kept its time with, read right after the measuring. Empty in older runs."""
     start: ClockReading
     end: ClockReading
     start_realtime_ns: int

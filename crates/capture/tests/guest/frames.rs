@@ -57,6 +57,11 @@ impl Peer {
         }
     }
 
+    /// The last beat that has come and was not waited for.
+    pub fn newest(&self) -> Option<Beat> {
+        self.beats.try_iter().last()
+    }
+
     /// Tell the guest to reboot.
     pub fn send_reboot(&mut self) {
         let mut frame = vec![0x52, 0x54, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];

@@ -41,8 +41,8 @@ class Reprotection:
         os.kill(standby.pid, signal.SIGKILL)
         guest.await_ready(unlike=frozenset({standby.pid}))
         self.again_s.append((time.monotonic_ns() - from_ns) / 1e9)
-        steady = guest.epochs_for(_STEADY_S)
-        first = self._first_epochs(guest.rows(from_ns), steady)
+        guest.epochs_for(_STEADY_S)
+        first, steady = self._parted(guest.rows(from_ns))
         self.longest_ms.append(max(values(first, "pause_ns")) / 1e6)
         self.first_pages.append(max(values(first, "pages")))
         self.steady_p99_ms.append(quantile(values(steady, "pause_ns"), 0.99) / 1e6)
@@ -52,11 +52,12 @@ class Reprotection:
         self.rounds.append(copies[-1]["rounds"])
 
     @staticmethod
-    def _first_epochs(rows: list[Row], steady: list[Row]) -> list[Row]:
+    def _parted(rows: list[Row]) -> tuple[list[Row], list[Row]]:
         # The first is captured in the term before that in which the standby is named.
-        term = steady[0]["term"] - 1
-        begin_ns = min(row["begin_ns"] for row in rows if row["term"] == term)
-        return [row for row in rows if row["begin_ns"] >= begin_ns][:_FIRST_EPOCHS]
+        term = rows[-1]["term"] - 1
+        begin = next(number for number, row in enumerate(rows) if row["term"] == term)
+        end = begin + _FIRST_EPOCHS
+        return rows[begin:end], rows[end:]
 
 
 def main() -> None:

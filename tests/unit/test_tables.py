@@ -87,10 +87,10 @@ def test_an_unresolved_percentile_is_marked_and_explained() -> None:
 def test_periods_are_told_in_words() -> None:
     tick = Period(
         period_s=0.004, rate_hz=250.0, cost_p50_ns=3100.0, cost_p90_ns=4000.0, events=500, coverage=1.0,
-        lost_share=0.4, level_ns=1000.0, repetition=1,
+        lost_share=0.4, level_ns=1000.0, repetition=1, found_in_repetitions=3, searched_repetitions=4,
     )  # fmt: skip
     text = printed(cell("native", stats(68_000, 78_000), periods=(tick,)))
-    assert "native: every 4.000 ms (250 Hz): 3.10 µs" in text
+    assert "native: every 4.000 ms (250 Hz): 3.10 µs, in 3 of 4 repetitions" in text
 
 
 def test_every_table_fits_80_columns() -> None:

@@ -133,7 +133,11 @@ class Period(Figures):
     level_ns: float
     """Overhead above which samples were looked at when it was found."""
     repetition: int
-    """The trial that it was found in: the first valid one."""
+    """The trial that these figures are of: the first one that it was found in."""
+    found_in_repetitions: int
+    """In how many repetitions it was found ..."""
+    searched_repetitions: int
+    """... of those that were looked at."""
 
 
 class Clock(Figures):

@@ -19,6 +19,7 @@ from stealtime.analysis.model import (
     TraceFigures,
     TrialSummary,
 )
+from stealtime.analysis.periods import join_periods
 from stealtime.analysis.series import load_series, pool
 from stealtime.errors import StealtimeError
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
@@ -134,11 +135,9 @@ def _outcomes(reads: Sequence[_Read]) -> list[TrialOutcome]:
 
 
 def _periods(reads: Sequence[_Read]) -> list[Period]:
-    for read in reads:
-        if read.series is not None:
-            repetition = read.trial.record.repetition
-            return [Period(**period, repetition=repetition) for period in read.series.periods()]
-    return []
+    return join_periods(
+        [(read.trial.record.repetition, read.series.periods()) for read in reads if read.series is not None]
+    )
 
 
 def _trial_summary(read: _Read) -> TrialSummary:

@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stealtime.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.analysis.model import CellSummary, Period, RunSummary, Stats
 from stealtime.report import notation
 from stealtime.report.answer_tables import HELD_BACK_MARK, Column, answer_tables, platforms_of
 from stealtime.report.around_tables import around_the_machines
@@ -103,17 +103,21 @@ def _periods(cells: Sequence[CellSummary]) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for cell in cells:
         if cell.periods:
-            words = "; ".join(
-                period_words(one.period_s, one.rate_hz, one.cost_p50_ns) for one in cell.periods[:_PERIODS_SHOWN]
-            )
+            words = "; ".join(period_words(one) for one in cell.periods[:_PERIODS_SHOWN])
             lines.append(Text(f"  {cell.platform}: {words}"))
     return [Text("\nFound to repeat in tick", style="bold"), *lines] if lines else []
 
 
-def period_words(period_s: float, rate_hz: float, cost_ns: float) -> str:
-    """Say what repeats: ``every 4.000 ms (250 Hz): 3.10 us``."""
-    rate = f" ({rate_hz:.4g} Hz)" if rate_hz >= 2 else ""
-    return f"every {notation.duration(period_s * 1e9)}{rate}: {notation.duration(cost_ns, 3)}"
+def period_words(period: Period) -> str:
+    """Say what repeats, and where that was found: ``every 4.000 ms (250 Hz): 3.10 us, in 3 of 4 repetitions``."""
+    rate = f" ({period.rate_hz:.4g} Hz)" if period.rate_hz >= 2 else ""
+    words = f"every {notation.duration(period.period_s * 1e9)}{rate}: {notation.duration(period.cost_p50_ns, 3)}"
+    return f"{words}, in {period.found_in_repetitions} of {repetitions(period.searched_repetitions)}"
+
+
+def repetitions(count: int) -> str:
+    """Count repetitions in words."""
+    return "1 repetition" if count == 1 else f"{count} repetitions"
 
 
 def _remarks(cells: Sequence[CellSummary]) -> list[RenderableType]:

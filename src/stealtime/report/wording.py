@@ -109,7 +109,8 @@ def _describe_period(period: Period) -> str:
     return (
         f"{often}, costing {notation.duration(period.cost_p50_ns, 3)} each time (90 % cost at most "
         f"{notation.duration(period.cost_p90_ns, 3)}); seen {period.events:,} times, in {period.coverage:.0%} of the "
-        f"cycles; explains {period.lost_share:.1%} of all time over the floor"
+        f"cycles; explains {period.lost_share:.1%} of all time over the floor; found in {period.found_in_repetitions} "
+        f"of {period.searched_repetitions} repetitions"
     )
 
 

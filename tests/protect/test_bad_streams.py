@@ -135,7 +135,7 @@ def test_strangers_at_the_door_change_nothing(hosts: SpoiledHosts) -> None:
     members = pids(hosts)
     standby = other(before.host)
     namespace = hosts.laboratory.host(standby).namespace
-    usual = set(processes_in(namespace))
+    usual = len(processes_in(namespace))
     hello = hosts.line_to(standby).hello
     assert hello is not None
     counting = counting_on(hosts)
@@ -144,7 +144,8 @@ def test_strangers_at_the_door_change_nothing(hosts: SpoiledHosts) -> None:
     answers = [knock(hosts, standby, said) for said in (b"", chance.randbytes(100_000), damaged, hello[:-1], hello)]
     assert all(len(answer) == GREETING_BYTES for answer in answers[:-1]), answers
     assert b"is on" in answers[-1] or b"already-here" in answers[-1], answers[-1]
-    await_that(lambda: set(processes_in(namespace)) == usual, lambda: f"somebody stays\n{hosts.last_words()}")
+    # The process that hears strangers is another one after each hello.
+    await_that(lambda: len(processes_in(namespace)) == usual, lambda: f"somebody stays\n{hosts.last_words()}")
     assert pids(hosts) == members
     after = hosts.settled()
     assert (after.pid, after.term) == (before.pid, before.term)

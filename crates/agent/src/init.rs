@@ -21,7 +21,7 @@ use stealtime_probe::clock::Settling;
 
 use crate::arguments::{Arguments, Command};
 use crate::counter::{OnReboot, Server};
-use crate::{channel, network, serve};
+use crate::{channel, discipline, network, serve};
 
 /// One path a line, in the order of loading.
 const MODULES: &str = "/etc/stealtime/modules";
@@ -35,6 +35,10 @@ const BULK_ARGUMENT: &str = "stealtime.bulk=";
 /// The kernel argument that names a program of this binary to run instead of serving a channel: its name and options
 /// in one word, as in `stealtime.run=counter,tcp=7000,memory=64MiB`.
 const RUN_ARGUMENT: &str = "stealtime.run=";
+
+/// The kernel argument that says whether such a program's machine keeps its clock with its RTC: unless it is `free`, it does.
+/// A machine that serves a channel never does: its clock is what is measured.
+const CLOCK_ARGUMENT: &str = "stealtime.clock=";
 
 /// Whether the kernel started this program as its first process.
 pub fn is_process_one() -> bool {
@@ -70,6 +74,9 @@ fn serve_machine() -> Result<()> {
         network::bring_up(address, argument(&command_line, network::GATEWAY_ARGUMENT))?;
     }
     if let Some(program) = argument(&command_line, RUN_ARGUMENT) {
+        if argument(&command_line, CLOCK_ARGUMENT) != Some("free") {
+            thread::Builder::new().name("discipline".to_owned()).spawn(keep_clock)?;
+        }
         return run_program(program);
     }
     let name = argument(&command_line, CHANNEL_ARGUMENT)
@@ -85,6 +92,12 @@ fn run_program(program: &str) -> Result<()> {
     let server = Server::bind(&counter, OnReboot::Call(end_machine), log)?;
     log(&format!("stealtime-agent: the counter answers, {}", server.addresses()?));
     match server.serve()? {}
+}
+
+fn keep_clock() {
+    if let Err(error) = discipline::keep(&|line| log(&format!("stealtime-agent: {line}"))) {
+        log(&format!("stealtime-agent: the clock is not kept: {:#}", anyhow::Error::from(error)));
+    }
 }
 
 fn parse_program(program: &str) -> Result<Command> {

@@ -4,7 +4,7 @@
 //! child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool without Python
 //! (`tick`, `switch`, `wakeup`, `load`). `counter` is a workload whose losses can be proved, `count` and `ask` are its
 //! clients. `guard` makes a command die with its parent, `restore` puts back what a killed
-//! agent had changed.
+//! agent had changed, `discipline` keeps the clock of a guest that is stopped often.
 
 mod alone;
 mod arguments;
@@ -13,6 +13,7 @@ mod channel;
 mod counter;
 mod counting;
 mod cpu_list;
+mod discipline;
 mod guard;
 mod init;
 mod load;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Serve => serve::on_standard_streams(),
         Command::Guard(guard) => guard::run(&guard),
         Command::Clock => alone::clock(),
+        Command::Discipline => discipline::run(),
         Command::Restore(restore) => restore::run(&restore),
         Command::Tick(tick) => alone::tick(&tick),
         Command::Switch(switch) => alone::switch(&switch),

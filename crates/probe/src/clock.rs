@@ -82,6 +82,11 @@ pub fn realtime_ns() -> u64 {
     sys::kernel_clock_ns(KernelClock::Realtime)
 }
 
+/// `CLOCK_MONOTONIC_RAW` now: what the machine counts by itself, which nothing steers.
+pub fn monotonic_raw_ns() -> u64 {
+    sys::kernel_clock_ns(KernelClock::MonotonicRaw)
+}
+
 /// Finds from when on the two clocks run in step.
 ///
 /// A kernel that has just booted changes its clock source under way (`refined-jiffies`, then what it finds), and a

@@ -1,9 +1,10 @@
-//! What goes over the wire: a request of 40 bytes, an answer of 136 bytes, both of fixed length and big-endian.
+//! What goes over the wire: a request of 40 bytes, an answer of 152 bytes, both of fixed length and big-endian.
 //!
 //! ```text
 //! request  magic 4 "STCQ"  version 2  operation 2  client 8  sequence 8  sent_ns 8  checksum 8
 //! answer   magic 4 "STCA"  version 2  outcome 2    client 8  sequence 8  sent_ns 8  applied 8  chain 8  total 8
-//!          digest 8  guest_ns 8  pages 8  verified 8  mismatches 8  boot 16  life 16  checksum 8
+//!          digest 8  guest_ns 8  raw_ns 8  real_ns 8  pages 8  verified 8  mismatches 8  boot 16  life 16
+//!          checksum 8
 //! ```
 //!
 //! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own: with
@@ -14,9 +15,9 @@ use thiserror::Error;
 /// The length of a request.
 pub const REQUEST_BYTES: usize = 40;
 /// The length of an answer.
-pub const ANSWER_BYTES: usize = 136;
+pub const ANSWER_BYTES: usize = 152;
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 const REQUEST_MAGIC: [u8; 4] = *b"STCQ";
 const ANSWER_MAGIC: [u8; 4] = *b"STCA";
 const CHECKSUM_BYTES: usize = 8;
@@ -144,6 +145,10 @@ pub struct Answer {
     pub digest: u64,
     /// The counter's `CLOCK_MONOTONIC`.
     pub guest_ns: u64,
+    /// Its `CLOCK_MONOTONIC_RAW`, which nothing steers.
+    pub raw_ns: u64,
+    /// Its `CLOCK_REALTIME`.
+    pub real_ns: u64,
     /// How many pages of memory the counter rewrites.
     pub pages: u64,
     /// How often a page was verified since the start.
@@ -191,6 +196,8 @@ impl Answer {
             self.total,
             self.digest,
             self.guest_ns,
+            self.raw_ns,
+            self.real_ns,
             self.pages,
             self.verified,
             self.mismatches,
@@ -216,6 +223,8 @@ impl Answer {
             total: reader.number(),
             digest: reader.number(),
             guest_ns: reader.number(),
+            raw_ns: reader.number(),
+            real_ns: reader.number(),
             pages: reader.number(),
             verified: reader.number(),
             mismatches: reader.number(),
@@ -314,6 +323,8 @@ mod tests {
             total: number / 2,
             digest: number.rotate_left(9),
             guest_ns: 7,
+            raw_ns: 13,
+            real_ns: 14,
             pages: 8,
             verified: 9,
             mismatches: 10,

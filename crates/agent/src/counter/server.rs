@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::reboot::RebootMode;
-use stealtime_probe::clock::SampleClock;
+use stealtime_probe::clock::{SampleClock, monotonic_raw_ns, realtime_ns};
 use thiserror::Error;
 
 use crate::counter::churn::Churn;
@@ -212,6 +212,8 @@ impl State {
             total: entry.total,
             digest: entry.digest,
             guest_ns: SampleClock::Monotonic.now(),
+            raw_ns: monotonic_raw_ns(),
+            real_ns: realtime_ns(),
             pages,
             verified,
             mismatches,

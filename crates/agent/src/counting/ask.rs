@@ -46,6 +46,8 @@ pub struct Told {
     total: u64,
     digest: String,
     guest_monotonic_ns: u64,
+    guest_monotonic_raw_ns: u64,
+    guest_realtime_ns: u64,
     /// How many pages it rewrites.
     pub pages: u64,
     /// How often one was verified.
@@ -63,6 +65,8 @@ impl Told {
             total: answer.total,
             digest: format!("{:016x}", answer.digest),
             guest_monotonic_ns: answer.guest_ns,
+            guest_monotonic_raw_ns: answer.raw_ns,
+            guest_realtime_ns: answer.real_ns,
             pages: answer.pages,
             verified: answer.verified,
             mismatches: answer.mismatches,

@@ -194,6 +194,8 @@ pub(super) mod tests {
             total: 100 + sequence,
             digest: 0,
             guest_ns: 1000 * sequence,
+            raw_ns: 0,
+            real_ns: 0,
             pages: 0,
             verified: 0,
             mismatches: 0,

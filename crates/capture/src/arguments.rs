@@ -33,6 +33,8 @@ pub struct Inherited {
     pub qmp: RawFd,
     /// The network: a connected stream socket; frames have a length of 4 bytes before them.
     pub netdev: RawFd,
+    /// The guest's serial console: a connected stream socket.
+    pub console: RawFd,
 }
 
 /// What QEMU is given besides the machine.
@@ -40,8 +42,6 @@ pub struct Inherited {
 pub struct MachinePaths {
     /// See [`crate::find_firmware`].
     pub firmware: PathBuf,
-    /// The guest's serial console is appended to this file.
-    pub console: PathBuf,
     /// What it inherits.
     pub inherited: Inherited,
 }
@@ -58,15 +58,18 @@ pub struct MachinePaths {
 /// - `vmport=off`: the mouse of another maker's hypervisor behind that port would be 4 KB of state.
 /// - `-sandbox`: nothing that QEMU does for such a guest needs another program, other privileges or old system calls; who
 ///   breaks out of the guest has none of them either (seccomp(2)). A QEMU that was built without it says so and ends.
-/// - The network is the only way out of the guest: the console goes to a file on the host and is held by nothing.
+/// - The network is the only way out of the guest: the console goes to this process, which keeps it in a file, and is held
+///   by nothing.
+/// - `clock=host`, which is also what QEMU does by itself: the guest's real-time clock goes on while the guest is stopped,
+///   and goes by the wall clock of whichever host it runs on. A guest can keep its own clock with it.
+/// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By itself QEMU would
+///   end, as if the guest had powered off.
 pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<OsString> {
-    let Inherited { ram, qmp, netdev } = paths.inherited;
+    let Inherited { ram, qmp, netdev, console } = paths.inherited;
     let accelerator = match spec.accelerator {
         Accelerator::Tcg => "tcg",
         Accelerator::Kvm => "kvm",
     };
-    let mut console = OsString::from("file,id=console,append=on,path=");
-    console.push(escaped(&paths.console));
     let mut firmware = OsString::from("driver=file,node-name=firmware,read-only=on,filename=");
     firmware.push(escaped(&paths.firmware));
     let memory_bytes = spec.memory_bytes;
@@ -93,9 +96,11 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     if spec.virtio == Virtio::Legacy {
         add("-global", "virtio-pci.disable-modern=on".into());
     }
+    add("-rtc", "base=utc,clock=host".into());
+    add("-action", "panic=none".into());
     add("-display", "none".into());
     add("-vga", "none".into());
-    add("-chardev", console);
+    add("-chardev", format!("socket,id=console,fd={console}").into());
     add("-serial", "chardev:console".into());
     add("-chardev", format!("socket,id=qmp,fd={qmp}").into());
     add("-mon", "chardev=qmp,mode=control".into());
@@ -150,9 +155,8 @@ mod tests {
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
-        let inherited = Inherited { ram: 10, qmp: 11, netdev: 12 };
-        let paths =
-            MachinePaths { firmware: "/f/bios.bin".into(), console: "/x,y/console.log".into(), inherited };
+        let inherited = Inherited { ram: 10, qmp: 11, netdev: 12, console: 13 };
+        let paths = MachinePaths { firmware: "/f/a,b/bios.bin".into(), inherited };
         arguments(&spec, &paths, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
 
@@ -163,9 +167,10 @@ mod tests {
             -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off \
             -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
             -object memory-backend-file,id=pc.ram,size=134217728B,mem-path=/proc/self/fd/10,share=on \
-            -blockdev driver=file,node-name=firmware,read-only=on,filename=/f/bios.bin \
-            -global migration.send-configuration=off -global virtio-pci.disable-modern=on -display none -vga none \
-            -chardev file,id=console,append=on,path=/x,,y/console.log -serial chardev:console \
+            -blockdev driver=file,node-name=firmware,read-only=on,filename=/f/a,,b/bios.bin \
+            -global migration.send-configuration=off -global virtio-pci.disable-modern=on \
+            -rtc base=utc,clock=host -action panic=none -display none -vga none \
+            -chardev socket,id=console,fd=13 -serial chardev:console \
             -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
             -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \
             -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= -device virtio-rng-pci \

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::arguments::{Inherited, MachinePaths, Role, arguments};
 use crate::blocks::{BlockError, check_blocks, parse_blocks};
+use crate::console::Console;
 use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
 use crate::devices::{RunningDeviceError, UnsupportedDevice, check_running_devices};
 use crate::firmware::find_firmware;
@@ -33,6 +34,8 @@ use crate::tracked::TrackedMemory;
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
 /// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never comes matters.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// What a console may take that nobody has set a bound for.
+const CONSOLE_BYTES: u64 = 16 << 20;
 /// How long QEMU may take to end after it closed its control socket.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -111,21 +114,30 @@ impl From<RunningDeviceError> for GuestError {
 pub struct GuestSettings {
     /// QEMU.
     pub program: PathBuf,
-    /// An existing folder for the console (`console.log`), QEMU's messages (`qemu.log`) and sockets.
+    /// An existing folder for the console (`console.log`, before it `console.log.1`), QEMU's messages (`qemu.log`) and
+    /// sockets.
     pub folder: PathBuf,
     /// `libstealtime_pagetrack.so`; without it another tracker is taken.
     pub library: Option<PathBuf>,
     /// The tracker to begin with, see [`choose_tracker`].
     pub tracker: Option<TrackerKind>,
-    /// How long QEMU may take to answer.
+    /// How long QEMU may take to start, and to answer.
     pub timeout: Duration,
+    /// What the console's files may take together.
+    pub console_bytes: u64,
 }
 
 impl GuestSettings {
     /// The usual ones; the library is looked for beside this program.
     pub fn new(program: &Path, folder: &Path) -> Self {
-        let (program, folder) = (program.into(), folder.into());
-        Self { program, folder, library: find_library(), tracker: None, timeout: TIMEOUT }
+        Self {
+            program: program.into(),
+            folder: folder.into(),
+            library: find_library(),
+            tracker: None,
+            timeout: TIMEOUT,
+            console_bytes: CONSOLE_BYTES,
+        }
     }
 }
 
@@ -150,6 +162,8 @@ pub struct Guest {
     state_path_in_qemu: String,
     folder: PathBuf,
     incoming: Option<UnixStream>,
+    /// Ends behind the process.
+    _console: Console,
 }
 
 impl Guest {
@@ -210,17 +224,22 @@ impl Guest {
             |descriptor: BorrowedFd<'_>, what| descriptor.try_clone_to_owned().map_err(failed(what));
         let ram_of_qemu = duplicate(ram.as_fd(), "memory")?;
         let state_of_qemu = duplicate(state_file.as_fd(), "file of the device state")?;
+        let (console, console_of_qemu) =
+            Console::start(settings.folder.join("console.log"), settings.console_bytes)
+                .map_err(failed("socket of the console"))?;
         let inherited = Inherited {
             ram: ram_of_qemu.as_raw_fd(),
             qmp: qmp_of_qemu.as_raw_fd(),
             netdev: netdev.as_raw_fd(),
+            console: console_of_qemu.as_raw_fd(),
         };
         let state_path_in_qemu = format!("/proc/self/fd/{}", state_of_qemu.as_raw_fd());
         let firmware = find_firmware(&settings.program)?;
-        let paths = MachinePaths { firmware, console: settings.folder.join("console.log"), inherited };
+        let paths = MachinePaths { firmware, inherited };
         let mut command = Command::new(&settings.program);
         command.args(arguments(spec, &paths, role));
-        let mut descriptors = vec![ram_of_qemu, state_of_qemu, qmp_of_qemu.into(), netdev];
+        let mut descriptors =
+            vec![ram_of_qemu, state_of_qemu, qmp_of_qemu.into(), netdev, console_of_qemu.into()];
         if let Some(library) = &settings.library {
             let (device, inode) = ram.identity()?;
             command.env("LD_PRELOAD", library).env(FILE_VARIABLE, format!("{device}:{inode}"));
@@ -251,6 +270,7 @@ impl Guest {
             state_path_in_qemu,
             folder: settings.folder.clone(),
             incoming: None,
+            _console: console,
         };
         guest.check(spec)?;
         if role.waits_for_a_state() {

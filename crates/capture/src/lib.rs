@@ -12,6 +12,8 @@
 
 mod arguments;
 mod blocks;
+mod bounded_file;
+mod console;
 mod device_state;
 mod devices;
 mod firmware;
@@ -23,6 +25,7 @@ pub mod handover;
 mod ignore_shared;
 mod images;
 mod machine;
+mod notice;
 mod pages;
 mod process;
 mod qmp;
@@ -35,6 +38,7 @@ mod tracked;
 
 pub use arguments::{Inherited, MachinePaths, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
+pub use bounded_file::BoundedFile;
 pub use device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave};
 pub use devices::{RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
 pub use firmware::find_firmware;
@@ -42,6 +46,7 @@ pub use guest::{Guest, GuestError, GuestSettings};
 pub use ignore_shared::IgnoreSharedMigration;
 pub use images::{ImageError, hash_file, program_version, verify_images};
 pub use machine::{Accelerator, BootFile, MachineSpec, MachineSpecError, Virtio};
+pub use notice::{Notice, heed, standing};
 pub use pages::{PAGE_BYTES, PageRange, StagedPages, count_pages};
 pub use process::{ExitWatch, ProcessError, QemuProcess};
 pub use qmp::{Event, Qmp, QmpError, Ticket};

@@ -271,6 +271,11 @@ impl Qmp {
         self.shutdown.clone()
     }
 
+    /// How many events lie here and were not taken.
+    pub fn waiting_events(&self) -> usize {
+        self.events.len()
+    }
+
     /// Wait for an event for which `wanted` holds, and take it. Others stay.
     pub fn wait_for_event(&mut self, what: &str, wanted: impl Fn(&Event) -> bool) -> Result<Event, QmpError> {
         let deadline = Instant::now() + self.timeout;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stealtime_capture::{Qmp, QmpError, Shutdown};
+use stealtime_capture::{Notice, Qmp, QmpError, Shutdown, heed};
 
 const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}, "capabilities": ["oob"]}}"#;
 /// Long enough for any answer that will come.
@@ -173,6 +173,65 @@ fn why_qemu_ended_is_known_after_its_socket_closed_and_its_events_were_taken() {
         assert_eq!(qmp.shutdown(), Some(Shutdown { by_guest, reason: reason.to_owned() }));
         peer.join().unwrap();
     }
+}
+
+#[test]
+fn a_long_run_of_events_is_taken_off_the_queue() {
+    const EPOCHS: usize = 20_000;
+    let (mut qmp, peer) = connect(|peer| {
+        for _ in 0..EPOCHS {
+            let (_, id) = peer.command();
+            peer.say(r#"{"event": "STOP", "timestamp": {}}"#);
+            peer.say(r#"{"event": "RESUME", "timestamp": {}}"#);
+            peer.answer(&id, &json!({}));
+        }
+        let _ = peer.lines.read_line(&mut String::new());
+    });
+    let mut heard = 0;
+    for _ in 0..EPOCHS {
+        qmp.execute("cont", json!({})).unwrap();
+        heard += heed(&mut qmp, true).unwrap().len();
+        assert_eq!(qmp.waiting_events(), 0);
+    }
+    assert_eq!(heard, 2 * EPOCHS);
+    drop(qmp);
+    peer.join().unwrap();
+}
+
+#[test]
+fn a_guest_that_stands_by_itself_is_noticed_with_qemus_reason() {
+    let (mut qmp, peer) = connect(|peer| {
+        for (events, status) in
+            [(&["GUEST_PANICKED"][..], ""), (&["STOP"], "internal-error"), (&["STOP"], "paused")]
+        {
+            let (ready, id) = peer.command();
+            assert_eq!(ready, "said");
+            for event in events {
+                peer.say(&json!({"event": event, "timestamp": {}}).to_string());
+            }
+            peer.answer(&id, &json!({}));
+            if !status.is_empty() {
+                let (asked, id) = peer.command();
+                assert_eq!(asked, "query-status");
+                peer.answer(&id, &json!({"status": status, "running": false}));
+            }
+        }
+        let (_, id) = peer.command();
+        peer.say(r#"{"event": "STOP", "timestamp": {}}"#);
+        peer.answer(&id, &json!({}));
+        let _ = peer.lines.read_line(&mut String::new());
+    });
+    let mut next = |should_run| {
+        qmp.execute("said", json!({})).unwrap();
+        heed(&mut qmp, should_run).unwrap()
+    };
+    let told = |name: &str| Notice::Told { name: name.to_owned() };
+    assert_eq!(next(true), [Notice::Panicked]);
+    assert_eq!(next(true), [told("STOP"), Notice::Stands { status: "internal-error".to_owned() }]);
+    assert_eq!(next(true), [told("STOP")], "`cont` ends that");
+    assert_eq!(next(false), [told("STOP")], "it was stopped on purpose");
+    drop(qmp);
+    peer.join().unwrap();
 }
 
 #[test]

@@ -207,8 +207,7 @@ class TwoHosts:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Give what the members on a host wrote about themselves."""
-        path = self.member(name).path / "events.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        return [json.loads(line) for line in self.member(name).events.read_text().splitlines()]
 
     def ask(self, question: str) -> dict[str, Any]:
         """Ask the counter in the guest."""

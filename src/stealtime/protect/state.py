@@ -74,6 +74,11 @@ class MemberFolder:
         return self.path / "epochs.csv"
 
     @property
+    def events(self) -> Path:
+        """What happened to it."""
+        return self.path / "events.jsonl"
+
+    @property
     def pid_file(self) -> Path:
         """Who was started here by ``start``."""
         return self.path / "member.pid"

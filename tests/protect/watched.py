@@ -10,7 +10,7 @@ from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, keep_evidence
 from stealtime.errors import StealtimeError
 from stealtime.protect.laboratory_etcd import Etcd
 
-_TIMING = {**TIMING, "register_deadline": "2500ms"}
+_TIMING = {**TIMING, "register_deadline": "2500ms", "qemu_deadline": "60s"}
 """Most tests wait for what happens after this deadline, and nobody here is struck unawares."""
 
 

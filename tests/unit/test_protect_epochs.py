@@ -34,6 +34,17 @@ def test_a_line_that_is_still_being_written_is_left_out(source: Path, tmp_path: 
     assert target.read_text() == LINES
 
 
+def test_what_was_put_aside_for_the_bound_of_the_log_comes_first(source: Path, tmp_path: Path) -> None:
+    older = source.with_name("epochs.csv.1")
+    older.write_text("term,epoch,pause_ns,pages\n1,0,5000000,1700\n")
+    target = tmp_path / "out.csv"
+    assert export_epochs(source, target, vm="phone", host="a") == 3
+    assert [line.split(",")[:2] for line in target.read_text().splitlines()[1:]] == [["1", "0"], ["1", "1"], ["1", "2"]]
+    # The same lines in both: it was put aside while it was read.
+    older.write_text(LINES + "1,3,6500000,1790\n")
+    assert export_epochs(source, target, vm="phone", host="a") == 2
+
+
 @pytest.mark.parametrize("text", ["", "term,epoch\n", "term,epo"])
 def test_figures_that_are_not_there_yet_are_told(source: Path, tmp_path: Path, text: str) -> None:
     source.write_text(text)

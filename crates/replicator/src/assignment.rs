@@ -27,6 +27,9 @@ pub struct Assignment {
     pub(crate) longest_first_pause_ns: u64,
     pub(crate) epochs_in_flight: usize,
     pub(crate) hold_bytes: usize,
+    pub(crate) qemu_deadline_ns: u64,
+    pub(crate) log_bytes: u64,
+    pub(crate) metrics_port: Option<u16>,
 }
 
 impl Assignment {
@@ -45,6 +48,7 @@ impl Assignment {
             hold_bytes,
             ..
         } = spec;
+        let &Spec { qemu_deadline_ns, log_bytes, .. } = spec;
         Self {
             version,
             machine,
@@ -58,6 +62,12 @@ impl Assignment {
             longest_first_pause_ns,
             epochs_in_flight,
             hold_bytes,
+            qemu_deadline_ns,
+            log_bytes,
+            metrics_port: spec
+                .metrics
+                .as_deref()
+                .and_then(|address| address.rsplit(':').next()?.parse().ok()),
         }
     }
 }

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use serde::Serialize;
-
-use crate::line_file::LineFile;
+use stealtime_capture::BoundedFile;
 
 /// One epoch; times in nanoseconds, of the monotonic clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -63,25 +62,28 @@ pub struct EpochRow {
 /// The file.
 #[derive(Debug)]
 pub struct EpochLog {
-    lines: LineFile,
-    has_head: bool,
+    lines: BoundedFile,
 }
 
 impl EpochLog {
-    /// Begin a new file, as soon as there is something to write.
-    pub fn new(folder: &Path) -> Self {
-        Self { lines: LineFile::anew(folder.join("epochs.csv")), has_head: false }
+    /// Begin a new file of at most so many bytes, as soon as there is something to write. Each part of it begins with the
+    /// names.
+    pub fn new(folder: &Path, limit_bytes: u64) -> Self {
+        let with_names = text_of(&EpochRow::default(), true).unwrap_or_default();
+        let names = with_names.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+        Self { lines: BoundedFile::anew(folder.join("epochs.csv"), limit_bytes).with_head(names.to_vec()) }
     }
 
-    /// Add a line, the first one below a line with the names.
+    /// Add a line.
     pub fn add(&mut self, row: &EpochRow) -> io::Result<()> {
-        let mut writer = csv::WriterBuilder::new().has_headers(!self.has_head).from_writer(Vec::new());
-        writer.serialize(row).map_err(io::Error::other)?;
-        let lines = writer.into_inner().map_err(|error| io::Error::other(error.to_string()))?;
-        self.lines.add(&lines)?;
-        self.has_head = true;
-        Ok(())
+        self.lines.add(&text_of(row, false)?)
     }
+}
+
+fn text_of(row: &EpochRow, with_names: bool) -> io::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().has_headers(with_names).from_writer(Vec::new());
+    writer.serialize(row).map_err(io::Error::other)?;
+    writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
 }
 
 #[cfg(test)]
@@ -91,7 +93,7 @@ mod tests {
     #[test]
     fn a_line_is_there_before_the_file_is_closed() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = EpochLog::new(folder.path());
+        let mut log = EpochLog::new(folder.path(), 1 << 20);
         log.add(&EpochRow { term: 2, epoch: 7, pages: 1850, ..EpochRow::default() }).unwrap();
         log.add(&EpochRow { term: 2, epoch: 8, ..EpochRow::default() }).unwrap();
         let text = std::fs::read_to_string(folder.path().join("epochs.csv")).unwrap();

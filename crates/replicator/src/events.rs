@@ -1,12 +1,11 @@
 //! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those of two members
 //! on one machine can be laid side by side; and the same in words on standard error, for the journal.
 
-use std::path::Path;
-
 use serde::Serialize;
+use stealtime_capture::BoundedFile;
 use stealtime_succession::{Epoch, Term};
 
-use crate::line_file::LineFile;
+use crate::spec::Spec;
 use crate::{clock, words};
 
 /// One thing that happened.
@@ -93,6 +92,8 @@ pub enum Event {
         /// What the register holds; None: nothing.
         found: Option<Term>,
     },
+    /// The guest's kernel has panicked and said so.
+    GuestPanicked,
     /// Something is not as wanted.
     Warning {
         /// A sentence.
@@ -112,16 +113,16 @@ struct Line<'a> {
 
 /// The log of one member.
 pub struct EventLog {
-    lines: LineFile,
+    lines: BoundedFile,
     host: String,
     vm: String,
 }
 
 impl EventLog {
     /// Go on with the log of this folder: it holds all lives of a machine on this host.
-    pub fn new(folder: &Path, host: &str, vm: &str) -> Self {
-        let lines = LineFile::continued(folder.join("events.jsonl"));
-        Self { lines, host: host.to_owned(), vm: vm.to_owned() }
+    pub fn new(spec: &Spec) -> Self {
+        let lines = BoundedFile::continued(spec.folder.join("events.jsonl"), spec.log_bytes);
+        Self { lines, host: spec.host.clone(), vm: spec.machine.name.clone() }
     }
 
     /// Add what happened now. A full disk must not end the protection, so that it is only told.

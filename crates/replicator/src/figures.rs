@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use prometheus_client::metrics::histogram::Histogram as Distribution;
 use stealtime_succession::Epoch;
 
 use crate::clock::nanoseconds;
@@ -15,12 +16,36 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Epochs that rates are taken over.
 const RECENT: usize = 10;
 
+/// Buckets of the distributions that Prometheus is given: each longer by a factor of the square root of 2, from a quarter
+/// of a millisecond to 8 s.
+const FIRST_BUCKET_S: f64 = 0.000_25;
+const BUCKETS: u32 = 31;
+
+/// Pauses and holds in buckets that are the same on every host, so that those of several can be summed. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Distributions {
+    /// How long the guest stood in an epoch.
+    pub pause: Distribution,
+    /// From the cut of an epoch to the release of its output.
+    pub hold: Distribution,
+}
+
+impl Default for Distributions {
+    fn default() -> Self {
+        let bounds_s = || (0..BUCKETS).map(|number| FIRST_BUCKET_S * (f64::from(number) / 2.0).exp2());
+        let buckets = || Distribution::new(bounds_s());
+        Self { pause: buckets(), hold: buckets() }
+    }
+}
+
 /// Rows of epochs that are not released yet, and the distribution of the others.
 pub struct Figures {
     pending: VecDeque<(EpochRow, Duration)>,
     recent: VecDeque<EpochRow>,
     pause: Histogram<u64>,
     hold: Histogram<u64>,
+    distributions: Distributions,
+    total_stood: Duration,
 }
 
 impl Default for Figures {
@@ -28,14 +53,24 @@ impl Default for Figures {
         let histogram = || {
             Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds and 3 digits are what it takes")
         };
-        Self { pending: VecDeque::new(), recent: VecDeque::new(), pause: histogram(), hold: histogram() }
+        Self {
+            pending: VecDeque::new(),
+            recent: VecDeque::new(),
+            pause: histogram(),
+            hold: histogram(),
+            distributions: Distributions::default(),
+            total_stood: Duration::ZERO,
+        }
     }
 }
 
 impl Figures {
     /// An epoch went to the link at `at`.
     pub fn shipped(&mut self, row: EpochRow, at: Duration) {
+        let pause = Duration::from_nanos(row.pause_ns);
         self.pause.saturating_record(row.pause_ns);
+        self.distributions.pause.observe(pause.as_secs_f64());
+        self.stood(pause);
         self.pending.push_back((row, at));
     }
 
@@ -59,6 +94,7 @@ impl Figures {
             row.hold_ns = nanoseconds(held);
             self.pending.pop_front();
             self.hold.saturating_record(row.hold_ns);
+            self.distributions.hold.observe(held.as_secs_f64());
             self.recent.push_back(row);
             if self.recent.len() > RECENT {
                 self.recent.pop_front();
@@ -66,6 +102,21 @@ impl Figures {
             complete.push(row);
         }
         complete
+    }
+
+    /// The guest stood for so long, and its clock with it.
+    pub fn stood(&mut self, time: Duration) {
+        self.total_stood += time;
+    }
+
+    /// How long the guest stood in all.
+    pub fn total_stood(&self) -> Duration {
+        self.total_stood
+    }
+
+    /// Pauses and holds since the member runs the guest.
+    pub fn distributions(&self) -> Distributions {
+        self.distributions.clone()
     }
 
     /// What is under way will never be acknowledged.
@@ -90,14 +141,22 @@ impl Figures {
 
     /// Shipped bytes and written pages per second, over the last epochs.
     pub fn rates(&self) -> (f64, f64) {
-        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return (0.0, 0.0) };
+        (self.per_second(|row| row.shipped_bytes), self.per_second(|row| row.pages))
+    }
+
+    /// How much of each second the guest stood, over the last epochs, in millionths.
+    pub fn loss_ppm(&self) -> f64 {
+        self.per_second(|row| row.pause_ns) / 1e3
+    }
+
+    fn per_second(&self, value: fn(&EpochRow) -> u64) -> f64 {
+        let (Some(first), Some(last)) = (self.recent.front(), self.recent.back()) else { return 0.0 };
         let span_s = last.begin_ns.saturating_sub(first.begin_ns) as f64 / 1e9;
         if span_s <= 0.0 {
-            return (0.0, 0.0);
+            return 0.0;
         }
         // The first one's pages were written before the span.
-        let sum = |value: fn(&EpochRow) -> u64| self.recent.iter().skip(1).map(value).sum::<u64>() as f64;
-        (sum(|row| row.shipped_bytes) / span_s, sum(|row| row.pages) / span_s)
+        self.recent.iter().skip(1).map(value).sum::<u64>() as f64 / span_s
     }
 }
 
@@ -132,5 +191,8 @@ mod tests {
         assert_eq!(figures.pending.len(), 1);
         let (bytes, pages) = figures.rates();
         assert!((bytes - 10_000.0).abs() < 1e-6 && (pages - 500.0).abs() < 1e-6, "{bytes} {pages}");
+        assert!((figures.loss_ppm() - 30_000.0).abs() < 1e-6, "3 ms of 100: {}", figures.loss_ppm());
+        figures.stood(Duration::from_millis(8));
+        assert_eq!(figures.total_stood(), Duration::from_millis(4 * 3 + 8));
     }
 }

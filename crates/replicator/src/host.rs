@@ -4,6 +4,7 @@
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -42,6 +43,9 @@ pub struct HostConfig {
     pub qemu: PathBuf,
     /// Machines boot from files below these folders only: a guest can read what it was booted from.
     pub images: Vec<PathBuf>,
+    /// Where members here tell their figures, each on the port that its machine names.
+    #[serde(default = "loopback")]
+    pub metrics: IpAddr,
     /// Whether tests may break the members here on purpose.
     #[serde(default)]
     pub allow_faults: bool,
@@ -64,6 +68,10 @@ pub enum HostError {
     Host(#[from] io::Error),
 }
 
+fn loopback() -> IpAddr {
+    Ipv4Addr::LOCALHOST.into()
+}
+
 impl HostConfig {
     /// Read a file.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
@@ -80,6 +88,7 @@ impl HostConfig {
         let Assignment { version, machine, standby_hosts, mode, interval, bypass, .. } = assignment;
         let Assignment { tracker, device_state, timing, longest_first_pause_ns, .. } = assignment;
         let Assignment { epochs_in_flight, hold_bytes, .. } = assignment;
+        let Assignment { qemu_deadline_ns, log_bytes, metrics_port, .. } = assignment;
         let network = Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
         let spec = Spec {
             version,
@@ -100,7 +109,9 @@ impl HostConfig {
             longest_first_pause_ns,
             epochs_in_flight,
             hold_bytes,
-            metrics: None,
+            qemu_deadline_ns,
+            log_bytes,
+            metrics: metrics_port.map(|port| SocketAddr::new(self.metrics, port).to_string()),
             allow_faults: self.allow_faults,
         };
         spec.check()?;

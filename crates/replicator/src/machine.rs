@@ -124,6 +124,7 @@ impl Machine {
             pacing: Pacing::new(spec.interval, spec.first_interval()),
             host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
             longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
+            qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             holds_output: spec.mode.gates_on_ack(),
             relay,
@@ -189,6 +190,7 @@ const LIBRARY_VARIABLE: &str = "STEALTIME_PAGETRACK";
 fn guest_settings(spec: &Spec) -> GuestSettings {
     let mut settings = GuestSettings::new(&spec.qemu, &spec.folder);
     settings.tracker = spec.tracker;
+    settings.console_bytes = spec.log_bytes;
     if let Some(library) = std::env::var_os(LIBRARY_VARIABLE) {
         settings.library = Some(library.into());
     }

@@ -17,7 +17,6 @@ mod figures;
 mod gate;
 mod host;
 mod host_facts;
-mod line_file;
 mod machine;
 mod member_folder;
 mod metrics;

@@ -1,16 +1,20 @@
-//! The status of a member in Prometheus' text format, over HTTP.
+//! The status of a member and the distributions of its epochs in Prometheus' text format, over HTTP.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::figures::Distributions;
 use crate::status::Status;
 
-/// The last status that a member gave of itself.
-pub type Shared = Arc<Mutex<Option<Status>>>;
+/// Prometheus asks every few seconds.
+const PUBLISH_EVERY: Duration = Duration::from_millis(500);
 
 /// Nobody can ask.
 #[derive(Debug, thiserror::Error)]
@@ -20,39 +24,77 @@ pub struct MetricsError {
     reason: String,
 }
 
-/// Answer on this address until the process ends.
-pub fn serve(address: &str, shared: Shared) -> Result<(), MetricsError> {
-    let failed = |reason: String| MetricsError { address: address.to_owned(), reason };
-    let server = tiny_http::Server::http(address).map_err(|error| failed(error.to_string()))?;
-    thread::Builder::new()
-        .name("metrics".to_owned())
-        .spawn(move || {
+/// What is told to the next who asks.
+pub struct Snapshot {
+    /// How the member stands.
+    pub status: Status,
+    /// Of its epochs.
+    pub distributions: Distributions,
+}
+
+/// What a member tells, and where.
+pub struct Metrics {
+    address: String,
+    is_served: bool,
+    last: Arc<Mutex<Option<Snapshot>>>,
+    published_at: Duration,
+}
+
+impl Metrics {
+    /// Not served yet.
+    pub fn at(address: &str) -> Self {
+        Self {
+            address: address.to_owned(),
+            is_served: false,
+            last: Arc::default(),
+            published_at: Duration::ZERO,
+        }
+    }
+
+    /// Answer until the process ends, if that is not done already.
+    pub fn serve(&mut self) -> Result<(), MetricsError> {
+        if self.is_served {
+            return Ok(());
+        }
+        let failed = |reason: String| MetricsError { address: self.address.clone(), reason };
+        let server = tiny_http::Server::http(&self.address).map_err(|error| failed(error.to_string()))?;
+        let last = Arc::clone(&self.last);
+        let answer = move || {
             for request in server.incoming_requests() {
-                let status = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let text = status.map(|status| text_of(&status)).unwrap_or_default();
+                let text = last.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(text_of);
                 let kind = tiny_http::Header::from_bytes(
                     &b"Content-Type"[..],
                     &b"application/openmetrics-text; version=1.0.0; charset=utf-8"[..],
                 );
-                let mut response = tiny_http::Response::from_string(text);
+                let mut response = tiny_http::Response::from_string(text.unwrap_or_default());
                 if let Ok(kind) = kind {
                     response = response.with_header(kind);
                 }
                 // Who asked may be gone.
                 let _ = request.respond(response);
             }
-        })
-        .map_err(|error| failed(error.to_string()))?;
-    Ok(())
+        };
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        thread.spawn(answer).map_err(|error| failed(error.to_string()))?;
+        self.is_served = true;
+        Ok(())
+    }
+
+    /// Whether what was told is old by now.
+    pub fn is_due(&self, now: Duration) -> bool {
+        now >= self.published_at + PUBLISH_EVERY
+    }
+
+    /// Take over what is told from now on.
+    pub fn publish(&mut self, snapshot: Snapshot, now: Duration) {
+        self.published_at = now;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
+    }
 }
 
-/// Take over a status for the next who asks.
-pub fn publish(shared: &Shared, status: Status) {
-    *shared.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-}
-
-/// Write all of a status that is a number.
-pub fn text_of(status: &Status) -> String {
+/// Write all of it that is a number.
+fn text_of(snapshot: &Snapshot) -> String {
+    let Snapshot { status, distributions } = snapshot;
     let labels =
         [("vm", status.vm.clone()), ("host", status.host.clone()), ("mode", status.mode.to_string())];
     let mut root = Registry::with_prefix("stealtime_protect");
@@ -91,6 +133,12 @@ pub fn text_of(status: &Status) -> String {
         Some(Unit::Seconds),
         seconds(status.hold_p99_ns),
     );
+    add(
+        "guest_time_loss_ppm",
+        "How much the guest's clock loses, if nothing corrects it, in millionths, over the last epochs",
+        None,
+        status.guest_time_loss_ppm,
+    );
     add("shipped_bytes_per_second", "Over the last epochs", None, status.bytes_per_s);
     add("dirty_pages_per_second", "Over the last epochs", None, status.dirty_pages_per_s);
     add("held", "Output that waits", Some(Unit::Bytes), status.held_bytes as f64);
@@ -98,8 +146,62 @@ pub fn text_of(status: &Status) -> String {
     let went_back = status.register_went_back as f64;
     add("register_went_back", "How often the register was found in an older state", None, went_back);
     add("refused_messages", "Messages of another term", None, status.refused_messages as f64);
+    registry.register_with_unit(
+        "guest_time_lost",
+        "How long the guest stood since it runs here, and its clock with it",
+        Unit::Seconds,
+        ConstCounter::new(seconds(status.guest_time_lost_ns)),
+    );
+    let events = Family::<[(&'static str, String); 1], Counter>::default();
+    for (name, count) in &status.qemu_events {
+        events.get_or_create(&[("event", name.clone())]).inc_by(*count);
+    }
+    registry.register("qemu_events", "What QEMU told unasked, which was taken off its queue", events);
+    let help = "How long the guest stood in an epoch";
+    registry.register_with_unit("pause", help, Unit::Seconds, distributions.pause.clone());
+    let help = "Time from the cut of an epoch to the release of its output";
+    registry.register_with_unit("hold", help, Unit::Seconds, distributions.hold.clone());
     let mut text = String::new();
     // A String takes all that is written into it.
     let _ = encode(&mut text, &root);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use stealtime_succession::Mode;
+
+    use super::*;
+
+    #[test]
+    fn pauses_are_buckets_that_can_be_summed_and_lost_time_is_a_counter() {
+        let distributions = Distributions::default();
+        for pause_ms in [1.0, 2.0, 400.0] {
+            distributions.pause.observe(pause_ms / 1e3);
+        }
+        let mut status = Status { vm: "phone".to_owned(), ..Status::nothing(Mode::Net) };
+        status.guest_time_lost_ns = 403_000_000;
+        status.qemu_events.insert("STOP".to_owned(), 3);
+        let text = text_of(&Snapshot { status, distributions });
+        let value = |start: &str| -> String {
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(start))
+                .unwrap_or_else(|| panic!("{start}: {text}"));
+            line.rsplit(' ').next().unwrap().to_owned()
+        };
+        assert_eq!(value("stealtime_protect_pause_seconds_count{vm=\"phone\""), "3");
+        let bucket = |bound: &str| {
+            let is_it = |line: &&str| line.contains("_pause_seconds_bucket{") && line.contains(bound);
+            text.lines().find(is_it).and_then(|line| line.rsplit(' ').next()).unwrap().to_owned()
+        };
+        assert_eq!([bucket("le=\"0.004\""), bucket("le=\"+Inf\"")], ["2", "3"], "{text}");
+        assert_eq!(value("stealtime_protect_hold_seconds_count"), "0");
+        assert_eq!(value("stealtime_protect_guest_time_lost_seconds_total"), "0.403");
+        let events = text.lines().find(|line| line.contains("event=\"STOP\"")).unwrap();
+        assert!(
+            events.starts_with("stealtime_protect_qemu_events_total{") && events.ends_with(" 3"),
+            "{events}"
+        );
+    }
 }

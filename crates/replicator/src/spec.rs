@@ -145,6 +145,12 @@ pub struct Spec {
     pub epochs_in_flight: usize,
     /// Held output that makes us stop reading from the guest.
     pub hold_bytes: usize,
+    /// How long QEMU may take to answer before it is given up.
+    #[serde(default = "default_qemu_deadline_ns")]
+    pub qemu_deadline_ns: u64,
+    /// What each of the logs may take: the epochs, the events, the guest's console.
+    #[serde(default = "default_log_bytes")]
+    pub log_bytes: u64,
     /// Where Prometheus may ask.
     pub metrics: Option<String>,
     /// Whether a test may break this member on purpose.
@@ -208,6 +214,14 @@ fn within(what: &str, value: usize, least: usize, most: usize) -> Result<(), Spe
         return Ok(());
     }
     Err(SpecError::Value(format!("there are {value} {what}, and {least} to {most} is what a member takes")))
+}
+
+fn default_qemu_deadline_ns() -> u64 {
+    5_000_000_000
+}
+
+fn default_log_bytes() -> u64 {
+    16 << 20
 }
 
 /// Below this the guest would be stopped more than it runs.

@@ -1,5 +1,7 @@
 //! What a member says of itself, on its control socket and to Prometheus.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use stealtime_succession::Mode;
 
@@ -74,6 +76,12 @@ pub struct Status {
     pub hold_p50_ns: u64,
     /// Its 99th percentile.
     pub hold_p99_ns: u64,
+    /// How long the guest stood in all since it runs here: its clock lost no more than this.
+    pub guest_time_lost_ns: u64,
+    /// Of it, over the last ten epochs, microseconds in each second.
+    pub guest_time_loss_ppm: f64,
+    /// How often QEMU told what, unasked.
+    pub qemu_events: BTreeMap<String, u64>,
     /// Over the last ten epochs.
     pub bytes_per_s: f64,
     /// Over the last ten epochs.
@@ -130,6 +138,9 @@ impl Status {
             pause_p99_ns: 0,
             hold_p50_ns: 0,
             hold_p99_ns: 0,
+            guest_time_lost_ns: 0,
+            guest_time_loss_ppm: 0.0,
+            qemu_events: BTreeMap::new(),
             bytes_per_s: 0.0,
             dirty_pages_per_s: 0.0,
             held_frames: 0,

@@ -12,7 +12,8 @@ from stealtime.errors import StealtimeError, UsageError
 def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     """Write the epochs of a member's present life to a file.
 
-    A member that runs adds lines meanwhile; a last line that is not whole is left out.
+    A member that runs adds lines meanwhile; a last line that is not whole is left out. What the member has put aside
+    for the bound of its log, ``epochs.csv.1``, comes first.
 
     Args:
         source: The member's ``epochs.csv``.
@@ -29,13 +30,16 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     """
     if target.suffix not in (".parquet", ".csv"):
         raise UsageError(f"{target} is neither *.parquet nor *.csv", hint="name the file epochs.parquet or epochs.csv")
+    older = source.with_name(f"{source.name}.1")
     try:
-        text = source.read_bytes()
+        # The newer one first: if it is put aside in between, its lines are not lost but twice, and shown to be.
+        newer_text = source.read_bytes()
+        older_text = older.read_bytes() if older.exists() else b""
     except OSError as error:
         raise StealtimeError(
             f"{source} cannot be read: {error.strerror}", hint="a member writes it from its first epoch on"
         ) from error
-    whole = text[: text.rfind(b"\n") + 1]
+    whole = _joined(older_text, newer_text[: newer_text.rfind(b"\n") + 1])
     rows = whole.count(b"\n") - 1
     if rows < 1:
         raise StealtimeError(f"{source} holds no epoch yet", hint="see `stealtime protect status`")
@@ -46,6 +50,13 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
         _write_parquet(whole, partial, source, {"vm": vm, "host": host})
     shutil.move(partial, target)
     return rows
+
+
+def _joined(older: bytes, newer: bytes) -> bytes:
+    """Join two parts of which each begins with the names."""
+    if not older or older.startswith(newer):
+        return newer
+    return older + newer[newer.find(b"\n") + 1 :]
 
 
 def _write_parquet(text: bytes, target: Path, source: Path, facts: dict[str, str]) -> None:

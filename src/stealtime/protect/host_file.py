@@ -1,5 +1,6 @@
 """``HOST.toml``: a host that receives machines, as a person writes it for ``stealtime protect host``."""
 
+import ipaddress
 import os
 import tomllib
 from pathlib import Path
@@ -38,6 +39,8 @@ class HostFile(Table):
     """The same that decides for the active members."""
     identity: Identity | None = None
     """Of this host, for ``tcp:``."""
+    metrics: str = "127.0.0.1"
+    """The address at which received machines tell Prometheus their figures, each on the port that its VM file names."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 
@@ -60,6 +63,14 @@ class HostFile(Table):
     @classmethod
     def _known_form(cls, endpoint: str | None) -> str | None:
         return checked_endpoint(endpoint) if endpoint is not None else None
+
+    @field_validator("metrics")
+    @classmethod
+    def _an_address(cls, address: str) -> str:
+        try:
+            return str(ipaddress.ip_address(address))
+        except ValueError:
+            raise ValueError(f"{address!r} is no address of this host such as 10.0.0.2") from None
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
@@ -109,5 +120,6 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         folder=folder.path,
         qemu=host.qemu or Path(find_qemu()),
         images=(*host.images, cache_folder(), Path("/boot")),
+        metrics=host.metrics,
         allow_faults=host.allow_faults,
     )

@@ -143,6 +143,8 @@ class MemberSpec(_Document):
     longest_first_pause_ns: int
     epochs_in_flight: int
     hold_bytes: int
+    qemu_deadline_ns: int
+    log_bytes: int
     metrics: str | None
     allow_faults: bool
 
@@ -164,6 +166,8 @@ class HostSpec(_Document):
     qemu: Path
     images: tuple[Path, ...]
     """Machines boot from files below these folders only."""
+    metrics: str
+    """The address at which members tell their figures."""
     allow_faults: bool
 
     def text(self) -> str:
@@ -213,6 +217,8 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
         longest_first_pause_ns=vm.longest_first_pause_ns,
         epochs_in_flight=vm.epochs_in_flight,
         hold_bytes=vm.hold_bytes,
+        qemu_deadline_ns=vm.timing.qemu_deadline_ns,
+        log_bytes=vm.log_bytes,
         metrics=vm.metrics,
         allow_faults=vm.allow_faults,
     )

@@ -58,6 +58,12 @@ class MemberStatus(_Document):
     pause_p99_ns: int = 0
     hold_p50_ns: int = 0
     hold_p99_ns: int = 0
+    guest_time_lost_ns: int = 0
+    """How long the guest stood in all since it runs there: its clock lost no more than this."""
+    guest_time_loss_ppm: float = 0.0
+    """How much of each second, over the last epochs."""
+    qemu_events: dict[str, int] = {}
+    """How often QEMU told what, unasked."""
     bytes_per_s: float = 0.0
     dirty_pages_per_s: float = 0.0
     held_frames: int = 0

@@ -218,6 +218,8 @@ class Timing(Table):
     """A standby that heard nothing for so long asks the register to be active."""
     register_deadline_ns: DurationNs = Field(default=2_000 * _MS, alias="register_deadline")
     """An active member without standby and register stops the guest after so long."""
+    qemu_deadline_ns: DurationNs = Field(default=5_000 * _MS, alias="qemu_deadline", ge=100 * _MS)
+    """A QEMU that does not answer for so long is given up: the standby goes on from what it acknowledged."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -295,8 +297,11 @@ class VmFile(Table):
     """What decides who may be active."""
     timing: Timing = Timing()
     """Deadlines of the members."""
+    log_bytes: SizeBytes = Field(default=16 << 20, alias="log", ge=64 << 10)
+    """What each of a member's logs takes at most: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
+    half ``NAME.1``."""
     metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")
-    """Where Prometheus may ask: ``127.0.0.1:9464``."""
+    """Where Prometheus may ask: ``127.0.0.1:9464``; on another host at its own address, on this port."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 

@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use stealtime_capture::Shutdown;
+use stealtime_capture::{Notice, Shutdown};
 use stealtime_outputhold::RelayEvent;
 use stealtime_shipping::{Heartbeat, Message, Refusal};
 use stealtime_succession::{ActiveInput, ActiveState, Epoch};
@@ -130,6 +130,9 @@ impl Active {
             }
             Told::NoGuest(error) => self.fatal = Some(words::in_full(&error)),
             Told::GuestContinued => {
+                if let Some(since) = self.stands_since.take() {
+                    self.figures.stood(now().saturating_sub(since));
+                }
                 if let Some(Resuming { decided, .. }) = self.resuming.take() {
                     self.resume = Some(now().saturating_sub(decided));
                     if self.wants_standby {
@@ -139,6 +142,7 @@ impl Active {
                 self.events.add(&Event::GuestContinued);
             }
             Told::GuestStopped => {
+                self.stands_since = Some(now());
                 self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
             }
             Told::Advanced(advance) => self.advanced(&advance),
@@ -150,8 +154,14 @@ impl Active {
                 self.tell_addresses();
             }
             Told::Shutdown(shutdown) => self.shut_down(shutdown.as_ref()),
-            Told::Failed { reason, cut } => {
+            Told::Noticed(notice) => self.noticed(notice),
+            Told::Failed { reason, cut, is_lost } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
+                if is_lost && matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
+                    // The standby goes on from what it acknowledged: better than to wait for what does not come.
+                    self.kill_guest();
+                    return;
+                }
                 self.give_up_link(&reason);
                 // Without a session this only counts it: the output is never cut at a number twice.
                 self.tell(ActiveInput::EpochCut { epoch: cut, last: false });
@@ -181,6 +191,20 @@ impl Active {
                 "{what}, longer than {limit} ms, so it stays unprotected and is tried again (hint: {hint})"
             )
         });
+    }
+
+    fn noticed(&mut self, notice: Notice) {
+        let name = match notice {
+            Notice::Panicked => {
+                self.events.add(&Event::GuestPanicked);
+                self.warn("the guest's kernel has panicked".to_owned());
+                "GUEST_PANICKED".to_owned()
+            }
+            Notice::Told { name } => name,
+            // The engine tells so as a failure.
+            Notice::Stands { .. } => return,
+        };
+        *self.qemu_events.entry(name).or_default() += 1;
     }
 
     pub(super) fn encoder_told(&mut self, sent: Sent) {

@@ -31,7 +31,7 @@ use crate::events::{Event, EventLog};
 use crate::figures::Figures;
 use crate::gate::LeaseGate;
 use crate::machine::{self, Happening, Machine, MachineError, Switchboard};
-use crate::metrics::{self, MetricsError};
+use crate::metrics::{Metrics, MetricsError};
 use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
@@ -155,14 +155,17 @@ pub struct Active {
     log: EpochLog,
     events: EventLog,
     warnings: VecDeque<String>,
+    /// How often QEMU told what.
+    qemu_events: BTreeMap<String, u64>,
+    /// Since when the guest was left standing between epochs.
+    stands_since: Option<Duration>,
     released: Epoch,
     resume: Option<Duration>,
     resuming: Option<Resuming>,
     register_name: String,
     register_went_back: u64,
     since_unix_ns: u64,
-    metrics: metrics::Shared,
-    published_at: Duration,
+    metrics: Option<Metrics>,
     ending: Option<ActiveEnding>,
     fatal: Option<String>,
 }
@@ -215,12 +218,9 @@ impl Active {
             Origin::Boot { .. } => ActiveMember::new(config, now()),
             Origin::Takeover(takeover) => ActiveMember::promoted(config, takeover.promotion.clone(), now()),
         };
-        let log = EpochLog::new(&spec.folder);
-        let events = EventLog::new(&spec.folder, &spec.host, &spec.machine.name);
-        let shared = metrics::Shared::default();
-        if let Some(address) = &spec.metrics {
-            metrics::serve(address, Arc::clone(&shared))?;
-        }
+        let log = EpochLog::new(&spec.folder, spec.log_bytes);
+        let events = EventLog::new(&spec);
+        let metrics = spec.metrics.as_deref().map(Metrics::at);
         let mut active = Self {
             me,
             member,
@@ -248,20 +248,26 @@ impl Active {
             log,
             events,
             warnings: VecDeque::new(),
+            qemu_events: BTreeMap::new(),
+            stands_since: None,
             released: Epoch(0),
             resume: None,
             resuming: None,
             register_name,
             register_went_back: 0,
             since_unix_ns: standing::unix_ns(),
-            metrics: shared,
-            published_at: Duration::ZERO,
+            metrics,
             ending: None,
             fatal: None,
             spec,
         };
         match origin {
-            Origin::Boot { .. } => active.events.add(&Event::Began),
+            Origin::Boot { .. } => {
+                if let Some(metrics) = &mut active.metrics {
+                    metrics.serve()?;
+                }
+                active.events.add(&Event::Began);
+            }
             Origin::Takeover(takeover) => active.take_over(*takeover)?,
         }
         Ok(active)

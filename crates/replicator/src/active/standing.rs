@@ -1,20 +1,17 @@
 //! How an active member stands, for those who ask.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use stealtime_succession::{ActiveState, Epoch};
 
 use super::Active;
 use crate::clock::{nanoseconds, now};
 use crate::engine::GuestFacts;
-use crate::metrics;
+use crate::metrics::Snapshot;
 use crate::status::{Role, Status};
 
 /// Warnings that are kept.
 pub const WARNINGS: usize = 8;
-
-/// Prometheus asks every few seconds.
-const PUBLISH_EVERY: Duration = Duration::from_millis(500);
 
 /// Wall-clock nanoseconds.
 pub fn unix_ns() -> u64 {
@@ -51,6 +48,9 @@ impl Active {
             pause_p99_ns: self.figures.pause_ns(0.99),
             hold_p50_ns: self.figures.hold_ns(0.5),
             hold_p99_ns: self.figures.hold_ns(0.99),
+            guest_time_lost_ns: nanoseconds(self.figures.total_stood()),
+            guest_time_loss_ppm: self.figures.loss_ppm(),
+            qemu_events: self.qemu_events.clone(),
             bytes_per_s,
             dirty_pages_per_s,
             held_frames: statistics.as_ref().map_or(0, |it| it.hold.held_frames as u64),
@@ -71,12 +71,16 @@ impl Active {
         }
     }
 
-    /// Say to Prometheus how it stands now.
+    /// Say to Prometheus how it stands now. A machine that was taken over goes on although its figures cannot be seen here:
+    /// the member before may still have the address, on a machine that plays both hosts.
     pub(super) fn publish(&mut self) {
-        if self.spec.metrics.is_some() && now() >= self.published_at + PUBLISH_EVERY {
-            self.published_at = now();
-            metrics::publish(&self.metrics, self.status());
+        let Some(mut metrics) = self.metrics.take_if(|metrics| metrics.is_due(now())) else { return };
+        if let Err(error) = metrics.serve() {
+            self.warn(error.to_string());
         }
+        let snapshot = Snapshot { status: self.status(), distributions: self.figures.distributions() };
+        metrics.publish(snapshot, now());
+        self.metrics = Some(metrics);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use stealtime_capture::{
-    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, QmpError, RamError, RamFile, Shutdown,
+    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, Notice, QmpError, RamError, RamFile, Shutdown,
     StagedPages, TrackError,
 };
 use stealtime_outputhold::{Relay, RelayError};
@@ -90,7 +90,11 @@ pub enum Told {
         reason: String,
         /// Where the output was cut last, perhaps for an epoch that was then not captured.
         cut: Epoch,
+        /// Whether the guest is beyond help here: its QEMU does not answer, or will not let it go on.
+        is_lost: bool,
     },
+    /// What QEMU has told unasked, taken off its queue.
+    Noticed(Notice),
 }
 
 /// What is known of a guest as soon as its QEMU answers.
@@ -151,6 +155,24 @@ pub enum CaptureError {
     /// The encoder is gone.
     #[error("nobody takes what was captured")]
     NobodyShips,
+    /// QEMU stopped the guest by itself and for good.
+    #[error("the guest stands by itself, QEMU calls it `{status}`")]
+    Stands {
+        /// QEMU's word for it.
+        status: String,
+    },
+}
+
+impl CaptureError {
+    /// Whether QEMU did not answer in time.
+    pub fn is_silence(&self) -> bool {
+        matches!(
+            self,
+            Self::Qmp(QmpError::TimedOut { .. })
+                | Self::Devices(DeviceStateError::Qmp(QmpError::TimedOut { .. }))
+                | Self::Guest(GuestError::Qmp(QmpError::TimedOut { .. }))
+        )
+    }
 }
 
 /// What the thread is started with.
@@ -163,6 +185,8 @@ pub struct EngineSettings {
     pub host_folder: PathBuf,
     /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped.
     pub longest_first_pause: Duration,
+    /// How long QEMU may take to answer once it has started.
+    pub qemu_deadline: Duration,
     /// How many epochs may be captured and not acknowledged.
     pub in_flight_limit: u64,
     /// Whether output is held from the first cut on.

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, PAGE_BYTES, PageRange, StagedPages, parse_blocks,
+    DeviceState, DeviceStateKind, Guest, GuestError, Notice, PAGE_BYTES, PageRange, StagedPages, heed,
+    parse_blocks, standing,
 };
 use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
@@ -38,6 +39,9 @@ const TOO_MUCH_ROOM: usize = 8;
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle host.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
+/// How often QEMU is listened to while no epochs do that.
+const LISTEN_EVERY: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Resting,
@@ -59,6 +63,8 @@ struct Engine {
     captured: Epoch,
     acknowledged: Epoch,
     is_stopped: bool,
+    /// QEMU was told to stop the guest and then did not answer: it is told to let it go on as soon as it does.
+    owes_continue: bool,
     /// Taken with the first epoch: one that stands by needs none.
     turn: Option<Turn>,
     next_at: Duration,
@@ -87,7 +93,7 @@ impl EngineHandle {
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
             // QEMU is nobody special, also if this process is.
             urgency::be_ordinary();
-            let made = made(make, settings.device_state);
+            let made = made(make, settings.device_state, settings.qemu_deadline);
             urgency::be_urgent();
             match made {
                 Err(error) => (settings.told)(Told::NoGuest(error)),
@@ -107,6 +113,7 @@ impl EngineHandle {
                         captured,
                         acknowledged,
                         is_stopped,
+                        owes_continue: false,
                         turn: None,
                         next_at,
                         ranges,
@@ -139,8 +146,11 @@ impl EngineHandle {
 fn made(
     make: impl FnOnce() -> Result<Guest, GuestError>,
     kind: DeviceStateKind,
+    qemu_deadline: Duration,
 ) -> Result<(Guest, Box<dyn DeviceState>, GuestFacts), CaptureError> {
     let mut guest = make()?;
+    // It had longer to start.
+    guest.qmp.set_timeout(qemu_deadline);
     let mut devices = guest.device_state(kind)?;
     devices.prepare(&mut guest.qmp)?;
     let blocks = parse_blocks(&guest.qmp.execute_human("info ramblock")?).map_err(GuestError::from)?;
@@ -168,41 +178,85 @@ impl Engine {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            match self.step(order) {
-                Ok(false) => {}
+            let done = match self.step(order) {
+                // Whatever else QEMU has to say: it may be gone already.
                 Ok(true) => break,
-                Err(error) => {
-                    self.phase = Phase::Resting;
-                    self.let_run();
-                    // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that
-                    // capture fails, this member would ask to go on alone, with no guest to go on with.
-                    if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
-                        (self.settings.told)(Told::Failed { reason: error.to_string(), cut: self.cut });
-                    }
-                }
+                Ok(false) => self.listen(),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = done {
+                self.fail(&error);
             }
         }
         // Dropping the guest kills it, too.
         let _ = self.guest.kill();
     }
 
+    /// Capture no more, and tell so.
+    fn fail(&mut self, error: &CaptureError) {
+        self.phase = Phase::Resting;
+        let silent = error.is_silence();
+        if silent {
+            self.owes_continue = !self.is_stopped;
+        } else {
+            self.let_run();
+        }
+        // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that capture fails,
+        // this member would ask to go on alone, with no guest to go on with.
+        if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
+            let is_lost = silent || matches!(error, CaptureError::Stands { .. }) || self.stands_for_good();
+            (self.settings.told)(Told::Failed { reason: error.to_string(), cut: self.cut, is_lost });
+        }
+    }
+
+    fn stands_for_good(&mut self) -> bool {
+        standing(&mut self.guest.qmp).is_ok_and(|status| status.is_some())
+    }
+
+    /// Take what QEMU has told unasked: it would pile up, and some of it matters.
+    fn listen(&mut self) -> Result<(), CaptureError> {
+        for notice in heed(&mut self.guest.qmp, !self.is_stopped)? {
+            if let Notice::Stands { status } = notice {
+                // Once: what follows from it is the member's matter.
+                self.is_stopped = true;
+                return Err(CaptureError::Stands { status });
+            }
+            (self.settings.told)(Told::Noticed(notice));
+        }
+        Ok(())
+    }
+
     /// Wait for an order, or until the next epoch is due.
     fn wait(&self) -> Result<Order, RecvTimeoutError> {
-        let has_room = self.captured.0 - self.acknowledged.0 < self.settings.in_flight_limit;
-        if matches!(self.phase, Phase::Epochs(_)) && has_room && !self.is_stopped {
+        if self.has_epochs() {
             return self.orders.recv_timeout(self.next_at.saturating_sub(now()));
         }
-        self.orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        self.orders.recv_timeout(LISTEN_EVERY)
+    }
+
+    /// Whether epochs are captured, and there is room for the next one.
+    fn has_epochs(&self) -> bool {
+        let has_room = self.captured.0 - self.acknowledged.0 < self.settings.in_flight_limit;
+        matches!(self.phase, Phase::Epochs(_)) && has_room && !self.is_stopped
+    }
+
+    fn is_due(&self) -> bool {
+        self.has_epochs() && now() >= self.next_at
     }
 
     /// Carry out an order, or the epoch that is due; tells whether that was the last.
     fn step(&mut self, order: Option<Order>) -> Result<bool, CaptureError> {
         match order {
-            None => {
+            None if self.is_due() => {
                 if let Phase::Epochs(term) = self.phase {
                     self.epoch(term, false)?;
                 }
             }
+            None if self.owes_continue => {
+                self.guest.qmp.execute("cont", json!({}))?;
+                self.owes_continue = false;
+            }
+            None => {}
             Some(Order::Link { sender, delta }) => self.link = Some(Parcel::Link { sender, delta }),
             Some(Order::FullCopy { term, first }) => return self.full_copy(term, first),
             Some(Order::Go { term }) => {

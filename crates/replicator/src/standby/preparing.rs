@@ -192,7 +192,7 @@ impl Prepared {
             name: hello.host.clone(),
             endpoint: endpoint.map_or_else(String::new, |host| host.endpoint.clone()),
         };
-        let mut events = EventLog::new(&spec.folder, &spec.host, &spec.machine.name);
+        let mut events = EventLog::new(&spec);
         events.add(&Event::Began);
         events.add(&Event::Linked { peer: active.to_string() });
         sender.send(&Message::Welcome(welcome)).await?;

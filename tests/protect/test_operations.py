@@ -1,0 +1,105 @@
+"""What whoever runs machines for months relies on: bounded logs, figures on every host, no QEMU waited for."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+
+from stealtime.protect.status import MemberStatus
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+METRICS = "127.0.0.1:9464"
+LOG_BYTES = 64 << 10
+_FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[TwoHosts]:
+    """A machine that says all that its kernel has to say on its console."""
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(
+            laboratory,
+            interval="25ms",
+            metrics=METRICS,
+            log=f"{LOG_BYTES >> 10}KiB",
+            kernel_arguments="ignore_loglevel initcall_debug",
+        )
+        hosts.start()
+        yield hosts
+
+
+def metrics(hosts: TwoHosts, host: str) -> dict[str, float]:
+    """Ask as Prometheus does, on a host; without the labels that tell machines apart."""
+    argv = [sys.executable, "-c", _FETCH, f"http://{METRICS}/metrics"]
+    asking = hosts.laboratory.start(host, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    text, said = asking.communicate(timeout=60)
+    assert asking.returncode == 0, said.decode()
+    lines = [line for line in text.decode().splitlines() if line and not line.startswith("#")]
+    values = {}
+    for line in lines:
+        name, value = line.rsplit(" ", 1)
+        values[re.sub(r'(vm|host|mode)="[^"]*",?', "", name).replace(",}", "}").replace("{}", "")] = float(value)
+    return values
+
+
+def settled(hosts: TwoHosts) -> MemberStatus:
+    status = hosts.settled()
+    assert status.pid is not None
+    return status
+
+
+def test_what_qemu_tells_is_taken_off_its_queue(hosts: TwoHosts) -> None:
+    active = settled(hosts)
+    await_that(lambda: settled(hosts).epoch > active.epoch + 200, lambda: "no epochs are captured")
+    status = settled(hosts)
+    # Two events an epoch; those of the last ones may be under way.
+    for name in ("STOP", "RESUME"):
+        assert status.qemu_events[name] > status.epoch - active.epoch, status.qemu_events
+    assert status.qemu_events["STOP"] >= 200
+
+
+def test_logs_stay_within_their_bound_under_a_flood(hosts: TwoHosts) -> None:
+    active = settled(hosts)
+    folder = hosts.member(active.host).path
+    await_that(lambda: (folder / "epochs.csv.1").exists(), lambda: f"no log of {LOG_BYTES} bytes is full: {folder}")
+    assert (folder / "console.log.1").exists(), "the guest has not said enough for a test"
+    for name in ("epochs.csv", "console.log", "events.jsonl"):
+        parts = [part for part in (folder / name, folder / f"{name}.1") if part.exists()]
+        assert sum(part.stat().st_size for part in parts) <= LOG_BYTES, name
+    for part in (folder / "epochs.csv", folder / "epochs.csv.1"):
+        assert part.read_text().startswith("term,epoch,")
+
+
+def test_a_qemu_that_does_not_answer_is_given_up_and_figures_go_on(hosts: TwoHosts) -> None:
+    counting = Counting(hosts, linear_timeouts=True)
+    counting.await_answers()
+    active = settled(hosts)
+    first = metrics(hosts, active.host)
+    assert first["stealtime_protect_pause_seconds_count"] > 0
+    assert first["stealtime_protect_guest_time_lost_seconds_total"] > 0
+    assert first['stealtime_protect_pause_seconds_bucket{le="+Inf"}'] == first["stealtime_protect_pause_seconds_count"]
+    assert active.qemu_pid is not None
+    os.kill(active.qemu_pid, signal.SIGSTOP)
+    hosts.await_running(other(active.host))
+    assert active.pid is not None
+    hosts.await_end(active.pid)
+    hosts.await_end(active.qemu_pid)
+    after = hosts.settled(unlike=frozenset({active.pid}))
+    assert after.host == other(active.host)
+    counting.await_answers()
+    assert_unharmed(counting.end())
+
+    def is_counted() -> bool:
+        return metrics(hosts, after.host).get("stealtime_protect_pause_seconds_count", 0) > 0
+
+    await_that(is_counted, lambda: "the member that took over tells no figures")
+    assert metrics(hosts, after.host)["stealtime_protect_protected"] == 1

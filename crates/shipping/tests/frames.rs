@@ -152,7 +152,7 @@ fn a_peer_of_another_version_is_named_before_anything_else_is_judged() {
     bytes[4] = 9;
     let (_, end) = messages_of(&bytes);
     let error = end.unwrap_err();
-    assert_eq!(error.to_string(), "the peer speaks version 9 of the protocol, and this host version 1");
+    assert_eq!(error.to_string(), "the peer speaks version 9 of the protocol, and this host version 2");
     let MessageError::Frame(error) = error else { panic!("{error}") };
     assert_eq!(error.hint(), "install the same version of stealtime on both hosts");
 }

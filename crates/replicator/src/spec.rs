@@ -186,9 +186,12 @@ impl Spec {
         within("bypass rules", self.bypass.len(), 0, BYPASS_RULES_MAX)?;
         within("epochs_in_flight", self.epochs_in_flight, 1, EPOCHS_IN_FLIGHT_MAX)?;
         within("hold_bytes", self.hold_bytes, 1 << 20, HOLD_BYTES_MAX)?;
+        let log_bytes = usize::try_from(self.log_bytes).unwrap_or(usize::MAX);
+        within("log_bytes", log_bytes, 64 << 10, LOG_BYTES_MAX)?;
         let ms = |ns: u64| usize::try_from(ns / 1_000_000).unwrap_or(usize::MAX);
         let deadline = ms(u64::try_from(self.timing.register_deadline.as_nanos()).unwrap_or(u64::MAX));
         within("ms of register_deadline", deadline, 0, ms(LONGEST_NS))?;
+        within("ms of qemu_deadline", ms(self.qemu_deadline_ns), 100, ms(LONGEST_NS))?;
         match self.interval {
             Interval::FixedNs(ns) => {
                 within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS))
@@ -232,6 +235,8 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 const EPOCHS_IN_FLIGHT_MAX: usize = 64;
 /// Memory of the member, not of the guest.
 const HOLD_BYTES_MAX: usize = 4 << 30;
+/// Of each log, on a disk that is the host's.
+const LOG_BYTES_MAX: usize = 1 << 30;
 /// Each frame is held against each rule.
 const BYPASS_RULES_MAX: usize = 256;
 const STANDBY_HOSTS_MAX: usize = 64;

@@ -86,6 +86,8 @@ fn values_that_would_be_options_paths_or_all_memory_are_refused_by_name() {
         ("/machine/accelerator", json!("xen"), "xen"),
         ("/epochs_in_flight", json!(u64::MAX), "18446744073709551615 epochs_in_flight"),
         ("/hold_bytes", json!(u64::MAX), "18446744073709551615 hold_bytes"),
+        ("/log_bytes", json!(u64::MAX), "18446744073709551615 log_bytes"),
+        ("/qemu_deadline_ns", json!(0), "0 ms of qemu_deadline"),
         ("/interval", json!({"fixed_ns": 0}), "0 ms of the interval"),
         ("/interval", json!({"fixed_ns": u64::MAX}), "18446744073709 ms of the interval"),
         ("/timing/register_deadline_ns", json!(u64::MAX), "ms of register_deadline"),

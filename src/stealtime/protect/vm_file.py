@@ -297,7 +297,7 @@ class VmFile(Table):
     """What decides who may be active."""
     timing: Timing = Timing()
     """Deadlines of the members."""
-    log_bytes: SizeBytes = Field(default=16 << 20, alias="log", ge=64 << 10)
+    log_bytes: SizeBytes = Field(default=16 << 20, alias="log", ge=64 << 10, le=1 << 30)
     """What each of a member's logs takes at most: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
     half ``NAME.1``."""
     metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")

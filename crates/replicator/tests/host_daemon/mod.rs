@@ -149,6 +149,9 @@ impl Daemon {
             },
             "epochs_in_flight": 4,
             "longest_first_pause_ns": 1_000_000_000,
+            "qemu_deadline_ns": 5_000_000_000_u64,
+            "log_bytes": 16 << 20,
+            "metrics_port": null,
             "hold_bytes": 64 << 20,
         })
     }

@@ -11,7 +11,7 @@ count() {
 }
 
 step "build the Rust tests" cargo test --workspace --locked --no-run || status=1
-cargo test --workspace --locked --quiet >"$logs/cargo-test.log" 2>&1 || status=1
+cargo test --workspace --locked --quiet --no-fail-fast >"$logs/cargo-test.log" 2>&1 || status=1
 grep '^test result: ' "$logs/cargo-test.log" >"$logs/cargo-count.log" || status=1
 ((status == 0)) || cat "$logs/cargo-test.log"
 

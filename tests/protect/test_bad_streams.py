@@ -143,7 +143,8 @@ def test_strangers_at_the_door_change_nothing(hosts: SpoiledHosts) -> None:
     damaged = flip_in_payload(hello, chance)[0]
     answers = [knock(hosts, standby, said) for said in (b"", chance.randbytes(100_000), damaged, hello[:-1], hello)]
     assert all(len(answer) == GREETING_BYTES for answer in answers[:-1]), answers
-    assert b"is on" in answers[-1] or b"already-here" in answers[-1], answers[-1]
+    # It was overheard in an earlier term, or its member has its place.
+    assert any(cause in answers[-1] for cause in (b"is on", b"already-here", b"old-term")), answers[-1]
     # The process that hears strangers is another one after each hello.
     await_that(lambda: len(processes_in(namespace)) == usual, lambda: f"somebody stays\n{hosts.last_words()}")
     assert pids(hosts) == members

@@ -6,7 +6,6 @@ control plane's own readings are made to run slow. So also where a guest puts a 
 ``emulated``, which keeps its time with a device of QEMU instead of the counter.
 """
 
-import itertools
 import os
 import subprocess
 import time
@@ -32,8 +31,8 @@ pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), need
 WRONG_PPM = (100_000, 1_000)
 WRONG_RATE_PPM = (100_000, 12_000)
 """Linux itself puts right what is less than 1 % off of a rate that it is told (``tsc_refine_calibration_work()``)."""
-LONG, OVER_A_SERIAL_LINE = "8s", "16s"
-"""Round trips of 5 ms leave a bound of 330 ppm; those of the serial line of ``emulated`` take so long."""
+LONG = "8s"
+"""Round trips of 5 ms leave a bound of 330 ppm; over the serial line of ``emulated`` it is 650."""
 SOUND_TRIALS = int(os.environ.get("STEALTIME_CLOCK_TRIALS", "4"))
 SHIM = """
 #include <sys/syscall.h>
@@ -79,8 +78,8 @@ def assert_all_are_wrong(records: list[TrialRecord], tell: Callable[[str], None]
         tell(f"{record.trial_id}: {record.clocks.host.state}: {record.clocks.host.reason}")
         assert record.clocks.host.state == "disagreed", record.clocks
         assert "host_clock_disagrees" in [one.code for one in record.outcome.findings if one.level == "invalidates"]
-        # The machine itself cannot know.
-        assert record.clocks.kernel.state != "disagreed", record.clocks
+        # The machine itself cannot know; but for User-Mode Linux, whose kernel and counter may part on such a clock.
+        assert record.cell.platform == "uml" or record.clocks.kernel.state != "disagreed", record.clocks
 
 
 @pytest.mark.parametrize("ppm", WRONG_RATE_PPM)
@@ -118,7 +117,7 @@ async def test_a_user_mode_kernel_on_a_fast_clock_is_invalid(
 
 @pytest.mark.parametrize(
     ("platform", "ppm"),
-    [*itertools.product(("native", "qemu-tcg-emulated"), WRONG_PPM), ("qemu-tcg-paravirt", 1_000)],
+    [("native", 100_000), ("native", 1_000), ("qemu-tcg-emulated", 100_000), ("qemu-tcg-paravirt", 1_000)],
 )
 async def test_a_second_that_is_not_the_control_planes_is_invalid(
     platform: str, ppm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]
@@ -130,9 +129,7 @@ async def test_a_second_that_is_not_the_control_planes_is_invalid(
 
     clocks = SimpleNamespace(clock_gettime_ns=slow_ns, CLOCK_MONOTONIC_RAW=time.CLOCK_MONOTONIC_RAW)
     monkeypatch.setattr(connection, "time", clocks)
-    assert_all_are_wrong(
-        await measure(platform, tmp_path, OVER_A_SERIAL_LINE if platform.endswith("emulated") else LONG), tell
-    )
+    assert_all_are_wrong(await measure(platform, tmp_path, LONG), tell)
 
 
 @pytest.mark.parametrize("platform", ["native", "uml", "qemu-tcg-paravirt", "qemu-tcg-emulated"])

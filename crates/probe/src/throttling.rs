@@ -133,8 +133,11 @@ pub fn restore_leftovers() -> io::Result<Option<i64>> {
 }
 
 fn restore_leftovers_in(files: &Files) -> io::Result<Option<i64>> {
-    // Without marks there is nothing to put back, and who may not write there need not be told so.
-    if !files.marks.exists() {
+    // Where nothing is left over there is nothing to put back, and who may not write there need not be told so.
+    if !files.marks.exists()
+        || !(paths(files)?.iter().any(|path| is_unfinished(path))
+            || marks(files)?.iter().any(Mark::owner_is_gone))
+    {
         return Ok(None);
     }
     let _lock = Lock::take(files)?;

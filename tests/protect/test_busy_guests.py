@@ -65,7 +65,8 @@ def test_after_a_busy_guest_was_copied_anew_its_first_epoch_is_like_the_others()
         assert max(first[0], others[0]) <= 2 * max(steady), (first, others)
         copies = [event for event in hosts.events("a") if event["event"] == "copied-in-advance"]
         assert copies[-1]["converges"] is True
-        assert copies[-1]["rounds"] > 1
+        # One round was enough, and took what else would have been in the first epoch; or there were several.
+        assert copies[-1]["rounds"] > 1 or copies[-1]["pages"] > 2 * max(steady)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 //! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to the link.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, SyncSender};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -34,8 +34,6 @@ pub enum Parcel {
         /// Whether it is the last one.
         is_last: bool,
     },
-    /// To be answered when all that came before is with the link, or will never be.
-    Mark(SyncSender<()>),
     /// An epoch.
     Epoch {
         /// The pages.
@@ -102,10 +100,6 @@ impl Encoder {
             match parcel {
                 Parcel::Link { sender, delta } => {
                     link = Some((sender, PageEncoder::new(self.ram_pages, delta)));
-                }
-                Parcel::Mark(answer) => {
-                    // An engine that waits no more has its reasons.
-                    let _ = answer.send(());
                 }
                 Parcel::Part { head, pages: first, is_last } => {
                     let Some((sender, encoder)) = &mut link else {

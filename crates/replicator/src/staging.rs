@@ -51,6 +51,11 @@ pub enum StagingEvent {
         /// Announced.
         total_pages: u64,
     },
+    /// A part of the copy in advance is written.
+    CopyHeld {
+        /// Its term.
+        term: Term,
+    },
     /// A trial was not made that should have been; an earlier one was.
     NotTried(TrialError),
     /// What came is no epoch, cannot be written, or could not be resumed; what was committed before is whole.
@@ -166,6 +171,8 @@ impl<T: Fn(StagingEvent)> Work<T> {
                 return Ok(false);
             }
             self.devices = std::mem::take(&mut epoch.devices);
+        } else {
+            (self.tell)(StagingEvent::CopyHeld { term: epoch.term });
         }
         if !is_first {
             self.write(&epoch)?;

@@ -23,7 +23,7 @@ use stealtime_succession::{Epoch, Term};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The version of everything in this crate that goes over the line. Any change of it raises the version.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;
@@ -64,10 +64,12 @@ pub enum FrameKind {
     Bye = 12,
     /// See [`crate::Message::Addresses`].
     Addresses = 13,
+    /// See [`crate::Message::CopyHeld`].
+    CopyHeld = 14,
 }
 
 impl FrameKind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -81,6 +83,7 @@ impl FrameKind {
         Self::Resign,
         Self::Bye,
         Self::Addresses,
+        Self::CopyHeld,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

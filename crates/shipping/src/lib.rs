@@ -18,8 +18,8 @@ pub mod transport;
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, Wanted, Welcome, judge};
 pub use message::{
-    Acknowledge, Addresses, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError, PageBatch,
-    Protected, Resign,
+    Acknowledge, Addresses, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError,
+    PageBatch, Protected, Resign,
 };
 pub use pages::{
     EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder,

@@ -35,6 +35,8 @@ pub enum Message {
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
+    /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in its memory.
+    CopyHeld(CopyHeld),
     /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
     Addresses(Addresses),
     /// Active to standby: the register names it.
@@ -125,6 +127,14 @@ pub struct Acknowledge {
     pub epoch: Epoch,
 }
 
+/// One more epoch without device state is in the standby's memory: nothing could be resumed from it, and it is no
+/// acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyHeld {
+    /// The term of the copy.
+    pub term: Term,
+}
+
 /// All addresses that the guest has claimed, of which a standby has seen none.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -202,6 +212,7 @@ impl Message {
             Self::EpochEnd(_) => FrameKind::EpochEnd,
             Self::Acknowledge(_) => FrameKind::Acknowledge,
             Self::Addresses(_) => FrameKind::Addresses,
+            Self::CopyHeld(_) => FrameKind::CopyHeld,
             Self::Protected(_) => FrameKind::Protected,
             Self::Resign(_) => FrameKind::Resign,
             Self::Bye { .. } => FrameKind::Bye,
@@ -221,6 +232,7 @@ impl Message {
             Self::EpochEnd(end) => end.term,
             Self::Acknowledge(acknowledge) => acknowledge.term,
             Self::Addresses(addresses) => addresses.term,
+            Self::CopyHeld(held) => held.term,
             Self::Protected(protected) => protected.term,
             Self::Resign(resign) => resign.term,
         }
@@ -240,6 +252,7 @@ impl Message {
             | Self::Refuse { .. }
             | Self::Heartbeat(_)
             | Self::Addresses(_)
+            | Self::CopyHeld(_)
             | Self::Protected(_)
             | Self::Bye { .. } => Epoch(0),
         }
@@ -261,7 +274,11 @@ impl Message {
             Self::Addresses(addresses) => &write(kind, addresses)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
-            Self::Acknowledge(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => &Vec::new(),
+            Self::Acknowledge(_)
+            | Self::CopyHeld(_)
+            | Self::Protected(_)
+            | Self::Resign(_)
+            | Self::Bye { .. } => &Vec::new(),
         };
         Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
     }
@@ -282,10 +299,15 @@ impl Message {
             FrameKind::Devices => Self::Devices(DevicePiece { term, epoch, content: frame.payload }),
             FrameKind::EpochEnd => Self::EpochEnd(EpochEnd { term, epoch, ..read(&frame)? }),
             FrameKind::Addresses => Self::Addresses(Addresses { term, ..read(&frame)? }),
-            FrameKind::Acknowledge | FrameKind::Protected | FrameKind::Resign | FrameKind::Bye => {
+            FrameKind::Acknowledge
+            | FrameKind::CopyHeld
+            | FrameKind::Protected
+            | FrameKind::Resign
+            | FrameKind::Bye => {
                 demand_empty(&frame)?;
                 match frame.kind {
                     FrameKind::Acknowledge => Self::Acknowledge(Acknowledge { term, epoch }),
+                    FrameKind::CopyHeld => Self::CopyHeld(CopyHeld { term }),
                     FrameKind::Protected => Self::Protected(Protected { term }),
                     FrameKind::Resign => Self::Resign(Resign { term, last: epoch }),
                     _ => Self::Bye { term },

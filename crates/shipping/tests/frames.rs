@@ -8,8 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
-    Heartbeat, Hello, Image, Message, MessageError, PageBatch, Protected, RamBlock, Refusal, Resign, Welcome,
+    Acknowledge, Addresses, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
+    FrameError, Heartbeat, Hello, Image, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected,
+    RamBlock, Refusal, Resign, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -67,6 +68,7 @@ fn messages() -> impl Strategy<Value = Message> {
                 Message::Addresses(Addresses { term, ipv4, ipv6 })
             }
         ),
+        numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
         numbers().prop_map(|(term, _)| Message::Bye { term }),
@@ -152,7 +154,8 @@ fn a_peer_of_another_version_is_named_before_anything_else_is_judged() {
     bytes[4] = 9;
     let (_, end) = messages_of(&bytes);
     let error = end.unwrap_err();
-    assert_eq!(error.to_string(), "the peer speaks version 9 of the protocol, and this host version 2");
+    let ours = format!("the peer speaks version 9 of the protocol, and this host version {PROTOCOL_VERSION}");
+    assert_eq!(error.to_string(), ours);
     let MessageError::Frame(error) = error else { panic!("{error}") };
     assert_eq!(error.hint(), "install the same version of stealtime on both hosts");
 }

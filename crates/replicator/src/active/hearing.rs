@@ -105,6 +105,7 @@ impl Active {
                 self.last_echo = Some(sent);
                 self.tell(ActiveInput::Echo { term, sent });
             }
+            Message::CopyHeld(held) => self.order(Order::CopyHeld { term: held.term }),
             Message::Refuse { refusal, .. } => self.standby_refused(&refusal),
             other => {
                 self.warn(format!("the standby sent {:?}, which it never should", other.kind()));

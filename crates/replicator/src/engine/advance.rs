@@ -1,6 +1,6 @@
 //! The copy in advance: all memory, and then what was written meanwhile, while the guest runs.
 
-use std::sync::mpsc::{RecvTimeoutError, TrySendError, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, TrySendError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -29,7 +29,7 @@ pub struct Advance {
     pub rounds: u32,
     /// Pages of the last one, and how long it took.
     pub pages: u64,
-    /// From finding them to the last byte into the link.
+    /// From finding them to the standby's word that it has them in its memory.
     pub took: Duration,
     /// How long the guest would stand for as many pages, at least.
     pub pause: Duration,
@@ -37,6 +37,25 @@ pub struct Advance {
     pub converges: bool,
     /// Whether the first whole epoch follows.
     pub goes_on: bool,
+}
+
+/// Which parts of the copy in advance the standby has.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    term: Term,
+    shipped: u64,
+    held: u64,
+}
+
+impl Copies {
+    fn begin(&mut self, term: Term) {
+        *self = Self { term, shipped: 0, held: 0 };
+    }
+
+    /// Hear of one that is in the standby's memory; those of an earlier link are none of these.
+    pub(super) fn held(&mut self, term: Term) {
+        self.held += u64::from(term == self.term);
+    }
 }
 
 /// Something ended the copy; tells whether it ends the engine, too.
@@ -51,6 +70,7 @@ impl Engine {
         {
             return Ok(is_end);
         }
+        self.copies.begin(term);
         self.guest.tracked.arm()?;
         let all = PageRange { first: 0, count: self.guest.ram.len_pages() };
         let epoch = Epoch(first.0 - 1);
@@ -120,7 +140,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Stage pages part by part, give them to the encoder, and wait until they are with the link.
+    /// Stage pages part by part, give them to the encoder, and wait until they are in the standby's memory.
     fn ship(&mut self, head: EpochBegin, ranges: &[PageRange]) -> Result<BrokenOff, CaptureError> {
         let mut left = head.pages;
         let mut part = Vec::new();
@@ -146,15 +166,10 @@ impl Engine {
                 }
             }
         }
-        let (answer, answered) = sync_channel(1);
-        if let Some(is_end) = self.pass_on(Parcel::Mark(answer))? {
-            return Ok(Some(is_end));
-        }
-        self.hear_until(Duration::MAX, |_| match answered.try_recv() {
-            Ok(()) => Ok(true),
-            Err(std::sync::mpsc::TryRecvError::Empty) => Ok(false),
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => Err(CaptureError::NobodyShips),
-        })
+        // What still lies in front of the standby would be in the way of the first whole epoch, and the guest goes on writing
+        // until that is acknowledged.
+        self.copies.shipped += 1;
+        self.hear_until(Duration::MAX, |engine| Ok(engine.copies.held == engine.copies.shipped))
     }
 
     /// Give a parcel to the encoder. The link decides how fast.

@@ -57,6 +57,11 @@ pub enum Order {
         /// Its output from now on.
         relay: Arc<Relay>,
     },
+    /// The standby has one more part of the copy in advance in its memory.
+    CopyHeld {
+        /// The term of the copy.
+        term: Term,
+    },
     /// Tell why QEMU has ended.
     TellShutdown,
     /// End the guest and the thread.

@@ -29,6 +29,7 @@ use crate::epoch_log::EpochRow;
 use crate::faults;
 use crate::turn::Turn;
 use crate::urgency;
+use advance::Copies;
 
 /// What staging memory has room for at least.
 const ROOM_PAGES: usize = 2048;
@@ -58,6 +59,7 @@ struct Engine {
     /// To be told to the encoder before the next copy.
     link: Option<Parcel>,
     phase: Phase,
+    copies: Copies,
     /// Where the output was cut last.
     cut: Epoch,
     captured: Epoch,
@@ -109,6 +111,7 @@ impl EngineHandle {
                         devices,
                         link: None,
                         phase,
+                        copies: Copies::default(),
                         cut: captured,
                         captured,
                         acknowledged,
@@ -289,6 +292,7 @@ impl Engine {
                 faults::point("after-resume");
                 (self.settings.told)(Told::GuestContinued);
             }
+            Some(Order::CopyHeld { term }) => self.copies.held(term),
             Some(Order::TellShutdown) => (self.settings.told)(Told::Shutdown(self.guest.qmp.shutdown())),
             Some(Order::End) => return Ok(true),
         }

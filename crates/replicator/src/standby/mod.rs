@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use stealtime_outputhold::{LearnedAddresses, Relay};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
-    Refusal as ShippingRefusal, Resign,
+    Acknowledge, Addresses, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
+    Protected, Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
     Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
@@ -318,6 +318,7 @@ impl Standby {
                 let bytes = |pages: u64| pages * PAGE_BYTES as u64;
                 self.full_copy = Some(FullCopy { done_bytes: bytes(pages), total_bytes: bytes(total_pages) });
             }
+            StagingEvent::CopyHeld { term } => self.pass_on(&Message::CopyHeld(CopyHeld { term })),
             // The memory holds the last committed epoch: it may still be needed.
             StagingEvent::Failed(error @ StagingError::Stage(_)) => {
                 self.events.add(&Event::Warning { text: words::in_full(&error) });
@@ -400,12 +401,16 @@ impl Standby {
                 Message::Acknowledge(Acknowledge { term, epoch })
             }
         };
-        // A link that fails is told by its reader.
-        if let Some(sender) = &self.sender {
-            let _ = sender.try_send(&message);
-        }
+        self.pass_on(&message);
         if matches!(message, Message::Acknowledge(_)) {
             faults::point("after-acknowledge");
+        }
+    }
+
+    fn pass_on(&self, message: &Message) {
+        // A link that fails is told by its reader.
+        if let Some(sender) = &self.sender {
+            let _ = sender.try_send(message);
         }
     }
 

@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import psutil
 import pytest
-from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
 from stealtime.protect.status import MemberStatus
 
@@ -17,6 +18,8 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
+FIRST_OWN_USER = 0x7000_0000
+"""As in ``crates/capture/src/rights.rs``."""
 METRICS = "127.0.0.1:9464"
 LOG_BYTES = 64 << 10
 _FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
@@ -103,3 +106,19 @@ def test_a_qemu_that_does_not_answer_is_given_up_and_figures_go_on(hosts: TwoHos
 
     await_that(is_counted, lambda: "the member that took over tells no figures")
     assert metrics(hosts, after.host)["stealtime_protect_protected"] == 1
+
+
+def test_a_qemu_has_a_user_of_its_own_and_dies_with_its_member(hosts: TwoHosts) -> None:
+    active = settled(hosts)
+    members = [hosts.status(name) for name in HOSTS]
+    qemus = [psutil.Process(member.qemu_pid) for member in members if member is not None and member.qemu_pid]
+    assert len(qemus) == len(HOSTS)
+    users = {qemu.uids() for qemu in qemus}
+    assert len(users) == len(HOSTS)
+    assert all(min(user) > FIRST_OWN_USER for user in users), users
+    # Its change of user must not cost the signal that ends it.
+    hosts.strike("kill")
+    for pid in (active.pid, active.qemu_pid):
+        assert pid is not None
+        hosts.await_end(pid)
+    hosts.settled()

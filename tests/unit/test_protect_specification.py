@@ -1,11 +1,13 @@
 """What members are told: the JSON itself, and that both sides mean the same by it."""
 
 import json
+import os
+import pwd
 import re
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.protect.bypass import ALWAYS_HELD
@@ -20,6 +22,7 @@ from stealtime.protect.specification import (
     MachineSpec,
     MemberSpec,
     Place,
+    QemuUserSpec,
     TimingSpec,
     member_spec,
     write_document,
@@ -129,6 +132,16 @@ def test_a_host_as_its_daemon_is_told(
     assert told.text().replace(str(tmp_path), "STATE") == snapshot
 
 
+def test_qemu_gets_the_groups_of_the_user_that_is_named(tmp_path: Path) -> None:
+    name = pwd.getpwuid(os.getuid()).pw_name
+    told = host_spec(HostFile(name="b", qemu_user=name), State(tmp_path)).qemu_user
+    assert told is not None
+    assert (told.uid, told.gid) == (os.getuid(), pwd.getpwnam(name).pw_gid)
+    assert told.gid not in told.groups
+    with pytest.raises(ValidationError, match="no user 'nobody-has-this-name'"):
+        HostFile(name="b", qemu_user="nobody-has-this-name")
+
+
 def rust_fields(file: str, struct: str) -> set[str]:
     """Give the names of the public fields of a Rust struct, as JSON has them."""
     source = (CRATES / file).read_text()
@@ -148,6 +161,7 @@ def rust_fields(file: str, struct: str) -> set[str]:
         (MachineSpec, "capture/src/machine.rs", "MachineSpec"),
         (EtcdLoginSpec, "succession/src/register/etcd.rs", "EtcdLogin"),
         (ImageSpec, "capture/src/machine.rs", "BootFile"),
+        (QemuUserSpec, "capture/src/rights.rs", "QemuUser"),
     ],
 )
 def test_both_sides_know_the_same_fields(model: type[BaseModel], file: str, struct: str) -> None:
@@ -217,6 +231,6 @@ def test_both_sides_take_the_same_names(of: str, pattern: str) -> None:
 def test_what_travels_names_nothing_that_is_a_hosts_own() -> None:
     source = (CRATES / "replicator/src/assignment.rs").read_text()
     travels = set(re.findall(r"^    pub\(crate\) (\w+):", source, re.MULTILINE))
-    own = {"qemu", "host", "network", "register", "identity", "folder", "metrics", "allow_faults"}
+    own = {"qemu", "qemu_user", "host", "network", "register", "identity", "folder", "metrics", "allow_faults"}
     # Of the address for Prometheus only the port.
     assert travels - {"metrics_port"} == {field.alias or name for name, field in MemberSpec.model_fields.items()} - own

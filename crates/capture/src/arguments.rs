@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
 
+use crate::lent::path_of;
 use crate::machine::{Accelerator, MachineSpec, Virtio};
 
 /// Whether the guest boots or waits for a state.
@@ -35,15 +35,12 @@ pub struct Inherited {
     pub netdev: RawFd,
     /// The guest's serial console: a connected stream socket.
     pub console: RawFd,
-}
-
-/// What QEMU is given besides the machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachinePaths {
     /// See [`crate::find_firmware`].
-    pub firmware: PathBuf,
-    /// What it inherits.
-    pub inherited: Inherited,
+    pub firmware: RawFd,
+    /// The kernel.
+    pub kernel: RawFd,
+    /// The initramfs.
+    pub initramfs: RawFd,
 }
 
 /// Give QEMU's arguments.
@@ -56,6 +53,7 @@ pub struct MachinePaths {
 /// - The firmware is a read-only flash chip: else a standby would be without it.
 /// - The name of the memory, `pc.ram`, is the one that these machine types use by themselves.
 /// - `vmport=off`: the mouse of another maker's hypervisor behind that port would be 4 KB of state.
+/// - All files are descriptors: as another user than this process QEMU may open few by itself.
 /// - `-sandbox`: nothing that QEMU does for such a guest needs another program, other privileges or old system calls; who
 ///   breaks out of the guest has none of them either (seccomp(2)). A QEMU that was built without it says so and ends.
 /// - The network is the only way out of the guest: the console goes to this process, which keeps it in a file, and is held
@@ -64,14 +62,15 @@ pub struct MachinePaths {
 ///   and goes by the wall clock of whichever host it runs on. A guest can keep its own clock with it.
 /// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By itself QEMU would
 ///   end, as if the guest had powered off.
-pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<OsString> {
-    let Inherited { ram, qmp, netdev, console } = paths.inherited;
+pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<OsString> {
+    let &Inherited { ram, qmp, netdev, console, .. } = inherited;
+    let file = |number| path_of(number).into_os_string();
     let accelerator = match spec.accelerator {
         Accelerator::Tcg => "tcg",
         Accelerator::Kvm => "kvm",
     };
     let mut firmware = OsString::from("driver=file,node-name=firmware,read-only=on,filename=");
-    firmware.push(escaped(&paths.firmware));
+    firmware.push(file(inherited.firmware));
     let memory_bytes = spec.memory_bytes;
     let mut list: Vec<OsString> = Vec::new();
     let mut add = |option: &str, value: OsString| list.extend([option.into(), value]);
@@ -87,10 +86,10 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     add("-smp", format!("cpus={0},sockets=1,cores={0},threads=1", spec.vcpus).into());
     add("-m", format!("size={memory_bytes}B").into());
     let share = if role == Role::Trial { "off" } else { "on" };
-    let memory = format!(
-        "memory-backend-file,id=pc.ram,size={memory_bytes}B,mem-path=/proc/self/fd/{ram},share={share}"
-    );
-    add("-object", memory.into());
+    let mut memory = OsString::from("memory-backend-file,id=pc.ram,mem-path=");
+    memory.push(file(ram));
+    memory.push(format!(",size={memory_bytes}B,share={share}"));
+    add("-object", memory);
     add("-blockdev", firmware);
     add("-global", "migration.send-configuration=off".into());
     if spec.virtio == Virtio::Legacy {
@@ -109,8 +108,8 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
     for device in &spec.devices {
         add("-device", device.into());
     }
-    add("-kernel", spec.kernel.path.clone().into());
-    add("-initrd", spec.initramfs.path.clone().into());
+    add("-kernel", file(inherited.kernel));
+    add("-initrd", file(inherited.initramfs));
     add("-append", spec.kernel_arguments.clone().into());
     list.extend(["-nodefaults", "-no-user-config"].map(OsString::from));
     // Also a fresh guest waits: until it was checked and the other side of its network is there.
@@ -119,19 +118,6 @@ pub fn arguments(spec: &MachineSpec, paths: &MachinePaths, role: Role) -> Vec<Os
         list.extend(["-incoming", "defer"].map(OsString::from));
     }
     list
-}
-
-/// In QEMU's options a comma is written twice.
-fn escaped(path: &std::path::Path) -> OsString {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
-    let mut bytes = Vec::new();
-    for &byte in path.as_os_str().as_bytes() {
-        bytes.push(byte);
-        if byte == b',' {
-            bytes.push(byte);
-        }
-    }
-    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]
@@ -155,9 +141,12 @@ mod tests {
             virtio: Virtio::Legacy,
             devices: vec!["virtio-rng-pci".into()],
         };
-        let inherited = Inherited { ram: 10, qmp: 11, netdev: 12, console: 13 };
-        let paths = MachinePaths { firmware: "/f/a,b/bios.bin".into(), inherited };
-        arguments(&spec, &paths, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
+        let inherited =
+            Inherited { ram: 10, qmp: 11, netdev: 12, console: 13, firmware: 14, kernel: 15, initramfs: 16 };
+        arguments(&spec, &inherited, role)
+            .into_iter()
+            .map(|argument| argument.into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -166,15 +155,15 @@ mod tests {
             -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny \
             -machine pc-i440fx-7.2,memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off \
             -accel tcg -cpu max -smp cpus=2,sockets=1,cores=2,threads=1 -m size=134217728B \
-            -object memory-backend-file,id=pc.ram,size=134217728B,mem-path=/proc/self/fd/10,share=on \
-            -blockdev driver=file,node-name=firmware,read-only=on,filename=/f/a,,b/bios.bin \
+            -object memory-backend-file,id=pc.ram,mem-path=/proc/self/fd/10,size=134217728B,share=on \
+            -blockdev driver=file,node-name=firmware,read-only=on,filename=/proc/self/fd/14 \
             -global migration.send-configuration=off -global virtio-pci.disable-modern=on \
             -rtc base=utc,clock=host -action panic=none -display none -vga none \
             -chardev socket,id=console,fd=13 -serial chardev:console \
             -chardev socket,id=qmp,fd=11 -mon chardev=qmp,mode=control \
             -netdev stream,id=net0,server=off,addr.type=fd,addr.str=12 \
             -device virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:00:00:01,romfile= -device virtio-rng-pci \
-            -kernel /boot/kernel -initrd /boot/initramfs";
+            -kernel /proc/self/fd/15 -initrd /proc/self/fd/16";
         let mut expected: Vec<&str> = expected.split_whitespace().collect();
         expected.extend(["-append", "console=ttyS0 quiet", "-nodefaults", "-no-user-config", "-S"]);
         assert_eq!(given(Accelerator::Tcg, Role::Fresh), expected);

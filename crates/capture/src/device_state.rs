@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -77,13 +78,13 @@ pub trait DeviceState: Send {
 /// `-global migration.send-configuration=off`, see [`crate::arguments()`].
 pub struct XenSave {
     file: Arc<File>,
-    path_in_qemu: String,
+    path_in_qemu: PathBuf,
     pending: Option<Ticket>,
 }
 
 impl XenSave {
     /// `file` is memory that QEMU opens as `path_in_qemu`.
-    pub(crate) fn new(file: Arc<File>, path_in_qemu: String) -> Self {
+    pub(crate) fn new(file: Arc<File>, path_in_qemu: PathBuf) -> Self {
         Self { file, path_in_qemu, pending: None }
     }
 }

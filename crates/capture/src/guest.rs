@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::json;
 
-use crate::arguments::{Inherited, MachinePaths, Role, arguments};
+use crate::arguments::{Inherited, Role, arguments};
 use crate::blocks::{BlockError, check_blocks, parse_blocks};
 use crate::console::Console;
 use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
@@ -22,11 +22,13 @@ use crate::firmware::find_firmware;
 use crate::handover::{FILE_VARIABLE, SOCKET_VARIABLE};
 use crate::ignore_shared::IgnoreSharedMigration;
 use crate::images::ImageError;
-use crate::machine::{MachineSpec, MachineSpecError};
+use crate::lent::{Lent, lend, path_of};
+use crate::machine::{Accelerator, MachineSpec, MachineSpecError};
 use crate::process::{ProcessError, QemuProcess};
 use crate::qmp::{Event, Qmp, QmpError};
 use crate::ram::{RamError, RamFile};
 use crate::reception::Reception;
+use crate::rights::{QemuUser, Rights};
 use crate::track::{TrackerKind, TrackerRefusal, choose_tracker};
 use crate::tracked::TrackedMemory;
 
@@ -74,6 +76,15 @@ pub enum GuestError {
     /// It has memory that would be lost.
     #[error(transparent)]
     Blocks(#[from] BlockError),
+    /// The user that QEMU runs as has no part in KVM.
+    #[error(
+        "QEMU runs as {user}, which may not open /dev/kvm: give the device a group that may read and write it, or \
+        name a user that may with `qemu_user`"
+    )]
+    Kvm {
+        /// As whom.
+        user: String,
+    },
     /// A socket or file for QEMU cannot be made.
     #[error("the {what} for QEMU cannot be made")]
     Prepare {
@@ -114,8 +125,7 @@ impl From<RunningDeviceError> for GuestError {
 pub struct GuestSettings {
     /// QEMU.
     pub program: PathBuf,
-    /// An existing folder for the console (`console.log`, before it `console.log.1`), QEMU's messages (`qemu.log`) and
-    /// sockets.
+    /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages (`qemu.log`).
     pub folder: PathBuf,
     /// `libstealtime_pagetrack.so`; without it another tracker is taken.
     pub library: Option<PathBuf>,
@@ -125,6 +135,8 @@ pub struct GuestSettings {
     pub timeout: Duration,
     /// What the console's files may take together.
     pub console_bytes: u64,
+    /// As whom QEMU runs. None: a user of its own if this process is root's, else the user of this process.
+    pub user: Option<QemuUser>,
 }
 
 impl GuestSettings {
@@ -137,6 +149,7 @@ impl GuestSettings {
             tracker: None,
             timeout: TIMEOUT,
             console_bytes: CONSOLE_BYTES,
+            user: None,
         }
     }
 }
@@ -159,8 +172,7 @@ pub struct Guest {
     pub refused_trackers: Vec<TrackerRefusal>,
     process: QemuProcess,
     state_file: Arc<File>,
-    state_path_in_qemu: String,
-    folder: PathBuf,
+    state_path_in_qemu: PathBuf,
     incoming: Option<UnixStream>,
     /// Ends behind the process.
     _console: Console,
@@ -215,6 +227,10 @@ impl Guest {
     ) -> Result<Self, GuestError> {
         spec.check()?;
         let failed = |what| move |source: io::Error| GuestError::Prepare { what, source };
+        let rights = Rights::of(settings.user.as_ref(), spec.accelerator);
+        if spec.accelerator == Accelerator::Kvm && !rights.may_use_kvm() {
+            return Err(GuestError::Kvm { user: rights.to_string() });
+        }
         let state_file = memfd_create("device-state", MemfdFlags::CLOEXEC);
         let state_file =
             File::from(state_file.map_err(|errno| failed("file of the device state")(errno.into()))?);
@@ -222,36 +238,36 @@ impl Guest {
         let (reception, report_socket) = Reception::pair().map_err(failed("report socket"))?;
         let duplicate =
             |descriptor: BorrowedFd<'_>, what| descriptor.try_clone_to_owned().map_err(failed(what));
-        let ram_of_qemu = duplicate(ram.as_fd(), "memory")?;
-        let state_of_qemu = duplicate(state_file.as_fd(), "file of the device state")?;
         let (console, console_of_qemu) =
             Console::start(settings.folder.join("console.log"), settings.console_bytes)
                 .map_err(failed("socket of the console"))?;
+        let mut lent = Lent::default();
         let inherited = Inherited {
-            ram: ram_of_qemu.as_raw_fd(),
-            qmp: qmp_of_qemu.as_raw_fd(),
-            netdev: netdev.as_raw_fd(),
-            console: console_of_qemu.as_raw_fd(),
+            ram: lent.add(duplicate(ram.as_fd(), "memory")?),
+            qmp: lent.add(qmp_of_qemu),
+            netdev: lent.add(netdev),
+            console: lent.add(console_of_qemu),
+            firmware: lent.add(lend(&find_firmware(&settings.program)?)?),
+            kernel: lent.add(lend(&spec.kernel.path)?),
+            initramfs: lent.add(lend(&spec.initramfs.path)?),
         };
-        let state_path_in_qemu = format!("/proc/self/fd/{}", state_of_qemu.as_raw_fd());
-        let firmware = find_firmware(&settings.program)?;
-        let paths = MachinePaths { firmware, inherited };
+        let state_path_in_qemu =
+            path_of(lent.add(duplicate(state_file.as_fd(), "file of the device state")?));
         let mut command = Command::new(&settings.program);
-        command.args(arguments(spec, &paths, role));
-        let mut descriptors =
-            vec![ram_of_qemu, state_of_qemu, qmp_of_qemu.into(), netdev, console_of_qemu.into()];
+        command.args(arguments(spec, &inherited, role));
         if let Some(library) = &settings.library {
             let (device, inode) = ram.identity()?;
-            command.env("LD_PRELOAD", library).env(FILE_VARIABLE, format!("{device}:{inode}"));
-            command.env(SOCKET_VARIABLE, report_socket.as_raw_fd().to_string());
-            descriptors.push(report_socket);
+            command.env("LD_PRELOAD", path_of(lent.add(lend(library)?)));
+            command.env(FILE_VARIABLE, format!("{device}:{inode}"));
+            command.env(SOCKET_VARIABLE, lent.add(report_socket).to_string());
         }
         let (incoming, incoming_of_qemu) = UnixStream::pair().map_err(failed("socket of the state"))?;
         let incoming_number = incoming_of_qemu.as_raw_fd();
         if role.waits_for_a_state() {
-            descriptors.push(incoming_of_qemu.into());
+            lent.add(incoming_of_qemu);
         }
-        let process = QemuProcess::spawn(command, descriptors, &settings.folder.join("qemu.log"))?;
+        let process =
+            QemuProcess::spawn(command, lent.into_all(), rights, &settings.folder.join("qemu.log"))?;
         let qmp = Qmp::over(qmp_socket, settings.timeout).map_err(|error| explain(error, &process))?;
         // QMP answers only after the machine is made, so the memory is mapped by now.
         let library = settings
@@ -268,7 +284,6 @@ impl Guest {
             process,
             state_file: Arc::new(state_file),
             state_path_in_qemu,
-            folder: settings.folder.clone(),
             incoming: None,
             _console: console,
         };
@@ -300,10 +315,7 @@ impl Guest {
             DeviceStateKind::XenSave => {
                 Box::new(XenSave::new(Arc::clone(&self.state_file), self.state_path_in_qemu.clone()))
             }
-            DeviceStateKind::IgnoreShared => {
-                let way = IgnoreSharedMigration::new(&self.folder.join("state.sock"));
-                Box::new(way.map_err(|source| GuestError::Prepare { what: "socket of the state", source })?)
-            }
+            DeviceStateKind::IgnoreShared => Box::new(IgnoreSharedMigration::default()),
         };
         way.prepare(&mut self.qmp)?;
         Ok(way)

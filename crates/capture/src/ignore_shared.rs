@@ -4,63 +4,31 @@
 //! machine has some that `xen-save-devices-state` would lose. It costs more: a migration for each epoch, after which the
 //! guest is in the state `postmigrate`, out of which `cont` leads.
 
-use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::json;
 
 use crate::device_state::{DeviceState, DeviceStateError, capabilities, checked};
 use crate::qmp::{Qmp, Ticket};
 
-/// How long QEMU may take to connect and to send.
+/// How long QEMU may take to send.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
+/// What QEMU calls its end of the socket.
+const SOCKET_NAME: &str = "state";
 
-/// Takes the state as the stream of a migration to a socket of ours.
+/// Takes the state as the stream of a migration to a socket that QEMU is given for it, each time another one.
+#[derive(Default)]
 pub struct IgnoreSharedMigration {
-    listener: UnixListener,
-    path: PathBuf,
-    pending: Option<Ticket>,
+    pending: Option<Pending>,
 }
 
-impl IgnoreSharedMigration {
-    /// `path` is where the socket is made; it is removed when this is dropped.
-    pub fn new(path: &Path) -> io::Result<Self> {
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-        listener.set_nonblocking(true)?;
-        Ok(Self { listener, path: path.into(), pending: None })
-    }
-
-    fn accept(&self) -> io::Result<UnixStream> {
-        let deadline = Instant::now() + TRANSFER_TIMEOUT;
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => {
-                    stream.set_nonblocking(false)?;
-                    stream.set_read_timeout(Some(TRANSFER_TIMEOUT))?;
-                    return Ok(stream);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-            poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&left))?;
-        }
-    }
-}
-
-impl Drop for IgnoreSharedMigration {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+struct Pending {
+    giving: Ticket,
+    migration: Ticket,
+    stream: UnixStream,
 }
 
 impl DeviceState for IgnoreSharedMigration {
@@ -75,16 +43,20 @@ impl DeviceState for IgnoreSharedMigration {
 
     fn begin_capture(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError> {
         qmp.forget_events("MIGRATION");
-        let uri = format!("unix:{}", self.path.display());
-        self.pending = Some(qmp.begin("migrate", json!({"uri": uri}))?);
+        let (stream, of_qemu) = UnixStream::pair().map_err(DeviceStateError::Read)?;
+        stream.set_read_timeout(Some(TRANSFER_TIMEOUT)).map_err(DeviceStateError::Read)?;
+        let giving = qmp.begin_giving(SOCKET_NAME, of_qemu.as_fd())?;
+        let migration = qmp.begin("migrate", json!({"uri": format!("fd:{SOCKET_NAME}")}))?;
+        self.pending = Some(Pending { giving, migration, stream });
         Ok(())
     }
 
     fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError> {
-        let ticket = self.pending.take().ok_or(DeviceStateError::NotBegun)?;
-        qmp.finish(ticket)?;
+        let Pending { giving, migration, mut stream } =
+            self.pending.take().ok_or(DeviceStateError::NotBegun)?;
+        qmp.finish(giving)?;
+        qmp.finish(migration)?;
         let mut state = Vec::new();
-        let mut stream = self.accept().map_err(DeviceStateError::Read)?;
         stream.read_to_end(&mut state).map_err(DeviceStateError::Read)?;
         let ended = qmp.wait_for_event("the end of the migration", |event| {
             event.name == "MIGRATION"

@@ -24,6 +24,7 @@ mod guest;
 pub mod handover;
 mod ignore_shared;
 mod images;
+mod lent;
 mod machine;
 mod notice;
 mod pages;
@@ -31,12 +32,13 @@ mod process;
 mod qmp;
 mod ram;
 mod reception;
+mod rights;
 mod shutdown;
 mod sys;
 mod track;
 mod tracked;
 
-pub use arguments::{Inherited, MachinePaths, Role, arguments};
+pub use arguments::{Inherited, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
 pub use bounded_file::BoundedFile;
 pub use device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave};
@@ -52,6 +54,7 @@ pub use process::{ExitWatch, ProcessError, QemuProcess};
 pub use qmp::{Event, Qmp, QmpError, Ticket};
 pub use ram::{RamError, RamFile};
 pub use reception::{Handover, HandoverError, Reception};
+pub use rights::{QemuUser, Rights};
 pub use shutdown::Shutdown;
 pub use track::{
     ShadowCompare, SoftDirtyTracker, TrackError, TrackerChoice, TrackerKind, TrackerRefusal,

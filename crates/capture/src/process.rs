@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::rights::Rights;
 use crate::sys::tie_child_to_this_process;
 
 /// How much of the end of QEMU's messages an error quotes.
@@ -23,10 +24,12 @@ const LOG_TAIL_BYTES: u64 = 600;
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// It does not start.
-    #[error("the program {program} cannot be started")]
+    #[error("the program {program} cannot be started as {rights}")]
     Spawn {
         /// Which program.
         program: PathBuf,
+        /// As whom.
+        rights: String,
         /// Why not.
         source: io::Error,
     },
@@ -56,16 +59,21 @@ pub struct QemuProcess {
 
 impl QemuProcess {
     /// Start `command`. It inherits `descriptors` under their numbers; here they are closed. Its messages go to `log`.
-    pub fn spawn(mut command: Command, descriptors: Vec<OwnedFd>, log: &Path) -> Result<Self, ProcessError> {
+    pub fn spawn(
+        mut command: Command,
+        descriptors: Vec<OwnedFd>,
+        rights: Rights,
+        log: &Path,
+    ) -> Result<Self, ProcessError> {
         let failed = |source| ProcessError::Log { path: log.into(), source };
         let messages = OpenOptions::new().create(true).append(true).open(log).map_err(failed)?;
         let errors = messages.try_clone().map_err(failed)?;
         command.stdin(Stdio::null()).stdout(messages).stderr(errors);
         // A signal for the group of this process, such as Ctrl-C at a terminal, is not for its QEMU.
         command.process_group(0);
-        tie_child_to_this_process(&mut command, descriptors.iter().map(AsRawFd::as_raw_fd).collect());
-        let program = PathBuf::from(command.get_program());
-        let failed = |source| ProcessError::Spawn { program: program.clone(), source };
+        let (program, words) = (PathBuf::from(command.get_program()), rights.to_string());
+        tie_child_to_this_process(&mut command, descriptors.iter().map(AsRawFd::as_raw_fd).collect(), rights);
+        let failed = |source| ProcessError::Spawn { program: program.clone(), rights: words.clone(), source };
         let status = SharedStatus::default();
         let (sender, receiver) = mpsc::channel();
         let keeper_status = Arc::clone(&status);

@@ -9,11 +9,14 @@
 //! capability `oob` QEMU reads the next command while it works on one; without it, only when it has answered.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
 use crate::shutdown::Shutdown;
@@ -184,6 +187,26 @@ impl Qmp {
         Ok(ticket)
     }
 
+    /// Give QEMU a descriptor, which later commands call `name`; each is used up by one of them.
+    pub fn begin_giving(&mut self, name: &str, descriptor: BorrowedFd<'_>) -> Result<Ticket, QmpError> {
+        if let Some(Loaded { ticket, .. }) = self.loaded.take() {
+            self.unload(ticket)?;
+        }
+        let (ticket, mut line) = self.head("getfd", &json!({"fdname": name}));
+        line.push_str(END);
+        // It travels with the first byte. QEMU keeps it until the command is read, whatever comes after.
+        let (first, rest) = line.split_at(1);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let first = [IoSlice::new(first.as_bytes())];
+        let sent = sendmsg(&self.socket, &first, &mut control, SendFlags::NOSIGNAL);
+        sent.map_err(|errno| self.sending_failed("getfd", errno.into()))?;
+        self.send("getfd", rest)?;
+        Ok(ticket)
+    }
+
     /// Send a command but for its end, so that [`Qmp::begin`] of the same one has little left to send. Any other command
     /// that comes first costs a round trip more.
     pub fn load(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
@@ -218,7 +241,14 @@ impl Qmp {
     }
 
     fn send(&mut self, command: &str, text: &str) -> Result<(), QmpError> {
-        let failed = |source: std::io::Error| match source.kind() {
+        let within = Some(self.timeout.max(Duration::from_millis(1)));
+        let sent =
+            self.socket.set_write_timeout(within).and_then(|()| self.socket.write_all(text.as_bytes()));
+        sent.map_err(|source| self.sending_failed(command, source))
+    }
+
+    fn sending_failed(&self, command: &str, source: std::io::Error) -> QmpError {
+        match source.kind() {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
                 QmpError::Closed { waiting_for: command.into() }
             }
@@ -226,9 +256,7 @@ impl Qmp {
                 QmpError::TimedOut { waiting_for: command.into(), waited: self.timeout }
             }
             _ => QmpError::Socket { action: "written to", source },
-        };
-        self.socket.set_write_timeout(Some(self.timeout.max(Duration::from_millis(1)))).map_err(failed)?;
-        self.socket.write_all(text.as_bytes()).map_err(failed)
+        }
     }
 
     /// Wait for the answer to a command.

@@ -4,12 +4,15 @@
 
 mod guest;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use guest::frames::Peer;
 use guest::{Lab, MEMORY_BYTES};
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, StagedPages, TrackerKind, Virtio, count_pages,
+    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, QemuUser, StagedPages, TrackerKind, Virtio,
+    count_pages,
 };
 
 /// How many epochs each failover comes after, unless `STEALTIME_CAPTURE_EPOCHS` says otherwise.
@@ -323,4 +326,39 @@ fn qemu_does_not_outlive_the_guest() {
     let pid = guest.process().pid();
     drop(guest);
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
+#[ignore = "starts QEMU: needs STEALTIME_KERNEL, and to be root"]
+fn each_qemu_has_a_user_of_its_own_who_may_read_nothing_of_ours() {
+    let lab = Lab::new(1);
+    // The folder on the way is for nobody else either.
+    std::fs::set_permissions(&lab.spec.initramfs.path, Permissions::from_mode(0o600)).unwrap();
+    let guests = ["primary", "other"].map(|name| {
+        let (peer, netdev) = Peer::pair();
+        (lab.boot(name, netdev), peer)
+    });
+    let rights = |guest: &Guest| {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", guest.process().pid())).unwrap();
+        let field =
+            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "CapInh:", "CapAmb:"].map(field)
+    };
+    for (guest, _) in &guests {
+        let number = (0x7000_0000 + guest.process().pid()).to_string();
+        let everywhere = [number.as_str(); 4].join("\t");
+        let [uid, gid, groups, capabilities @ ..] = rights(guest);
+        assert_eq!([uid, gid, groups], [everywhere.clone(), everywhere, String::new()]);
+        assert_eq!(capabilities, ["0000000000000000"; 4]);
+        assert_eq!(guest.refused_trackers, [], "the tracker must work for such a user too");
+    }
+    // A user who is named is taken.
+    let (_peer, netdev) = Peer::pair();
+    let user = QemuUser { uid: 4711, gid: 4712, groups: vec![4713] };
+    let named = lab.boot_as("named", netdev, user);
+    let [uid, gid, groups, ..] = rights(&named);
+    assert_eq!(
+        [uid, gid, groups],
+        ["4711\t".repeat(4).trim(), "4712\t".repeat(4).trim(), "4713"].map(str::to_owned)
+    );
 }

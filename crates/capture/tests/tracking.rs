@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use stealtime_capture::{
-    HandoverError, PAGE_BYTES, PageRange, QemuProcess, RamFile, Reception, StagedPages, TrackedMemory,
-    TrackerKind, UserfaultTracker, WriteTracker, choose_tracker, handover,
+    HandoverError, PAGE_BYTES, PageRange, QemuProcess, RamFile, Reception, Rights, StagedPages,
+    TrackedMemory, TrackerKind, UserfaultTracker, WriteTracker, choose_tracker, handover,
 };
 
 const PAGES: u64 = 4096;
@@ -74,7 +74,8 @@ impl Writer {
             command.env("LD_PRELOAD", library());
         }
         let descriptors = vec![ram_of_child, control_of_child.into(), report_socket];
-        let process = QemuProcess::spawn(command, descriptors, &folder.path().join("log")).unwrap();
+        let process =
+            QemuProcess::spawn(command, descriptors, Rights::Same, &folder.path().join("log")).unwrap();
         let mut writer = Self { ram, process, control, reception: Some(reception), _folder: folder };
         writer.wait();
         writer

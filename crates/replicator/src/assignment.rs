@@ -35,35 +35,21 @@ pub struct Assignment {
 impl Assignment {
     /// What is to be said of the machine of `spec`.
     pub fn of(spec: &Spec) -> Self {
-        let Spec { machine, standby_hosts, bypass, .. } = spec.clone();
-        let &Spec {
-            version,
-            mode,
-            interval,
-            tracker,
-            device_state,
-            timing,
-            longest_first_pause_ns,
-            epochs_in_flight,
-            hold_bytes,
-            ..
-        } = spec;
-        let &Spec { qemu_deadline_ns, log_bytes, .. } = spec;
         Self {
-            version,
-            machine,
-            standby_hosts,
-            mode,
-            interval,
-            bypass,
-            tracker,
-            device_state,
-            timing,
-            longest_first_pause_ns,
-            epochs_in_flight,
-            hold_bytes,
-            qemu_deadline_ns,
-            log_bytes,
+            version: spec.version,
+            machine: spec.machine.clone(),
+            standby_hosts: spec.standby_hosts.clone(),
+            mode: spec.mode,
+            interval: spec.interval,
+            bypass: spec.bypass.clone(),
+            tracker: spec.tracker,
+            device_state: spec.device_state,
+            timing: spec.timing,
+            longest_first_pause_ns: spec.longest_first_pause_ns,
+            epochs_in_flight: spec.epochs_in_flight,
+            hold_bytes: spec.hold_bytes,
+            qemu_deadline_ns: spec.qemu_deadline_ns,
+            log_bytes: spec.log_bytes,
             metrics_port: spec
                 .metrics
                 .as_deref()

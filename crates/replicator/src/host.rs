@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use stealtime_capture::QemuUser;
 use stealtime_shipping::{Endpoint, Identity, LinkError, Listener};
 
 use crate::assignment::Assignment;
@@ -41,6 +42,9 @@ pub struct HostConfig {
     pub folder: PathBuf,
     /// QEMU here.
     pub qemu: PathBuf,
+    /// As whom it runs; None: as a user of its own.
+    #[serde(default)]
+    pub qemu_user: Option<QemuUser>,
     /// Machines boot from files below these folders only: a guest can read what it was booted from.
     pub images: Vec<PathBuf>,
     /// Where members here tell their figures, each on the port that its machine names.
@@ -85,33 +89,31 @@ impl HostConfig {
     /// # Errors
     /// What is wrong with the machine: nothing was made of its names yet.
     pub fn spec_of(&self, assignment: Assignment) -> Result<Spec, SpecError> {
-        let Assignment { version, machine, standby_hosts, mode, interval, bypass, .. } = assignment;
-        let Assignment { tracker, device_state, timing, longest_first_pause_ns, .. } = assignment;
-        let Assignment { epochs_in_flight, hold_bytes, .. } = assignment;
-        let Assignment { qemu_deadline_ns, log_bytes, metrics_port, .. } = assignment;
-        let network = Network { tap: tap_name(&machine.name, &self.name), bridge: self.bridge.clone() };
+        let vm = &assignment.machine.name;
+        let address = |port| SocketAddr::new(self.metrics, port).to_string();
         let spec = Spec {
-            version,
-            folder: self.folder.join(&machine.name),
-            machine,
+            version: assignment.version,
+            folder: self.folder.join(vm),
+            network: Network { tap: tap_name(vm, &self.name), bridge: self.bridge.clone() },
+            machine: assignment.machine,
             qemu: self.qemu.clone(),
+            qemu_user: self.qemu_user.clone(),
             host: self.name.clone(),
-            standby_hosts,
-            mode,
-            interval,
-            bypass,
-            tracker,
-            device_state,
-            network,
+            standby_hosts: assignment.standby_hosts,
+            mode: assignment.mode,
+            interval: assignment.interval,
+            bypass: assignment.bypass,
+            tracker: assignment.tracker,
+            device_state: assignment.device_state,
             register: self.register.clone(),
-            timing,
+            timing: assignment.timing,
             identity: self.identity.clone(),
-            longest_first_pause_ns,
-            epochs_in_flight,
-            hold_bytes,
-            qemu_deadline_ns,
-            log_bytes,
-            metrics: metrics_port.map(|port| SocketAddr::new(self.metrics, port).to_string()),
+            longest_first_pause_ns: assignment.longest_first_pause_ns,
+            epochs_in_flight: assignment.epochs_in_flight,
+            hold_bytes: assignment.hold_bytes,
+            qemu_deadline_ns: assignment.qemu_deadline_ns,
+            log_bytes: assignment.log_bytes,
+            metrics: assignment.metrics_port.map(address),
             allow_faults: self.allow_faults,
         };
         spec.check()?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stealtime_capture::{Accelerator, MachineSpec, find_firmware, hash_file};
+use stealtime_capture::{Accelerator, MachineSpec, QemuUser, Rights, find_firmware, hash_file};
 use stealtime_shipping::{Image, LocalFacts};
 use stealtime_succession::MemberId;
 
@@ -25,7 +25,7 @@ pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> L
         // Until a QEMU of this program has said it itself; see the second judgement in `standby`.
         qemu_version: String::new(),
         machines: machine_types(&config.qemu),
-        accelerators: accelerators(),
+        accelerators: accelerators(config.qemu_user.as_ref()),
         available_bytes: available_bytes(),
         images,
         delta: true,
@@ -59,10 +59,10 @@ fn machine_types(program: &Path) -> Vec<String> {
         .collect()
 }
 
-fn accelerators() -> Vec<String> {
+fn accelerators(user: Option<&QemuUser>) -> Vec<String> {
     let mut names = vec![Accelerator::Tcg.name().to_owned()];
     // Whether it boots, the waiting QEMU will tell.
-    if fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
+    if Rights::of(user, Accelerator::Kvm).may_use_kvm() {
         names.push(Accelerator::Kvm.name().to_owned());
     }
     names

@@ -191,6 +191,7 @@ fn guest_settings(spec: &Spec) -> GuestSettings {
     let mut settings = GuestSettings::new(&spec.qemu, &spec.folder);
     settings.tracker = spec.tracker;
     settings.console_bytes = spec.log_bytes;
+    settings.user.clone_from(&spec.qemu_user);
     if let Some(library) = std::env::var_os(LIBRARY_VARIABLE) {
         settings.library = Some(library.into());
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, TrackerKind};
+use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, QemuUser, TrackerKind};
 use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Endpoint, EndpointError, Identity};
 use stealtime_succession::{EtcdLogin, Mode, NameError, Timing, TimingError, check_host_name, check_vm_name};
@@ -114,6 +114,9 @@ pub struct Spec {
     pub machine: MachineSpec,
     /// QEMU on this host.
     pub qemu: PathBuf,
+    /// As whom it runs here; None: as a user of its own.
+    #[serde(default)]
+    pub qemu_user: Option<QemuUser>,
     /// The name of this host.
     pub host: String,
     /// Where the machine may go, in the order of preference.

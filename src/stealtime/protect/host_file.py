@@ -15,7 +15,8 @@ from stealtime.image.cache import cache_folder
 from stealtime.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
-from stealtime.protect.specification import HostSpec, identity_spec, register_spec
+from stealtime.protect.qemu_user import QemuUserName
+from stealtime.protect.specification import HostSpec, identity_spec, qemu_user_spec, register_spec
 from stealtime.protect.state import State, this_host
 from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
 
@@ -33,6 +34,8 @@ class HostFile(Table):
     """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
     qemu: Path | None = None
     """The program that runs received machines; without it the one that is found here."""
+    qemu_user: QemuUserName | None = None
+    """As whom it runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
     images: list[Path] = Field(default=[])
     """Folders that received machines may boot from, beside ``/boot`` and what stealtime makes: a guest reads them."""
     register_: Register = Field(default=Register(), alias="register")
@@ -119,6 +122,7 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         identity=identity_spec(host.identity),
         folder=folder.path,
         qemu=host.qemu or Path(find_qemu()),
+        qemu_user=qemu_user_spec(host.qemu_user),
         images=(*host.images, cache_folder(), Path("/boot")),
         metrics=host.metrics,
         allow_faults=host.allow_faults,

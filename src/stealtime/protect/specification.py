@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stealtime.errors import StealtimeError
+from stealtime.protect.qemu_user import find_user
 from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
 
 VERSION = 2
@@ -114,6 +115,14 @@ class TimingSpec(_Document):
     register_deadline_ns: int
 
 
+class QemuUserSpec(_Document):
+    """A user that QEMU runs as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
 class StandbyHostSpec(_Document):
     """A host that may receive the machine."""
 
@@ -128,6 +137,8 @@ class MemberSpec(_Document):
     machine: MachineSpec
     qemu: Path
     """On this host; another one that takes the machine has its own."""
+    qemu_user: QemuUserSpec | None
+    """Here; None: one of its own."""
     host: str
     standby_hosts: tuple[StandbyHostSpec, ...]
     mode: Mode
@@ -164,6 +175,7 @@ class HostSpec(_Document):
     folder: Path
     """Holds a folder for each machine."""
     qemu: Path
+    qemu_user: QemuUserSpec | None
     images: tuple[Path, ...]
     """Machines boot from files below these folders only."""
     metrics: str
@@ -189,10 +201,11 @@ class Place:
 
 
 def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
-    """Say what a member is told: a pure function of the VM's file, the machine as it was resolved, and the place."""
+    """Say what a member is told, by the VM's file, the machine as it was resolved, and the place."""
     return MemberSpec(
         machine=machine,
         qemu=place.qemu,
+        qemu_user=qemu_user_spec(vm.qemu_user),
         host=place.host,
         standby_hosts=tuple(StandbyHostSpec(name=host.name, endpoint=host.endpoint) for host in vm.standby_hosts),
         mode=vm.mode,
@@ -222,6 +235,14 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
         metrics=vm.metrics,
         allow_faults=vm.allow_faults,
     )
+
+
+def qemu_user_spec(name: str | None) -> QemuUserSpec | None:
+    """Say which user of this host QEMU runs as."""
+    if name is None:
+        return None
+    uid, gid, groups = find_user(name)
+    return QemuUserSpec(uid=uid, gid=gid, groups=tuple(groups))
 
 
 def register_spec(register: Register, default_folder: Path) -> RegisterSpec:

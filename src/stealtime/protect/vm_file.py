@@ -22,6 +22,7 @@ from stealtime.protect.bypass import BypassRule
 from stealtime.protect.devices import ALLOWED, reason_against
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
+from stealtime.protect.qemu_user import QemuUserName
 from stealtime.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
 
 Mode = Literal["off", "no-net", "net", "net+bypass"]
@@ -283,6 +284,8 @@ class VmFile(Table):
     """How written pages are found; without it, the best that the kernel has."""
     device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
     """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
+    qemu_user: QemuUserName | None = None
+    """Of this host, as whom QEMU runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
     longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
     """Of a guest that writes pages faster than they are shipped: one that would stand longer stays unprotected."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)

@@ -8,10 +8,15 @@ use std::process::Command;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
-/// Let the child die with the *thread* that spawns it (prctl(2)), and keep `inherited` open in it under their numbers.
-pub(crate) fn tie_child_to_this_process(command: &mut Command, inherited: Vec<RawFd>) {
+use crate::rights::Rights;
+
+/// Let the child run with these rights and die with the *thread* that spawns it (prctl(2)), and keep `inherited` open in
+/// it under their numbers.
+pub(crate) fn tie_child_to_this_process(command: &mut Command, inherited: Vec<RawFd>, rights: Rights) {
     let parent: Pid = getpid();
     let in_child = move || {
+        // A change of the user takes the death signal back (kernel/cred.c, `commit_creds`).
+        rights.take()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if getppid() != Some(parent) {
             // The parent died before the line above: nobody would send the signal.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use stealtime_capture::{
-    Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, TrackerKind, Virtio,
+    Accelerator, BootFile, Guest, GuestError, GuestSettings, MachineSpec, QemuUser, TrackerKind, Virtio,
 };
 use tempfile::TempDir;
 
@@ -70,12 +70,20 @@ impl Lab {
         Guest::boot(&self.spec, &self.settings(name), netdev)
     }
 
-    /// A program that starts QEMU with further arguments.
+    /// The same, with a QEMU that runs as this user.
+    pub fn boot_as(&self, name: &str, netdev: OwnedFd, user: QemuUser) -> Guest {
+        let settings = GuestSettings { user: Some(user), ..self.settings(name) };
+        Guest::boot(&self.spec, &settings, netdev).unwrap()
+    }
+
+    /// A program that starts QEMU with further arguments; everybody may run it.
     pub fn program_that_adds(&self, arguments: &str) -> PathBuf {
         let path = self.folder.path().join("qemu");
         let script = format!("#!/bin/sh\nexec {} \"$@\" {arguments}\n", self.program.display());
         std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        for open in [path.as_path(), self.folder.path()] {
+            std::fs::set_permissions(open, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
         path
     }
 

@@ -1,5 +1,6 @@
 """How often equal runs are called different: counts over all pairs of runs, with known shifts beside them. Pure."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ class Tally:
         for cell in comparison.cells:
             for one in cell.statistics:
                 if one.verdict == "not judged":
-                    self.not_judged["".join(each for each in str(one.because) if not each.isdigit())] += 1
+                    self.not_judged[re.sub(r"\d[\d,.]*", "N", str(one.because))] += 1
                     continue
                 is_different = one.verdict != "no difference shown"
                 self.judged += 1

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from stealtime.analysis.compare import STATISTICS, Comparison, compare
-from stealtime.analysis.interval import REPETITIONS_MIN, interval_of_repetitions, ratio_of_repetitions
+from stealtime.analysis.interval import REPETITIONS_MIN, SESSION_SHARE, interval_of_repetitions, ratio_of_repetitions
 from stealtime.report.comparison import render_comparison
 from stealtime.store.run import Run
 from synthetic_run import SyntheticCell, write_synthetic_run
@@ -30,7 +30,7 @@ def sessions(seed: int, repetitions: int, session_share: float, count: int = REP
     return np.exp(0.05 * (within + between))
 
 
-@pytest.mark.parametrize("session_share", [0.0, 1.0])
+@pytest.mark.parametrize("session_share", [0.0, SESSION_SHARE])
 @pytest.mark.parametrize("repetitions", [REPETITIONS_MIN, 10, 40])
 def test_equal_runs_of_different_sessions_are_called_different_in_5_percent(
     repetitions: int, session_share: float
@@ -49,7 +49,7 @@ def test_sides_that_took_turns_in_one_run_are_told_apart_sooner() -> None:
 
 
 def test_a_figure_of_one_session_holds_in_another() -> None:
-    pairs = sessions(15, REPETITIONS_MIN, 1.0)
+    pairs = sessions(15, REPETITIONS_MIN, SESSION_SHARE)
     found = [interval_of_repetitions(list(a)) for a, _ in pairs]
     assert sum(not interval.low <= 1.0 <= interval.high for interval in found) <= WRONG_MAX
     assert np.median([interval.high / interval.low for interval in found]) < 1.5
@@ -57,7 +57,7 @@ def test_a_figure_of_one_session_holds_in_another() -> None:
 
 @pytest.mark.parametrize("shift", [1.25, 0.8])
 def test_a_shift_of_a_quarter_is_found_over_a_scatter_of_5_percent(shift: float) -> None:
-    pairs = sessions(16, REPETITIONS_MIN, 1.0)
+    pairs = sessions(16, REPETITIONS_MIN, SESSION_SHARE)
     found = [ratio_of_repetitions(list(a), list(b * shift), same_session=False) for a, b in pairs]
     seen = sum(ratio.low > 1.0 if shift > 1 else ratio.high < 1.0 for ratio in found)
     assert seen > 0.5 * REPEATS

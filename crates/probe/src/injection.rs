@@ -24,20 +24,27 @@ pub struct Thefts {
     pub refusal: Option<io::Error>,
 }
 
-/// Steals until `finished` is set. Called by a thread that is pinned to the measured CPU and has the higher priority.
-///
-/// The list is as long as `most` at the beginning and never grows.
+impl Thefts {
+    /// Room for `most` thefts, to be made before the probe begins. Written, not only reserved: a page fault would cost the
+    /// probe time that no stamp covers, and would have the thief wait for any other thread that is changing the address
+    /// space, which gets no turn on a CPU that is being measured.
+    pub fn with_room_for(most: usize) -> Self {
+        let mut stamped = vec![(u64::MAX, u64::MAX); most];
+        stamped.clear();
+        Self { stamped, refusal: None }
+    }
+}
+
+/// Steals until `finished` is set, or `thefts` has no more room. Called by a thread that is pinned to the measured CPU and
+/// has the higher priority.
 pub fn steal(
+    mut thefts: Thefts,
     injection: &Injection,
     clock: SampleClock,
     units_per_ns: f64,
-    most: usize,
     recorder: &Recorder,
     finished: &AtomicBool,
 ) -> Thefts {
-    // Written, not only reserved: a page fault would cost the probe time that no stamp covers.
-    let mut thefts = Thefts { stamped: vec![(u64::MAX, u64::MAX); most], refusal: None };
-    thefts.stamped.clear();
     while recorder.origin() == 0 {
         if finished.load(Ordering::Relaxed) {
             return thefts;
@@ -52,7 +59,7 @@ pub fn steal(
     let steal_units = (injection.steal_ns as f64 * units_per_ns) as u64;
     let shortest_pause_ns = injection.every_ns.saturating_sub(injection.steal_ns) / 2;
     let mut next = kernel_clock_ns(KernelClock::Monotonic) + injection.every_ns;
-    while thefts.stamped.len() < most {
+    while thefts.stamped.len() < thefts.stamped.capacity() {
         sleep_until_monotonic(next);
         if finished.load(Ordering::Relaxed) {
             break;

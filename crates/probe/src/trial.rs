@@ -314,6 +314,8 @@ fn disturb(
     // Before it goes to the CPU, where an ordinary thread starves beside a busy one of SCHED_FIFO.
     let refusal = scheduling::request_fifo(trial.request.priority + 1).refusal();
     scheduling::place_on(measuring_cpus(trial.request))?;
+    let most = usize::try_from(trial.request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
+    let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
     // The other end waits for nothing else.
     let _ = armed.send(());
     let clock = sample_clock(&trial.request.probe);
@@ -321,18 +323,16 @@ fn disturb(
         SampleClock::Tsc => trial.rate.hz * 1e-9,
         SampleClock::Monotonic => 1.0,
     };
-    let most = usize::try_from(trial.request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
     let recorder = loop {
         if let Some(recorder) = trial.running.recorder() {
             break recorder;
         }
         if finished.load(Ordering::SeqCst) {
-            return Ok(Thefts { refusal, ..Thefts::default() });
+            return Ok(thefts);
         }
         thread::sleep(std::time::Duration::from_millis(1));
     };
-    let thefts = injection::steal(injection, clock, units_per_ns, most, &recorder, finished);
-    Ok(Thefts { refusal, ..thefts })
+    Ok(injection::steal(thefts, injection, clock, units_per_ns, &recorder, finished))
 }
 
 /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen before.

@@ -12,7 +12,7 @@ import scripted_agent
 from scripted_agent import ScriptedPlatform
 from test_runner import Bench
 
-from stealtime.campaigns.beside import neighbour_table
+from stealtime.campaigns.beside import neighbour_clock, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
 from stealtime.errors import StealtimeError
 from stealtime.platforms.model import Machine, MachineRequest
@@ -205,14 +205,25 @@ def test_the_rows_of_a_guest_with_a_counter_of_its_own_are_brought_to_the_hosts(
         return alignment(raw_ns, raw_ns, 2 * raw_ns)
 
     before, after = alignment(2_500_000_500, 0, 1000), alignment(3_500_000_500, 10**9, 2_000_001_000, error_ns=900)
-    result = NeighbourResult(
+    result = neighbour_result(before, after)
+    table = neighbour_table(result, host(2_000_000_000), host(4_000_000_000))
+    assert table.counter == CounterMap(1000, 5_000_001_000, 1.0)
+    assert neighbour_table(replace(result, platform="uml"), None, None).counter == SAME_COUNTER
+
+
+@pytest.mark.parametrize(("ppm", "is_wrong"), [(0, False), (400, False), (1_000, True), (-100_000, True)])
+def test_a_neighbour_whose_second_is_not_the_hosts_is_warned_of(ppm: int, is_wrong: bool) -> None:
+    counted = round(scripted_agent.load_outcome().tsc_hz * (1 + ppm / 1e6))
+    result = neighbour_result(alignment(0, 0, 1000), alignment(10**9, 10**9, 1000 + counted))
+    assert [one.code for one in neighbour_clock(result)] == ["neighbour_clock_disagrees"] * is_wrong
+
+
+def neighbour_result(before: Alignment, after: Alignment) -> NeighbourResult:
+    return NeighbourResult(
         name="neighbour 1", number=1, kind="machine", platform="qemu-tcg-paravirt", cpus=(1,), share=None,
         load=LoadRequest(kind=CpuLoad()), outcome=scripted_agent.load_outcome(), before=before, after=after,
         threads=(), throttling=None, table=Path("load.arrows"),
     )  # fmt: skip
-    table = neighbour_table(result, host(2_000_000_000), host(4_000_000_000))
-    assert table.counter == CounterMap(1000, 5_000_001_000, 1.0)
-    assert neighbour_table(replace(result, platform="uml"), None, None).counter == SAME_COUNTER
 
 
 def alignment(host_raw_ns: int, machine_raw_ns: int, machine_tsc: int, error_ns: int = 100) -> Alignment:

@@ -11,6 +11,9 @@ from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad
 _GUEST_KERNEL_BYTES = 96 << 20
 """What a guest needs beside the two blocks of its memory load: kernel, initramfs, agent. It boots with 64 MiB."""
 
+_KERNEL_SHARE_DIVISOR = 32
+"""Of all its memory the kernel keeps so much for itself: 64 bytes for each page, and what it never gives away."""
+
 _LOAD_SHARE_DIVISOR = 2
 """The agent gives a load no more than half of the memory that is available (``crates/probe/src/load/mod.rs``)."""
 
@@ -42,6 +45,7 @@ def memory_needed_bytes(placed: PlacedNeighbour) -> int:
     """Give the memory that a guest needs for its load, in whole MiB; a block is copied to another of its size."""
     blocks_bytes = 2 * _block_bytes(placed) if placed.load == "memory-load" else 0
     needed_bytes = _GUEST_KERNEL_BYTES + _LOAD_SHARE_DIVISOR * blocks_bytes
+    needed_bytes += needed_bytes // _KERNEL_SHARE_DIVISOR
     return -(-needed_bytes >> 20) << 20
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from readme_tables import rows_of
+from readme.tables import rows_of
 
 from stealtime.store.run import Run
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run

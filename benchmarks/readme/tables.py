@@ -1,4 +1,4 @@
-"""The rows of the README's tables, from a run: ``readme_tables.py [RUN]`` prints Markdown.
+"""The rows of the README's tables, from a run: ``tables.py [RUN]`` prints Markdown.
 
 Of a run without traces the overhead at the 99.9th percentile with its interval and its ratio to native, and the
 longest sample; of a traced one the time lost in each second of ``tick``, and what most of it is. A figure that the

@@ -130,17 +130,22 @@ async def test_it_is_put_back_after_the_control_plane_was_killed(own_value: int,
     assert marked_processes(mark) == []
 
 
+def start_lifting(duration: str) -> subprocess.Popen[str]:
+    """Start a measurement of its own that lifts the limit meanwhile."""
+    return subprocess.Popen(
+        [find_agent(), "tick", "-D", duration, "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
 async def test_who_lifts_waits_for_who_is_changing_it(own_value: int) -> None:
     """Two that read and write in turns would each take the other's -1 for what was there before."""
     LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        agent = subprocess.Popen(  # noqa: ASYNC220
-            [find_agent(), "tick", "-D", "200ms", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        agent = start_lifting("200ms")
         try:
             assert await until(lambda: waits_for_lock(agent.pid), DEADLINE_S), "it did not wait"
             assert (runtime_us(), marks()) == (own_value, [])
@@ -161,12 +166,7 @@ def waits_for_lock(pid: int) -> bool:
 async def test_what_a_container_of_its_own_has_lifted_is_not_taken_for_the_original(own_value: int) -> None:
     """Its marks are in a /run of its own: here there is only a limit of -1, which it puts back when it ends."""
     RUNTIME.write_text("-1")  # noqa: ASYNC240
-    agent = subprocess.Popen(  # noqa: ASYNC220
-        [find_agent(), "tick", "-D", "2s", "--lift-rt-throttling", "--cpu", str(MEASURED_CPU)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    agent = start_lifting("2s")
     try:
         assert await until(lambda: "measure" in thread_names(agent.pid), DEADLINE_S), "it does not measure"
         RUNTIME.write_text(str(own_value))  # noqa: ASYNC240

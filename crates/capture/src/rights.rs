@@ -52,7 +52,7 @@ impl Rights {
         match user {
             Some(user) => Self::User(user.clone()),
             None if geteuid().is_root() && has_own_numbers() => {
-                let kvm = (accelerator == Accelerator::Kvm).then(|| group_of(Path::new(KVM))).flatten();
+                let kvm = (accelerator == Accelerator::Kvm).then(|| group_for(Path::new(KVM))).flatten();
                 Self::Own { groups: kvm.into_iter().collect() }
             }
             None => Self::Same,
@@ -96,10 +96,15 @@ impl fmt::Display for Rights {
     }
 }
 
-/// The group that may read and write a file.
-fn group_of(path: &Path) -> Option<u32> {
+/// The group that somebody needs to read and write a file. Root's opens far more than that file, and is not given.
+fn group_for(path: &Path) -> Option<u32> {
     let file = fs::metadata(path).ok()?;
-    (file.mode() >> 3 & READ_AND_WRITE == READ_AND_WRITE).then(|| file.gid())
+    group_needed(file.mode(), file.gid())
+}
+
+fn group_needed(mode: u32, gid: u32) -> Option<u32> {
+    let is_open_to_class = |shift: u32| mode >> shift & READ_AND_WRITE == READ_AND_WRITE;
+    (is_open_to_class(3) && !is_open_to_class(0) && gid != Gid::ROOT.as_raw()).then_some(gid)
 }
 
 /// Whether a user who is not root may read and write a file; as the kernel decides, the first class that fits counts.
@@ -160,6 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn a_group_is_given_only_where_it_is_needed_and_is_not_roots() {
+        assert_eq!(group_needed(0o660, 104), Some(104));
+        assert_eq!(group_needed(0o666, 104), None, "everybody may open it");
+        assert_eq!(group_needed(0o600, 104), None, "the group may not open it");
+        assert_eq!(group_needed(0o660, 0), None, "root's group");
+    }
+
+    #[test]
     fn a_file_is_open_to_the_first_class_that_fits() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("device");
@@ -176,7 +189,6 @@ mod tests {
             assert_eq!(is_open_to(&path, Some(uid), &[gid]), owner, "{mode:o}");
             assert_eq!(is_open_to(&path, Some(uid + 1), &[gid]), member, "{mode:o}");
             assert_eq!(is_open_to(&path, None, &[gid + 1]), other, "{mode:o}");
-            assert_eq!(group_of(&path), member.then_some(gid), "{mode:o}");
         }
         assert!(!is_open_to(&folder.path().join("missing"), None, &[]));
     }

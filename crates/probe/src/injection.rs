@@ -7,12 +7,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use stealtime_wire::Injection;
 
 use crate::clock::SampleClock;
-use crate::recorder::Recorder;
 use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
 
 /// What the thief did.
@@ -36,21 +34,14 @@ impl Thefts {
 }
 
 /// Steals until `finished` is set, or `thefts` has no more room. Called by a thread that is pinned to the measured CPU and
-/// has the higher priority.
+/// has the higher priority, just before the first sample.
 pub fn steal(
     mut thefts: Thefts,
     injection: &Injection,
     clock: SampleClock,
     units_per_ns: f64,
-    recorder: &Recorder,
     finished: &AtomicBool,
 ) -> Thefts {
-    while recorder.origin() == 0 {
-        if finished.load(Ordering::Relaxed) {
-            return thefts;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use stealtime_wire::{
@@ -68,22 +68,17 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let finished = AtomicBool::new(false);
     let (measured, thefts) = thread::scope(|scope| {
         let finished = &finished;
-        let stealing = match &request.injection {
-            None => None,
-            Some(injection) => {
-                let (armed, is_armed) = channel();
-                let handle = spawn(scope, "inject", move || disturb(trial, injection, &armed, finished))?;
-                // It ends without a word if it may not run there; its result then says why.
-                let _ = is_armed.recv();
-                Some(handle)
-            }
-        };
+        let (ready, is_ready) = channel();
+        let stealing = request
+            .injection
+            .as_ref()
+            .map(|injection| start_thief(scope, trial, injection, is_ready, finished))
+            .transpose()?;
         let measuring = spawn(scope, "measure", move || {
-            let result = measure(trial);
+            let result = measure(trial, &ready);
             finished.store(true, Ordering::SeqCst);
             result
-        })
-        .inspect_err(|_| finished.store(true, Ordering::SeqCst))?;
+        })?;
         let measured = measuring.join().map_err(|_| TrialError::Panicked)?;
         let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
         Ok::<_, TrialError>((measured?, thefts))
@@ -117,12 +112,12 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         let thefts =
             thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
         found.extend(thefts.refusal.as_ref().map(findings::injection_not_above));
-        counters.insert("injected".to_owned(), thefts.stamped.len() as u64);
         injected = thefts
             .stamped
             .into_iter()
             .filter_map(|(at, took)| Some((at.checked_sub(origin)?, took)))
             .collect();
+        counters.insert("injected".to_owned(), injected.len() as u64);
     }
     let clock = sample_clock(&request.probe);
     let outcome = TrialOutcome {
@@ -198,8 +193,8 @@ fn allowed() -> Vec<u32> {
     scheduling::allowed_cpus().unwrap_or_default()
 }
 
-/// The measuring thread.
-fn measure(trial: &Trial) -> Result<Measured, TrialError> {
+/// The measuring thread; tells `ready` when only the measuring is left to do.
+fn measure(trial: &Trial, ready: &Sender<()>) -> Result<Measured, TrialError> {
     let TrialRequest { probe, priority, duration_ns, .. } = trial.request;
     let cpus = measuring_cpus(trial.request);
     let allowed = allowed();
@@ -222,12 +217,12 @@ fn measure(trial: &Trial) -> Result<Measured, TrialError> {
         Probe::Tick { iterations } => {
             let floor_cycles = tick::floor_cycles(*iterations, trial.rate.hz);
             floor_units = Some(floor_cycles);
-            let prepared = prepare(trial, samples_in(trial, floor_cycles))?;
+            let prepared = prepare(trial, ready, samples_in(trial, floor_cycles))?;
             tick::measure(&prepared.recorder, *iterations, duration_cycles);
             (prepared, BTreeMap::new())
         }
         Probe::Wakeup { interval_ns } => {
-            let prepared = prepare(trial, duration_ns / interval_ns)?;
+            let prepared = prepare(trial, ready, duration_ns / interval_ns)?;
             let counts = wakeup::measure(&prepared.recorder, *interval_ns, *duration_ns);
             let named =
                 [("wakeups", counts.wakeups), ("swallowed", counts.swallowed), ("early", counts.early)];
@@ -240,7 +235,7 @@ fn measure(trial: &Trial) -> Result<Measured, TrialError> {
             let shape = RingShape { threads: *threads, cpu, priority: *priority, duration_cycles };
             let mut prepared = None;
             let (counts, members) = switch::measure(shape, || {
-                let made = prepare(trial, samples_in(trial, turn_cycles))?;
+                let made = prepare(trial, ready, samples_in(trial, turn_cycles))?;
                 Ok::<_, TrialError>(Arc::clone(&prepared.insert(made).recorder))
             })?;
             thread_ids = members.iter().map(|member| member.id).collect();
@@ -286,13 +281,15 @@ struct Prepared {
     start: ClockReading,
 }
 
-fn prepare(trial: &Trial, most_samples: u64) -> Result<Prepared, TrialError> {
+fn prepare(trial: &Trial, ready: &Sender<()>, most_samples: u64) -> Result<Prepared, TrialError> {
     let recorder = Arc::new(allocate(trial, most_samples)?);
     trial.running.attach(&recorder);
     // Code and stacks. Refused, it is a finding that the locking of the samples has made already.
     let _ = sys::lock_present_memory();
     let finding = recorder.lock_error().map(findings::memory_not_locked);
     let stolen_ns = steal::stolen_ns(measuring_cpus(trial.request));
+    // Nobody waits for it where nothing is stolen.
+    let _ = ready.send(());
     trial.running.begin();
     let start_realtime_ns = clock::realtime_ns();
     Ok(Prepared { recorder, finding, stolen_ns, start_realtime_ns, start: clock::read_clocks() })
@@ -302,11 +299,26 @@ fn to_counters<const N: usize>(named: [(&str, u64); N]) -> BTreeMap<String, u64>
     named.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
-/// The disturbing thread; sends `armed` when it can preempt the measuring one.
+fn start_thief<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    trial: &'scope Trial,
+    injection: &'scope Injection,
+    is_ready: Receiver<()>,
+    finished: &'scope AtomicBool,
+) -> Result<thread::ScopedJoinHandle<'scope, io::Result<Thefts>>, TrialError> {
+    let (armed, is_armed) = channel();
+    let thief = spawn(scope, "inject", move || disturb(trial, injection, &armed, &is_ready, finished))?;
+    // It ends without a word if it may not run there; its result then says why.
+    let _ = is_armed.recv();
+    Ok(thief)
+}
+
+/// The disturbing thread; tells `armed` when it can preempt the measuring one, which tells `is_ready`.
 fn disturb(
     trial: &Trial,
     injection: &Injection,
     armed: &Sender<()>,
+    is_ready: &Receiver<()>,
     finished: &AtomicBool,
 ) -> io::Result<Thefts> {
     trial.running.threads.enter(ThreadRole::Injection);
@@ -318,21 +330,17 @@ fn disturb(
     let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
     // The other end waits for nothing else.
     let _ = armed.send(());
+    // No sleeping and looking: a thread whose sleep ends while another of its CPU is becoming SCHED_FIFO may not preempt
+    // that one for the whole trial (seen on Linux 6.18).
+    if is_ready.recv().is_err() {
+        return Ok(thefts);
+    }
     let clock = sample_clock(&trial.request.probe);
     let units_per_ns = match clock {
         SampleClock::Tsc => trial.rate.hz * 1e-9,
         SampleClock::Monotonic => 1.0,
     };
-    let recorder = loop {
-        if let Some(recorder) = trial.running.recorder() {
-            break recorder;
-        }
-        if finished.load(Ordering::SeqCst) {
-            return Ok(thefts);
-        }
-        thread::sleep(std::time::Duration::from_millis(1));
-    };
-    Ok(injection::steal(thefts, injection, clock, units_per_ns, &recorder, finished))
+    Ok(injection::steal(thefts, injection, clock, units_per_ns, finished))
 }
 
 /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen before.

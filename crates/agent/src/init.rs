@@ -21,6 +21,7 @@ use stealtime_probe::clock::Settling;
 
 use crate::arguments::{Arguments, Command};
 use crate::counter::{OnReboot, Server};
+use crate::discipline::DisciplineError;
 use crate::{channel, discipline, network, serve};
 
 /// One path a line, in the order of loading.
@@ -94,9 +95,18 @@ fn run_program(program: &str) -> Result<()> {
     match server.serve()? {}
 }
 
+/// How long a clock whose edges are not found goes at its own pace before they are looked for again.
+const CLOCK_AGAIN: Duration = Duration::from_secs(60);
+
 fn keep_clock() {
-    if let Err(error) = discipline::keep(&|line| log(&format!("stealtime-agent: {line}"))) {
+    while let Err(error) = discipline::keep(&|line| log(&format!("stealtime-agent: {line}"))) {
+        let is_over = !matches!(error, DisciplineError::Edge(_));
         log(&format!("stealtime-agent: the clock is not kept: {:#}", anyhow::Error::from(error)));
+        if is_over {
+            return;
+        }
+        // A host that was too busy for a while.
+        thread::sleep(CLOCK_AGAIN);
     }
 }
 

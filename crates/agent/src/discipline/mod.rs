@@ -51,8 +51,16 @@ pub fn run() -> anyhow::Result<ExitCode> {
     refused.map_or(Ok(ExitCode::SUCCESS), |error| Err(error).context("the clock is not kept any more"))
 }
 
-/// Keep the clock for ever, or until that does not work any more. `say` is told of each step and each new rate.
+/// Keep the clock for ever, or until that does not work any more: then it goes at its own pace again. `say` is told of each
+/// step and each new rate.
 pub fn keep(say: &dyn Fn(&str)) -> Result<(), DisciplineError> {
+    let ended = steer(say);
+    // The kernel took it before; where it does not, nothing was steered.
+    let _ = sys::set_rate(0.0);
+    ended
+}
+
+fn steer(say: &dyn Fn(&str)) -> Result<(), DisciplineError> {
     let mut servo = Servo::default();
     let mut finder = EdgeFinder::new();
     let mut told_percent = 0.0_f64;

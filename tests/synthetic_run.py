@@ -44,6 +44,8 @@ class SyntheticCell:
     """... makes every sample that it hits this much longer."""
     repetition: int = 1
     findings: tuple[dict[str, str | None], ...] = ()
+    counters: tuple[tuple[str, int], ...] = ()
+    """Of the agent, besides those that each trial has."""
     failure: str | None = None
     scenario: str = SCENARIO
     traced: bool = False
@@ -301,7 +303,7 @@ def _outcome(cell: SyntheticCell, trial: int, layout: dict[str, Any], known: Kno
         "placement": {"cpu": 0, "cpus": [0], "policy": "SCHED_FIFO", "priority": 95, "thread_ids": [4242]},
         "calibrated_floor_units": round(cell.floor_ns * UNITS_PER_S / 1e9),
         "counters": {"recorded": cell.count, "saturated": int(known.max_ns * UNITS_PER_S / 1e9 >= SATURATED),
-                     "lost": 0},
+                     "lost": 0, **dict(cell.counters)},
         "threads": [],
         "tracing": None,
     }  # fmt: skip

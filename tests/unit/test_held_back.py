@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from stealtime._core import Series
+from stealtime.analysis.compare import compare
 from stealtime.analysis.held_back import Limit, find_held_back
 from stealtime.analysis.model import HeldBack
 from stealtime.analysis.summary import summarize
@@ -24,12 +25,17 @@ LOOP_NS = 100_000
 A_SECOND = 1_000_000_000 // LOOP_NS
 
 
-def held_back(stalls: dict[float, float], seconds: int = 5) -> HeldBack:
+FAIR_SERVER: dict[str, str | None] = {
+    "code": "fair_server", "level": "limits", "text": "ordinary threads are served", "hint": None,
+}  # fmt: skip
+
+
+def held_back(stalls: dict[float, float], seconds: int = 5, limit: Limit = LIMIT) -> HeldBack:
     """Find what is explained in a series of loops, of which those at some seconds last some ms longer."""
     durations = np.full(seconds * A_SECOND, LOOP_NS, dtype=np.uint32)
     for at_s, stall_ms in stalls.items():
         durations[round(at_s * A_SECOND)] += round(stall_ms * 1e6)
-    return find_held_back(Series(durations, None, None, None, None, None, "tiled", None, 1e9, None), 1e9, LIMIT)
+    return find_held_back(Series(durations, None, None, None, None, None, "tiled", None, 1e9, None), 1e9, limit)
 
 
 def test_pauses_of_the_limit_are_told_from_the_longest_of_the_others() -> None:
@@ -57,6 +63,13 @@ def test_what_is_far_below_a_pause_is_not_explained() -> None:
     found = held_back({1.0: 24.0})
     assert (found.count, found.is_in_rest) == (0, False)
     assert found.rest_max_overhead_ns == pytest.approx(24e6)
+
+
+def test_there_are_no_more_pauses_than_the_thread_was_put_off_its_cpu() -> None:
+    found = held_back({1.0: 50.0, 2.0: 46.0}, limit=replace(LIMIT, pauses_most=1))
+    assert (found.count, found.is_in_rest) == (1, True)
+    assert found.longest_ns == pytest.approx(50e6)
+    assert found.rest_max_overhead_ns == pytest.approx(46e6)
 
 
 NATIVE = SyntheticCell(
@@ -92,6 +105,52 @@ def test_a_newcomer_reads_no_ratio_of_a_pause(throttled: Run) -> None:
     assert "\N{DAGGER}" not in uml
     assert "5 of tick 68us (the longest 51.6 ms)" in " ".join(text.split())
     assert "a limit of this machine's own kernel" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("finding", [RT_THROTTLING, FAIR_SERVER])
+def test_a_cpu_that_the_host_took_is_no_pause_of_this_kernel(finding: dict[str, str | None], tmp_path: Path) -> None:
+    stolen = replace(NATIVE, findings=(finding,), counters=(("involuntary_context_switches", 0),))
+    paused = replace(stolen, platform="uml", counters=(("involuntary_context_switches", 3),))
+    run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(stolen, paused)).folder)
+    one, other = summarize(run).cells
+    assert one.held_back is None
+    assert one.comparable_worst_ns == pytest.approx(51.7e6)
+    assert other.held_back is not None
+    assert other.held_back.count == 5
+    assert other.worst_ns is not None
+    assert other.worst_ns < 26e6
+
+
+def test_a_ring_is_not_known_to_have_been_stopped_by_the_fair_server(tmp_path: Path) -> None:
+    ring = replace(NATIVE, probe="switch", parameters={"threads": 2}, floor_ns=4_000.0, findings=(FAIR_SERVER,))
+    throttled = replace(ring, platform="uml", findings=(RT_THROTTLING,))
+    run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(ring, throttled)).folder)
+    one, other = summarize(run).cells
+    assert one.held_back is None
+    assert other.held_back is not None
+
+
+def test_a_percentile_that_may_be_a_pause_is_compared_with_nothing(throttled: Run) -> None:
+    summary = summarize(throttled)
+    native, _ = summary.cells
+    trials = [
+        trial.model_copy(update={"stats": trial.stats.model_copy(update={"p999_ns": 51.7e6})})
+        for trial in native.trials
+        if trial.stats is not None
+    ]
+    alone = summary.model_copy(update={"cells": [native.model_copy(update={"trials": trials})]})
+    (cell,) = compare(alone, alone).cells
+    found = {one.statistic: one for one in cell.statistics}
+    assert found["p999_ns"].verdict == "not judged"
+    assert found["p999_ns"].because is not None
+    assert "limit on real-time threads" in found["p999_ns"].because
+    assert found["p99_ns"].verdict == "no difference shown"
+
+
+def test_a_pause_is_over_no_threshold(throttled: Run) -> None:
+    native, uml = summarize(throttled).cells
+    assert native.overhead_beyond_ns(1_000_000) is None
+    assert uml.overhead_beyond_ns(1_000_000) == pytest.approx(2.93e6, rel=0.01)
 
 
 def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Path) -> None:
@@ -134,3 +193,20 @@ def test_few_repetitions_have_no_interval_and_no_ratio(tmp_path: Path) -> None:
     native, uml = gather(run).groups[0].rows
     assert (native.tail, uml.tail, uml.tail_ratio) == (None, None, None)
     assert uml.tail_ns is not None
+
+
+def summary_of(cells: list[SyntheticCell], folder: Path) -> str:
+    """Give the table of a report."""
+    write_report(Run.open(write_synthetic_run(folder / "run", cells=cells).folder), folder / "report.html")
+    page = (folder / "report.html").read_text()
+    return page[page.index('id="summary"') : page.index("</section>", page.index('id="summary"'))]
+
+
+@pytest.mark.parametrize(("stall_ns", "is_named"), [(51.7e6, True), (200e6, False)])
+def test_the_report_names_the_limit_beside_a_maximum_that_is_its_pause(
+    stall_ns: float, is_named: bool, tmp_path: Path
+) -> None:
+    cells = [*repeated(NATIVE, times=4), replace(NATIVE, worst_ns=stall_ns, repetition=5)]
+    table = summary_of(cells, tmp_path)
+    assert ("RT throttling</small>" in table) == is_named
+    assert f"<b>{stall_ns / 1e6:.1f}" in table

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from stealtime.analysis.clock_resolution import clock_resolution_ns
 from stealtime.analysis.interval import CONFIDENCE, REPETITIONS_MIN, SESSION_SHARE, ratio_of_repetitions
 from stealtime.analysis.model import CellSummary, Figures, RunSummary, TrialSummary
 from stealtime.analysis.summary import summarize
@@ -121,8 +122,7 @@ def _name(cell: CellSummary) -> str:
 def _compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
     trials_a, trials_b = _usable(a), _usable(b)
     because = _why_not_comparable(trials_a, trials_b)
-    # Where the two clocks differ, the coarser one limits.
-    resolution_ns = max((1e9 / cell.clock.units_per_s for cell in (a, b) if cell.clock is not None), default=0.0)
+    resolution_ns = clock_resolution_ns(a, b)
     return CellComparison(
         platform=a.platform,
         scenario=a.scenario,
@@ -198,9 +198,9 @@ def _compare_statistic(
 
 
 def _values(trials: Sequence[TrialSummary], name: str) -> list[float]:
-    """Give a statistic of each trial that has it; the maximum is that of the samples which no limit explains."""
-    values = [trial.comparable_worst_ns if name == "max_ns" else getattr(trial.stats, name) for trial in trials]
-    return [float(value) for value in values if value is not None]
+    """Give a statistic of each trial that has it, if it is not that of a limit's pause."""
+    values = [trial.comparable_worst_ns if name == "max_ns" else trial.percentile_ns(name) for trial in trials]
+    return [value for value in values if value is not None]
 
 
 def _typical(values: Sequence[float]) -> float | None:

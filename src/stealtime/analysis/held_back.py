@@ -5,8 +5,9 @@ stands still for the rest of the period, whatever machine it runs on. Such a pau
 maximum to compare machines by. Whether a trial of half a second holds one is chance, and a ratio of it is false.
 
 Explained is a sample whose overhead is between half a pause and a whole one with the tick that ends it, in a trial
-whose agent found the limit on, once in a period at most. A longer sample is not explained, though a pause may be a
-part of it: it counts as a maximum, and is compared with nothing.
+whose agent found the limit on, once in a period at most, and no more of them than the probe's thread was put off its
+CPU: a host that takes the CPU from the whole machine does not. A longer sample is not explained, though a pause may be
+a part of it: it counts as a maximum, and is compared with nothing.
 """
 
 from bisect import bisect_left, insort
@@ -42,6 +43,8 @@ class Limit:
     cause: LimitName
     pause_ns: float
     period_s: float = _PERIOD_US / 1e6
+    pauses_most: int | None = None
+    """So often was the probe's thread put off its CPU; None where nobody counted."""
 
 
 def limit_of(record: TrialRecord) -> Limit | None:
@@ -51,13 +54,20 @@ def limit_of(record: TrialRecord) -> Limit | None:
     cause = next((_CODES[one.code] for one in record.outcome.findings if one.code in _CODES), None)
     if cause is None:
         return None
+    if cause == "fair server" and record.cell.probe != "tick":
+        # It pauses only where an ordinary thread starves, and whether one did is not counted for a ring of threads.
+        return None
+    # The counters of a ring are of the thread that waits for it.
+    switches = record.outcome.counters.get("involuntary_context_switches") if record.cell.probe == "tick" else None
+    if switches == 0:
+        return None
     told = None
     if cause == "RT throttling" and record.machine is not None:
         reading = record.machine.agent_facts.get("sched_rt_runtime_us")
         told = reading.value if isinstance(reading, Value) else None
     # A runtime of -1 was read before a limit that another run had lifted came back.
     runtime_us = told if isinstance(told, int) and told >= 0 else _RUNTIME_US
-    return Limit(cause, (_PERIOD_US - runtime_us) * 1e3)
+    return Limit(cause, (_PERIOD_US - runtime_us) * 1e3, pauses_most=switches)
 
 
 def find_held_back(series: Series, units_per_s: float, limit: Limit) -> HeldBack:
@@ -112,7 +122,7 @@ def _explained(overhead_ns: Sequence[float], start_s: Sequence[float], limit: Li
         ):
             insort(taken_s, start_s[place])
             chosen.append(place)
-    return chosen
+    return chosen[: limit.pauses_most]
 
 
 def _beside(sorted_s: Sequence[float], at_s: float) -> Iterable[float]:

@@ -112,9 +112,17 @@ class _Measured(Figures):
         """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
         if self.stats is None or "p999_ns" in self.stats.unresolved:
             return None
-        overhead_ns = self.stats.p999_ns - self.stats.floor_ns
+        percentile_ns = self.percentile_ns("p999_ns")
+        return None if percentile_ns is None else percentile_ns - self.stats.floor_ns
+
+    def percentile_ns(self, name: str) -> float | None:
+        """Give a percentile by its name among the statistics, ``p50_ns`` for one; None if it may be a limit's pause."""
+        if self.stats is None:
+            return None
+        value_ns = float(getattr(self.stats, name))
         held_back = self.held_back
-        return None if held_back is not None and overhead_ns >= PAUSE_SHARE * held_back.pause_ns else overhead_ns
+        is_pause = held_back is not None and value_ns - self.stats.floor_ns >= PAUSE_SHARE * held_back.pause_ns
+        return None if is_pause else value_ns
 
 
 class Period(Figures):
@@ -243,10 +251,14 @@ class CellSummary(_Measured):
         return (self.platform, self.scenario, self.probe, parameters, self.traced)
 
     def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
-        """Give the longest overhead of a valid cell if it is longer than ``threshold_ns``; None accepts each."""
-        if threshold_ns is None or not self.valid or self.stats is None:
+        """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.
+
+        None accepts each.
+        """
+        overhead_ns = self.worst_overhead_ns
+        if threshold_ns is None or not self.valid or overhead_ns is None:
             return None
-        return self.stats.max_overhead_ns if self.stats.max_overhead_ns > threshold_ns else None
+        return overhead_ns if overhead_ns > threshold_ns else None
 
 
 class RunSummary(Figures):

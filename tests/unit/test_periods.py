@@ -46,6 +46,8 @@ def test_what_costs_more_than_both_or_is_a_multiple_of_one_alone_stays() -> None
     both = [period(4.0), period(10.0)]
     assert lengths_ms([*both, period(20.0, cost_us=50.0)]) == [(4.0, 1), (10.0, 1), (20.0, 1)]
     assert lengths_ms([period(4.0), period(12.0, cost_us=7.0)]) == [(4.0, 1), (12.0, 1)]
+    # After some hundred cycles a rate is not known well enough to say of a period that it is no multiple.
+    assert len(lengths_ms([period(1.0), period(3.3), period(990.0)])) == 3
     # Every fourth tick is dearer, and every sixteenth: one clock, not two that meet.
     one_clock = [period(1.0), period(4.0), period(16.0)]
     assert [length for length, _ in lengths_ms(one_clock)] == [1.0, 4.0, 16.0]

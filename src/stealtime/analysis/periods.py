@@ -18,6 +18,10 @@ SAME_RATE = 2e-3
 """Two rates closer than this share are one period; the clocks of repetitions drift by some ppm."""
 _WHOLE_CYCLES = 0.02
 """So near to a whole number of the faster one's cycles is a multiple, beside the share by which rates are uncertain."""
+_RATE_SHARE = 5e-4
+"""That share; a slow period has few occurrences to tell its rate by."""
+_TELLING = 0.2
+"""Where a multiple may be off by more cycles, nearly every period would be one."""
 _DEARER = 1.05
 """A multiple that costs so many times both of the others, each at its 90th percentile, is a cause of its own."""
 
@@ -61,4 +65,5 @@ def _is_coincidence(period: Period, periods: Sequence[Period]) -> bool:
 
 def _is_multiple(slow: Period, fast: Period) -> bool:
     cycles = fast.rate_hz / slow.rate_hz
-    return cycles > 1.5 and abs(cycles - round(cycles)) <= _WHOLE_CYCLES + SAME_RATE * cycles
+    tolerance = _WHOLE_CYCLES + _RATE_SHARE * cycles
+    return cycles > 1.5 and tolerance <= _TELLING and abs(cycles - round(cycles)) <= tolerance

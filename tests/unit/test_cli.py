@@ -49,8 +49,6 @@ def stealtime(
         return None
 
     monkeypatch.setattr(session, "put_host_right", leave_the_host)
-    # What another run lifts meanwhile is not of these.
-    monkeypatch.setattr(session, "read_host_facts", cache(read_host_facts))
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
@@ -196,7 +194,7 @@ def test_a_resumed_run_measures_only_what_failed(stealtime: Command, platforms: 
         ((), "git_describe", {"value": "deadbee"}),
         ((), "agent_sha256", {"value": "c0ffee"}),
         (("host",), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
-        (("host",), "sched_rt_runtime_us", {"value": 123_456}),
+        (("host",), "sched_rt_period_us", {"value": 123_456}),
     ],
 )
 def test_a_run_is_not_resumed_by_what_did_not_begin_it(
@@ -260,6 +258,7 @@ def test_a_run_is_not_resumed_on_another_machine(
     ended = stealtime("run", "--resume", "last")
     assert ended.code == 2
     assert "was measured on uml with kernel_sha256 'c0ffee', and now it boots with 'decaf'" in ended.err
+    assert len(Run.open(run).manifest.provenance) == 1, "it measured nothing"
     assert [trial.record.trial_id for trial in Run.open(run).trials if trial.record.state == "failed"] == [
         "uml.alone.switch-10.r1"
     ]
@@ -411,6 +410,19 @@ def test_a_junit_file_tells_of_every_cell_how_it_went(
     assert {"errors": "1", "failures": "11", "skipped": "6", "tests": "18"}.items() <= totals(path).items()
 
 
+def test_an_invalid_cell_is_an_error_in_the_junit_file(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    platforms[1].behaviour = only(10, "invalid")
+    path = tmp_path / "cells.xml"
+    # Over the threshold as well, but what must not be used is no failure.
+    assert stealtime(*SHORT, "-P", "native,uml", "--max-overhead", "2s", "--junit", str(path)).code == 3
+    (invalid,) = junit_cases(path)["quick.uml.alone switch 10"].result
+    assert isinstance(invalid, Error)
+    assert (invalid.type, invalid.message) == ("invalid", "the clock ran 900 ppm fast")
+    assert {"errors": "1", "failures": "11", "skipped": "0", "tests": "12"}.items() <= totals(path).items()
+
+
 def totals(path: Path) -> dict[str, str]:
     return dict(ElementTree.parse(path).getroot().attrib)  # noqa: S314 - we wrote it
 
@@ -440,6 +452,33 @@ def test_a_junit_file_in_no_folder_is_refused_before_anything_is_measured(
     assert ended.code == 2
     assert f"the folder {tmp_path / 'nowhere'} does not exist" in ended.err
     assert platforms[0].boots == 0
+
+
+def test_a_junit_file_that_is_a_folder_is_refused_before_anything_is_measured(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    ended = stealtime(*SHORT, "--junit", str(tmp_path))
+    assert ended.code == 2
+    assert ended.err == (
+        f"error: --junit {tmp_path}: this is a folder\nhint: name a file, for example {tmp_path / 'cells.xml'}\n"
+    )
+    assert platforms[0].boots == 0
+
+
+@pytest.mark.parametrize("json_option", [(), ("--json",)])
+def test_a_junit_file_that_cannot_be_written_costs_no_answer(
+    stealtime: Command, platforms: list[ScriptedPlatform], json_option: tuple[str, ...]
+) -> None:
+    platforms[1].behaviour = only(10, "refuse")
+    ended = stealtime(*SHORT, *json_option, "--junit", "/dev/full")
+    assert ended.code == 1
+    if json_option:
+        assert json.loads(ended.out)["schema_version"] == 1
+    else:
+        assert "One in a thousand" in ended.out
+    assert "1 cells failed: uml.alone.switch-10.r1" in ended.err
+    assert "error: --junit /dev/full cannot be written: No space left on device" in ended.err
+    assert "hint: the run is whole: see it with `stealtime show " in ended.err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,8 @@ class Runner:
         self._lab = lab
         self._writer = writer
         self._observer = observer
-        self._tally = Tally()
+        self.tally = Tally()
+        """What came of it, also when it ended with an error."""
         self._booted: set[str] = set()
         self._unbootable: dict[str, Failure] = {}
 
@@ -103,7 +104,7 @@ class Runner:
             ) from error
         finally:
             self._writer.update(state=state, finished_at=datetime.now(UTC))
-        return self._tally
+        return self.tally
 
     def _tell(self, event: Event) -> None:
         self._observer.on_event(event)
@@ -275,9 +276,9 @@ class Runner:
         )
 
     def _count(self, record: TrialRecord) -> None:
-        self._tally.measured.append(record.trial_id)
+        self.tally.measured.append(record.trial_id)
         if record.outcome is not None and not record.outcome.is_valid:
-            self._tally.invalid.append(record.trial_id)
+            self.tally.invalid.append(record.trial_id)
 
     def _fail_all(self, queue: deque[PlannedCell], failure: Failure, folder: Path | None) -> None:
         while queue:
@@ -295,7 +296,7 @@ class Runner:
             failure=failure,
         )
         self._writer.write_trial(record, None, _logs(folder) if folder is not None else {})
-        self._tally.failed.append(record.trial_id)
+        self.tally.failed.append(record.trial_id)
         self._tell(CellFailed(cell, failure))
 
 

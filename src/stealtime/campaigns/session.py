@@ -21,7 +21,7 @@ from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
-from stealtime.campaigns.provenance import machines_of, read_provenance, refuse_other_maker
+from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Lab, Runner, Tally
 from stealtime.errors import UsageError
 from stealtime.platforms import registry
@@ -140,11 +140,13 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
     facts = await asyncio.to_thread(read_host_facts, placement.measured_cpu)
     now = await asyncio.to_thread(read_provenance, order.command_line, facts)
     machines: dict[str, MachineRecord] = {}
+    before: list[Provenance] = []
     if order.resume is not None:
         refuse_other_maker(order.resume, now)
         machines = machines_of(order.resume)
         writer = RunWriter.reopen(order.resume)
-        writer.update(platforms=list(prepared.records), provenance=[*writer.manifest.provenance, now])
+        before = writer.manifest.provenance
+        writer.update(platforms=list(prepared.records), provenance=[*before, now])
     else:
         writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
     try:
@@ -152,7 +154,14 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
             writer.update(host_threads=pin_control_plane(prepared.plan.housekeeping_cpus))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
             lab = Lab(prepared.platforms, earlier_loops(order.runs_folder), machines)
-            tally = await Runner(prepared.plan, lab, writer, observer).run()
+            runner = Runner(prepared.plan, lab, writer, observer)
+            try:
+                tally = await runner.run()
+            except OtherMakerError:
+                # Who measured nothing is none of those who made the run.
+                if not runner.tally.measured:
+                    writer.update(provenance=before)
+                raise
             writer.update(host=writer.manifest.host | {"load_after": read_load()})
     finally:
         # The statistics of what was measured may use every CPU again.

@@ -8,7 +8,8 @@ is made slower by arithmetic, over the real noise; and one more run has a real d
 
 The full form measures the builtin campaign `quick` eight times, some 25 minutes in all; --short two platforms with
 short trials four times, a few minutes. Finished runs are kept: what is missing is measured when the program is started
-again. Runs of another version of stealtime are left out, and counted.
+again. Runs of another version of stealtime are left out, and counted; so are kept ones of a work tree with changes,
+which ``git describe`` does not tell apart.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import resources
 from itertools import product
@@ -30,6 +32,7 @@ from stealtime.analysis.model import RunSummary
 from stealtime.analysis.summary import summarize
 from stealtime.campaigns.host import read_git_describe
 from stealtime.store.run import Run, default_runs_folder, runs_in
+from stealtime.wire.message import Reading, Value
 
 TARGET = 0.05
 SHORT = """
@@ -62,10 +65,22 @@ class Series:
     options: tuple[str, ...] = ()
     """Of each `stealtime run`."""
 
-    def finished(self) -> tuple[list[Run], int]:
-        """Give the runs that are whole and of this version, oldest first, and how many others there are."""
+    def finished(self, kept: Collection[Path]) -> tuple[list[Run], int]:
+        """Give the runs that are whole and of this code, oldest first, and how many others there are.
+
+        Args:
+            kept: The folders of runs that were there before: whether one of a changed work tree is of this code
+                cannot be told.
+        """
+        version = read_git_describe()
         runs = [Run.open(folder) for folder in runs_in(self.folder)]
-        own = [run for run in runs if run.manifest.state == "finished" and run.manifest.git_describe == _version()]
+        own = [
+            run
+            for run in runs
+            if run.manifest.state == "finished"
+            and run.manifest.git_describe == version
+            and not (run.folder in kept and _is_of_changed_tree(version))
+        ]
         return own, len(runs) - len(own)
 
     def measure(self, count: int) -> list[RunSummary]:
@@ -73,9 +88,10 @@ class Series:
         self.folder.mkdir(parents=True, exist_ok=True)
         campaign = self.folder / "campaign.toml"
         campaign.write_text(self.campaign)
-        runs, others = self.finished()
+        kept = frozenset(runs_in(self.folder))
+        runs, others = self.finished(kept)
         if others:
-            _say(f"{others} runs in {self.folder} are interrupted or of another version, and left out")
+            _say(f"{others} runs in {self.folder} are interrupted, or may be of another version, and left out")
         while len(runs) < count:
             _say(f"run {len(runs) + 1} of {count} in {self.folder}")
             argv = [
@@ -87,14 +103,15 @@ class Series:
                 *self.options,
             ]
             ended = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
-            before, (runs, _) = len(runs), self.finished()
+            before, (runs, _) = len(runs), self.finished(kept)
             if len(runs) == before:
                 raise SystemExit(f"a run came to no end (exit code {ended.returncode}):\n{ended.stderr}")
         return [summarize(run) for run in runs[:count]]
 
 
-def _version() -> Any:
-    return read_git_describe()
+def _is_of_changed_tree(version: Reading) -> bool:
+    """Tell whether ``git describe --dirty`` says so: its word is the same whatever the changes are."""
+    return isinstance(version, Value) and str(version.value).endswith("-dirty")
 
 
 def _say(words: str) -> None:

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from stealtime.analysis.interval import Interval
 from stealtime.analysis.model import CellSummary
 from stealtime.analysis.summary import summarize
-from stealtime.analysis.tail import tail_overhead, tail_ratio, why_no_interval
+from stealtime.analysis.tail import tail_overhead, tail_ratio
 from stealtime.report import notation
 from stealtime.report.cause_content import Causes, TracedCell
 from stealtime.report.cause_palette import LOOKS, RT_THROTTLING
 from stealtime.report.causes import gather_causes
 from stealtime.report.held_back_wording import held_back_sentences
+from stealtime.report.no_interval_wording import no_interval_sentences
 from stealtime.report.plain_table import cell_title
 from stealtime.store.run import Run, find_run
 
@@ -35,9 +36,7 @@ def answer_rows(cells: Sequence[CellSummary]) -> Iterator[str]:
     for platform in platforms:
         row = [_steady(by_key.get((platform, title)), by_key.get(("native", title))) for title in titles]
         yield _row(platform, row)
-    because = why_no_interval(cells)
-    if because is not None:
-        yield f"\n{because}"
+    yield from (f"\n{sentence}" for sentence in no_interval_sentences(cells))
     yield ""
     yield from _head("longest over the floor", titles)
     for platform in platforms:

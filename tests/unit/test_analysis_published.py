@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
 
 from stealtime.analysis.interval import Interval, ratio_of_repetitions
-from stealtime.analysis.model import CellSummary, HeldBack, TrialSummary
+from stealtime.analysis.model import CellSummary, Clock, HeldBack, TrialSummary
 from stealtime.analysis.published import SAMPLES_MIN, compare_with_published, comparison_of_campaign
 from stealtime.analysis.published_judgement import COUNT_FACTOR, OurRatio, agrees, direction, judge
 from stealtime.analysis.published_model import Judgement, PublishedComparison, TableRow
@@ -283,6 +283,19 @@ def test_few_repetitions_give_ratios_and_no_verdict() -> None:
     judgement = row_of(comparison, "one-to-one", "tick").emulated_over_paravirt
     assert judgement.ours == pytest.approx(judgement.theirs)
     assert (judgement.ours_low, "fewer than 4 repetitions" in str(judgement.because)) == (None, True)
+
+
+def test_a_ratio_is_known_no_better_than_its_clock_counts() -> None:
+    clock = Clock(
+        name="counter", units_per_s=1e6, tsc_hz=1e9, source="made up", worst_disagreement_ppm=0.0, kernel=None,
+        host=None, alignment_error_bound_ns=None,
+    )  # fmt: skip
+    comparison = compared([one.model_copy(update={"clock": clock}) for one in campaign_cells()])
+    for subject, judgement in comparison.judgements:
+        assert (judgement.ours_low or 0.0) < (judgement.ours or 0.0) < (judgement.ours_high or 0.0), subject
+    row = row_of(comparison, "one-to-one", "tick")
+    reach = np.log((row.emulated_over_paravirt.ours_high or 0.0) / (row.emulated_over_paravirt.ours or 1.0))
+    assert reach == pytest.approx(1_000 / 7_190_000 + 1_000 / 4_080_000)
 
 
 @pytest.mark.parametrize("true_ratio", [1.0, 1.05, 2.25, 4.6, 0.5])

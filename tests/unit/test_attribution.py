@@ -188,6 +188,18 @@ def test_nothing_agrees_with_nothing(traced: Trial, run_delay: int, expected: st
     assert re.search(expected, attribute_trial(trial).views.agreement)
 
 
+def test_each_agreement_is_told_with_the_rule_that_found_it(traced: Trial) -> None:
+    absent = Absent(absent="not here")
+    views = HostViews(run_delay_ns=absent, host_steal_ns=absent, guest_steal_ns=Value(value=10_000_000))
+    trial = Trial(traced.folder, traced.record.model_copy(update={"host_views": views}))
+    steal = r"guest steal \(10\.000 ms\) agrees with the traced time off the CPU \(2\.\d+ ms\) within 5% or 10 ms"
+    assert re.fullmatch(steal, attribute_trial(trial).views.agreement), "they are less than a step of the counter apart"
+    both = views.model_copy(update={"run_delay_ns": Value(value=10_000_000)})
+    trial = Trial(traced.folder, traced.record.model_copy(update={"host_views": both}))
+    run_delay = r"host run_delay \(10\.000 ms\) does not agree with the traced time off the CPU \(2\.\d+ ms\)"
+    assert re.fullmatch(f"{run_delay} within 5% or 1 ms; {steal}", attribute_trial(trial).views.agreement)
+
+
 def test_what_is_behind_a_period_is_found(traced: Trial) -> None:
     periods = summarize(Run.open(traced.folder.parents[1])).cells[0].periods
     assert len(periods) == 1

@@ -111,6 +111,20 @@ def test_repetitions_are_drawn_each_and_pooled_in_the_table(tmp_path: Path) -> N
     assert group.rows[0].statistics.max_ns == pytest.approx(12e4)
 
 
+def test_a_cell_without_an_interval_says_why(tmp_path: Path) -> None:
+    cell = SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.5, 3_000)
+    cells = [replace(cell, platform=name, repetition=number) for name in ("native", "uml") for number in range(1, 6)]
+    cells[0] = replace(cells[0], count=900)
+    write_report(Run.open(write_synthetic_run(tmp_path / "run", cells=cells).folder), tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    answer = page[page.index('id="answer"') : page.index('id="summary"')]
+    assert (
+        "<p>No interval and no ratio, as a repetition has too few samples for its 99.9th percentile: measure longer "
+        "[native tick 68us].</p>"
+    ) in answer
+    assert "no ratio</small>" in answer
+
+
 def test_damaged_samples_are_listed_and_the_rest_is_drawn(tmp_path: Path) -> None:
     known = write_synthetic_run(tmp_path / "run", cells=CELLS[:3])
     samples = known.find("native.alone.switch-2.r1").folder / "samples.parquet"

@@ -3,9 +3,10 @@
 import io
 from datetime import UTC, datetime
 
+import pytest
 from rich.console import Console
 
-from stealtime.analysis.model import CellSummary, Period, RunSummary, Stats, TrialSummary
+from stealtime.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
 from stealtime.report.tables import print_summary
 
 REPETITIONS = 5
@@ -82,6 +83,45 @@ def test_an_unresolved_percentile_is_marked_and_explained() -> None:
     text = printed(cell("native", stats(68_000, 78_000, ("p999_ns",))))
     assert "73.0*" in text
     assert "less than one sample lies beyond this percentile" in text
+
+
+NOT_COUNTED = [
+    ({"stats": stats(68_000, 78_000, ("p999_ns",))},
+     "a repetition has too few samples for its 99.9th percentile: measure longer"),
+    ({"stats": stats(68_000, 102_068_000),
+      "held_back": HeldBack(cause="RT throttling", pause_ns=50e6, count=4, longest_ns=51e6, rest_max_ns=78_000.0,
+                            rest_max_overhead_ns=10_000.0, rest_max_at_s=0.5)},
+     "the 99.9th percentile of a repetition may be a pause of RT throttling"),
+    ({"stats": stats(68_000, 68_000)},
+     "the 99.9th percentile of a repetition is its floor, and a ratio needs more"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "because"), NOT_COUNTED, ids=["few samples", "pause", "floor"])
+def test_a_figure_without_an_interval_says_why(changes: dict[str, object], because: str) -> None:
+    native = cell("native", stats(68_000, 78_000))
+    first, *others = native.trials
+    native = native.model_copy(update={"trials": [first.model_copy(update=changes), *others]})
+    text = printed(native, cell("uml", stats(68_000, 2_068_000)))
+    steady, _, _ = text.partition("The longest")
+    assert row_of(steady, "native")[-1] == "5.00~"
+    assert row_of(steady, "uml")[-1] == "1,000"
+    assert "to native" not in steady
+    assert f"~ no interval and no ratio, as {because} [native tick 68us]" in " ".join(steady.split())
+
+
+def test_too_few_repetitions_are_told_of_all_cells() -> None:
+    cells = [cell(platform, stats(68_000, 78_000)) for platform in ("native", "uml")]
+    steady, _, _ = printed(*(one.model_copy(update={"trials": one.trials[:2]}) for one in cells)).partition("The long")
+    assert steady.count("5.00~") == 2
+    assert steady.count("~") == 3, "one footnote is enough"
+    assert "as a cell has 2 valid repetitions: --repetitions 4 or more [all cells]" in " ".join(steady.split())
+
+
+def test_a_dash_for_an_unresolved_percentile_says_why() -> None:
+    steady, _, _ = printed(cell("native", stats(68_000, 78_000, ("p999_ns",)))).partition("The longest")
+    assert row_of(steady, "native")[-1] == "\N{EN DASH}~"
+    assert "too few samples for its 99.9th percentile" in " ".join(steady.split())
 
 
 def test_periods_are_told_in_words() -> None:

@@ -7,6 +7,7 @@ Ratios can be compared between machines of different age and speed; maxima canno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from stealtime.analysis.clock_resolution import clock_resolution_ns
 from stealtime.analysis.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.analysis.model import CellSummary, RunSummary, TrialSummary
 from stealtime.analysis.published_judgement import (
@@ -64,8 +65,8 @@ def compare_with_published(summary: RunSummary, published: Published) -> Publish
         rule=RULE,
         bare=[_bare_row(bare, rows) for bare in published.bare],
         rows=rows,
-        growth=_growth_rows(published, rows),
-        means=[_mean_row(test, published, rows) for test in (*published.tests, "all")],
+        growth=_growth_rows(view, rows),
+        means=[_mean_row(view, test, rows) for test in (*published.tests, "all")],
         differences=_differences(view, rows),
         remarks=list(published.remarks),
     )
@@ -176,7 +177,9 @@ def _table_row(view: RunView, row: PublishedRow) -> TableRow:
         test=row.test,
         table=row.table,
         maxima=maxima,
-        emulated_over_paravirt=_judge_maxima(row.emulated_over_paravirt, emulated, paravirt),
+        emulated_over_paravirt=_judge_maxima(
+            row.emulated_over_paravirt, emulated, paravirt, _resolution_ns(view, row.test, emulated, paravirt)
+        ),
     )
 
 
@@ -190,13 +193,19 @@ def _of_repetitions(test: str, cell: CellSummary) -> list[float]:
     return [ours.worst for trial in cell.trials if trial.valid and (ours := _ours(test, trial)) is not None]
 
 
-def _judge_maxima(theirs: float, value: Maximum, base: Maximum) -> Judgement:
+def _resolution_ns(view: RunView, test: str, *maxima: Maximum) -> float:
+    """Give the unit of the coarsest clock that any of some maxima of a test was measured with."""
+    cells = [view.cell(one.scenario, test, one.role) for one in maxima]
+    return clock_resolution_ns(*(cell for cell in cells if cell is not None))
+
+
+def _judge_maxima(theirs: float, value: Maximum, base: Maximum, resolution_ns: float) -> Judgement:
     """Judge the ratio of two of our maxima; the ratio is given also where it may not be judged."""
     reasons = list(dict.fromkeys(one.unusable for one in (value, base) if one.unusable is not None))
     ratio = _ratio(value.ours_ns, base.ours_ns)
     if ratio is None or value.samples is None or base.samples is None:
         return not_judged(theirs, None, "; ".join(reasons) or "ours is 0, and a ratio needs positive values")
-    interval = _interval(value.ours_of_repetitions_ns, base.ours_of_repetitions_ns)
+    interval = _interval(value.ours_of_repetitions_ns, base.ours_of_repetitions_ns, resolution_ns)
     ours = OurRatio(
         ratio if interval is None else interval.value,
         _ratio(value.ours_p9999_ns, base.ours_p9999_ns),
@@ -210,25 +219,26 @@ def _judge_maxima(theirs: float, value: Maximum, base: Maximum) -> Judgement:
     return not_judged(theirs, ours, "; ".join(reasons))
 
 
-def _interval(values: Sequence[float], bases: Sequence[float]) -> Interval | None:
+def _interval(values: Sequence[float], bases: Sequence[float], resolution_ns: float) -> Interval | None:
     """Give the ratio of typical maxima with its interval, if there are enough repetitions and none is 0."""
     if min(len(values), len(bases)) < REPETITIONS_MIN or min(*values, *bases) <= 0.0:
         return None
-    return ratio_of_repetitions(bases, values, same_session=True)
+    return ratio_of_repetitions(bases, values, same_session=True, resolution=resolution_ns)
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base is not None and min(value, base) > 0.0 else None
 
 
-def _growth_rows(published: Published, rows: Sequence[TableRow]) -> list[GrowthRow]:
+def _growth_rows(view: RunView, rows: Sequence[TableRow]) -> list[GrowthRow]:
     by_key = {(row.scenario, row.test): row for row in rows}
     results = []
-    for pair in published.growth:
-        for test in published.tests:
+    for pair in view.published.growth:
+        for test in view.published.tests:
             base, contended = by_key[pair.base, test], by_key[pair.contended, test]
             for role in ROLES[1:]:
                 value, reference = contended.maximum(role), base.maximum(role)
+                resolution_ns = _resolution_ns(view, test, value, reference)
                 results.append(
                     GrowthRow(
                         base=pair.base,
@@ -238,14 +248,14 @@ def _growth_rows(published: Published, rows: Sequence[TableRow]) -> list[GrowthR
                         test=test,
                         role=role,
                         platform=value.platform,
-                        growth=_judge_maxima(value.theirs_ns / reference.theirs_ns, value, reference),
+                        growth=_judge_maxima(value.theirs_ns / reference.theirs_ns, value, reference, resolution_ns),
                     )
                 )
     return results
 
 
-def _mean_row(test: str, published: Published, rows: Sequence[TableRow]) -> MeanRow:
-    theirs = [row.emulated_over_paravirt for row in published.rows if test in (row.test, "all")]
+def _mean_row(view: RunView, test: str, rows: Sequence[TableRow]) -> MeanRow:
+    theirs = [row.emulated_over_paravirt for row in view.published.rows if test in (row.test, "all")]
     # Not only those that were judged: what its own few repetitions cannot decide counts in a mean of many.
     used = [row for row in rows if test in (row.test, "all") and _is_usable(row)]
     mean_of_theirs = geometric_mean(theirs)
@@ -263,7 +273,9 @@ def _mean_row(test: str, published: Published, rows: Sequence[TableRow]) -> Mean
     same = geometric_mean([one.theirs for one in judgements])
     tails = [one.ours_p9999 for one in judgements if one.ours_p9999 is not None]
     tail = geometric_mean(tails) if len(tails) == len(used) else None
-    interval = _interval(*(_means_of_repetitions(used, role) for role in ROLES[1:]))
+    emulated, paravirt = (_means_of_repetitions(used, role) for role in ROLES[1:])
+    resolution_ns = max(_resolution_ns(view, row.test, *row.maxima[1:]) for row in used)
+    interval = _interval(emulated, paravirt, resolution_ns)
     ours = interval.value if interval is not None else geometric_mean([one.ours for one in judgements if one.ours])
     return MeanRow(
         test=test,

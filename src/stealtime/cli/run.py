@@ -167,11 +167,8 @@ def run(
         lift_rt_throttling=lift_rt_throttling,
     )
     threshold_ns = duration_of("--max-overhead", max_overhead)
-    if junit is not None and not junit.absolute().parent.is_dir():
-        raise UsageError(
-            f"--junit {junit}: the folder {junit.absolute().parent} does not exist",
-            hint="make it, or name another file",
-        )
+    if junit is not None:
+        _check_is_file_name(junit)
     order = _order(campaign, overrides, cpus, out, resume, loop_of)
     if dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
@@ -181,6 +178,17 @@ def run(
         return
     prepared, finished = _measure(order)
     raise typer.Exit(_conclude(finished, prepared, threshold_ns, junit, json))
+
+
+def _check_is_file_name(junit: Path) -> None:
+    """Raise before anything is measured what would otherwise be found at the end."""
+    if not junit.absolute().parent.is_dir():
+        raise UsageError(
+            f"--junit {junit}: the folder {junit.absolute().parent} does not exist",
+            hint="make it, or name another file",
+        )
+    if junit.is_dir():
+        raise UsageError(f"--junit {junit}: this is a folder", hint=f"name a file, for example {junit / 'cells.xml'}")
 
 
 def _order(
@@ -294,10 +302,6 @@ def _conclude(
     summary = summarize(stored)
     report = finished.folder / "report.html"
     write_report(stored, report)
-    if junit is not None:
-        from stealtime.report.junit import write_junit
-
-        write_junit(stored, summary, threshold_ns, junit)
     if as_json:
         print_document(summary)
     else:
@@ -307,7 +311,22 @@ def _conclude(
     code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, threshold_ns)
     for remark in remarks:
         message_console().print(remark, markup=False, soft_wrap=True)
+    if junit is not None:
+        # Last: if it cannot be written, all else has been said.
+        _write_junit(stored, summary, threshold_ns, junit)
     return code
+
+
+def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, path: Path) -> None:
+    from stealtime.report.junit import write_junit
+
+    try:
+        write_junit(run, summary, threshold_ns, path)
+    except OSError as error:
+        raise StealtimeError(
+            f"--junit {path} cannot be written: {error.strerror or error}",
+            hint=f"the run is whole: see it with `stealtime show {run.run_id}`",
+        ) from error
 
 
 def judge(

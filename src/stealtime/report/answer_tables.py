@@ -17,6 +17,7 @@ from stealtime.analysis.model import CellSummary
 from stealtime.analysis.tail import tail_overhead, tail_ratio, why_no_interval
 from stealtime.report import notation
 from stealtime.report.held_back_wording import held_back_sentences
+from stealtime.report.no_interval_wording import no_interval_sentences
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
 
 HELD_BACK_MARK = "\N{DAGGER}"
@@ -56,9 +57,7 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
         ),
         _steady_table(columns),
     ]
-    because = why_no_interval(cells)
-    if because is not None:
-        parts.append(Text(f"{UNSTEADY_MARK} {because}", style="dim"))
+    parts += [Text(f"{UNSTEADY_MARK} {sentence}", style="dim") for sentence in no_interval_sentences(cells)]
     parts += [
         Text(f"\nThe longest{suffix}: one event each, which says what can happen and not how often", style="bold"),
         _longest_table(columns),
@@ -88,7 +87,7 @@ def _steady_table(columns: Sequence[Column]) -> Table:
         for place, (column, (_, size)) in enumerate(zip(columns, units, strict=True)):
             cell, interval = column.cells.get(platform), intervals.get((platform, place))
             value_ns = interval.value if interval is not None else _tail_ns(cell)
-            unsteady = UNSTEADY_MARK if interval is None and value_ns is not None and cell and cell.valid else ""
+            unsteady = UNSTEADY_MARK if cell is not None and why_no_interval(cell) is not None else ""
             row.append(f"{number(value_ns, size)}{unsteady}{_invalid_mark(cell)}")
         table.add_row(platform, *row)
         own = [intervals.get((platform, place)) for place in range(len(columns))]

@@ -13,7 +13,6 @@ from markupsafe import Markup
 
 from stealtime import __version__
 from stealtime.analysis.published import comparison_of_campaign
-from stealtime.analysis.tail import why_no_interval
 from stealtime.errors import StealtimeError
 from stealtime.report import cause_palette, cause_wording, environment, notation, wording
 from stealtime.report.cause_content import Causes
@@ -22,6 +21,7 @@ from stealtime.report.content import ReportContent
 from stealtime.report.gather import gather
 from stealtime.report.held_back_wording import held_back_sentences
 from stealtime.report.library import figure_library, figure_library_version, pack, script_hash
+from stealtime.report.no_interval_wording import no_interval_sentences
 from stealtime.report.paper_tables import title_of_test
 from stealtime.report.published_comparison import summary_sentence
 from stealtime.store.run import Run
@@ -94,7 +94,7 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
         manifest=content.manifest,
         answer=wording.answer(content),
         held_back=held_back_sentences(content.summary.cells),
-        because=why_no_interval(content.summary.cells),
+        no_interval=no_interval_sentences(content.summary.cells),
         remarks=wording.spread_remarks(content),
         nativeness=wording.describe_nativeness(content.manifest.host),
         describe_platform=wording.describe_platform,

@@ -11,6 +11,7 @@ from stealtime.report import notation
 INVALID_MARK = "!"
 _UNITS = (("s", 1e9), ("ms", 1e6), ("\N{MICRO SIGN}s", 1e3), ("ns", 1.0))
 _DIGITS = 4
+_NAMED = 3
 
 
 def cell_title(probe: str, parameters: Mapping[str, object]) -> str:
@@ -20,6 +21,19 @@ def cell_title(probe: str, parameters: Mapping[str, object]) -> str:
         for key, value in sorted(parameters.items())
     ]
     return " ".join([probe, *words])
+
+
+def about(names: Sequence[str], count: int) -> str:
+    """Name the cells that a remark is about: some of them, or all that there are.
+
+    Args:
+        names: Of those that it is about.
+        count: How many there are in all.
+    """
+    if len(names) == count:
+        return "all cells"
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def new_table(title: str | None = None) -> Table:

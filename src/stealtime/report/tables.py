@@ -11,7 +11,7 @@ from stealtime.report import notation
 from stealtime.report.answer_tables import HELD_BACK_MARK, Column, answer_tables, platforms_of
 from stealtime.report.around_tables import around_the_machines
 from stealtime.report.clocks import clock_lines
-from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
+from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
 
 UNRESOLVED_MARK = "*"
 _PROBES = ("tick", "switch", "wakeup")
@@ -129,13 +129,13 @@ def _remarks(cells: Sequence[CellSummary]) -> list[RenderableType]:
         (f"{INVALID_MARK} Must not be used, or failed", "bold yellow", _reasons),
         ("Limits these results", "bold", _limits),
     ):
-        about: dict[str, list[str]] = {}
+        by_text: dict[str, list[str]] = {}
         for cell in cells:
             for text in texts_of(cell):
-                about.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
-        if about:
+                by_text.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
+        if by_text:
             parts.append(Text(f"\n{title}", style=style))
-            parts += [Text(f"  {text} [{_about(names, cells)}]") for text, names in about.items()]
+            parts += [Text(f"  {text} [{about(names, len(cells))}]") for text, names in by_text.items()]
     return parts
 
 
@@ -145,13 +145,6 @@ def _reasons(cell: CellSummary) -> list[str]:
 
 def _limits(cell: CellSummary) -> list[str]:
     return cell.limits
-
-
-def _about(names: Sequence[str], cells: Sequence[CellSummary]) -> str:
-    if len(names) == len(cells):
-        return "all cells"
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
 
 def _median_ratio(column: Column, platform: str) -> str:

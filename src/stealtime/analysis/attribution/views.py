@@ -78,8 +78,8 @@ def _agreement(guest_steal: Reading, run_delay: Reading, traced: Reading) -> str
     reference = _number(traced)
     if reference is None:
         return "not judged: the trace gives no time off the CPU"
-    told = []
-    for name, reading, step_ns in (("host run_delay", run_delay, 0), ("guest steal", guest_steal, STEAL_STEP_NS)):
+    told, is_judged = [], False
+    for name, reading, step_ns in (("host run_delay", run_delay, 0.0), ("guest steal", guest_steal, STEAL_STEP_NS)):
         value = _number(reading)
         if value is None:
             continue
@@ -90,15 +90,17 @@ def _agreement(guest_steal: Reading, run_delay: Reading, traced: Reading) -> str
         if value == reference == 0:
             told.append(f"{name} is not compared: both are 0")
             continue
-        apart_ns = abs(value - reference)
-        agrees = apart_ns <= max(AGREEMENT_NS, step_ns, AGREEMENT_SHARE * max(value, reference))
+        is_judged = True
+        allowed_ns = max(AGREEMENT_NS, step_ns)
+        agrees = abs(value - reference) <= max(allowed_ns, AGREEMENT_SHARE * max(value, reference))
         verdict = "agrees with" if agrees else "does not agree with"
-        told.append(f"{name} ({value / 1e6:.3f} ms) {verdict} the traced time off the CPU ({reference / 1e6:.3f} ms)")
+        told.append(
+            f"{name} ({value / 1e6:.3f} ms) {verdict} the traced time off the CPU ({reference / 1e6:.3f} ms) within "
+            f"{AGREEMENT_SHARE:.0%} or {allowed_ns / 1e6:.0f} ms"
+        )
     if not told:
         return "not judged: neither the host's scheduler nor the guest gave a time to compare the trace with"
-    if not any("agree" in one for one in told):
-        return "not judged: " + "; ".join(told)
-    return "; ".join(told) + f"; within {AGREEMENT_SHARE:.0%} or {AGREEMENT_NS / 1e6:.0f} ms is agreement"
+    return "; ".join(told) if is_judged else "not judged: " + "; ".join(told)
 
 
 def _number(reading: Reading) -> float | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stealtime._core import attribute_native, attribute_user_mode, attribute_virtual
+from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, attribute_virtual
 from stealtime.analysis.attribution.model import TimeLine, TraceQuality
 from stealtime.analysis.attribution.not_attributed import NotAttributed
 from stealtime.analysis.attribution.time_line import allowed_offsets, check_same_counter
@@ -43,8 +43,7 @@ _USER_MODE_COSTS = {
     "syscalls": "which thread of the guest ran cannot be told",
 }
 _KVM_COSTS = {"kvm": "VM exits are unexplained"}
-_SWITCH, _WAKING = 0, 1
-"""Kinds of events (``docs/run-format.md``)."""
+_SWITCH, _WAKING = EVENT_KINDS.index("switch"), EVENT_KINDS.index("waking")
 _THREAD_IDS_UNKNOWN = "thread_ids_unknown"
 """The finding of a recording that numbers threads otherwise than whoever asked for it (``crates/trace``)."""
 _TASK_TRACED = 8

@@ -51,9 +51,11 @@ fn descendants(pid: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
+/// How many a process has; none if it has ended meanwhile.
 fn sockets(pid: u32) -> usize {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
     entries
+        .flatten()
         .filter(|entry| {
             fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
         })

@@ -34,6 +34,8 @@ use crate::tracked::TrackedMemory;
 
 /// The preloaded library's file name.
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
+/// What QEMU says goes there.
+const LOG_NAME: &str = "qemu.log";
 /// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never comes matters.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// What a console may take that nobody has set a bound for.
@@ -208,6 +210,9 @@ impl Guest {
         netdev: OwnedFd,
         ram: Arc<RamFile>,
     ) -> Result<Self, GuestError> {
+        // Of each trial the last words count, and there is one again and again.
+        File::create(settings.folder.join(LOG_NAME))
+            .map_err(|source| GuestError::Prepare { what: "log of a trial", source })?;
         // Nothing is tracked, so that nothing is to be preloaded.
         let settings =
             GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
@@ -266,8 +271,7 @@ impl Guest {
         if role.waits_for_a_state() {
             lent.add(incoming_of_qemu);
         }
-        let process =
-            QemuProcess::spawn(command, lent.into_all(), rights, &settings.folder.join("qemu.log"))?;
+        let process = QemuProcess::spawn(command, lent.into_all(), rights, &settings.folder.join(LOG_NAME))?;
         let qmp = Qmp::over(qmp_socket, settings.timeout).map_err(|error| explain(error, &process))?;
         // QMP answers only after the machine is made, so the memory is mapped by now.
         let library = settings
@@ -399,5 +403,54 @@ fn explain(error: QmpError, process: &QemuProcess) -> GuestError {
     match process.wait_for_end(END_TIMEOUT) {
         Some(status) => GuestError::Ended { status, last_words: process.last_words() },
         None => GuestError::Qmp(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::machine::{BootFile, Virtio};
+
+    #[test]
+    fn the_log_of_trials_has_the_words_of_the_last_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["bios-256k.bin", "image"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        let script = format!(
+            "#!/bin/sh\n[ \"$1\" = -L ] && exec echo {}\necho one more trial\n",
+            folder.path().display()
+        );
+        std::fs::write(path("qemu"), script).unwrap();
+        std::fs::set_permissions(path("qemu"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let image = || BootFile { path: path("image"), sha256: String::new() };
+        let spec = MachineSpec {
+            name: "phone".into(),
+            accelerator: Accelerator::Tcg,
+            machine: "pc-i440fx-7.2".into(),
+            cpu: "max".into(),
+            vcpus: 1,
+            memory_bytes: 1 << 20,
+            kernel: image(),
+            initramfs: image(),
+            kernel_arguments: String::new(),
+            mac: "52:54:00:00:00:01".into(),
+            virtio: Virtio::Legacy,
+            devices: Vec::new(),
+        };
+        // A user of its own could not enter the folder.
+        let root = rustix::process::geteuid().is_root();
+        let user = root.then(|| QemuUser { uid: 0, gid: 0, groups: Vec::new() });
+        let settings = GuestSettings { user, ..GuestSettings::new(&path("qemu"), folder.path()) };
+        for _ in 0..2 {
+            let ram = Arc::new(RamFile::anonymous("test", spec.memory_bytes).unwrap());
+            let (_, netdev) = UnixStream::pair().unwrap();
+            let ended = Guest::trial(&spec, &settings, netdev.into(), ram).err();
+            assert!(matches!(&ended, Some(GuestError::Ended { .. })), "{ended:?}");
+            assert_eq!(std::fs::read_to_string(path("qemu.log")).unwrap(), "one more trial\n");
+        }
     }
 }

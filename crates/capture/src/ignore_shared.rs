@@ -4,18 +4,15 @@
 //! machine has some that `xen-save-devices-state` would lose. It costs more: a migration for each epoch, after which the
 //! guest is in the state `postmigrate`, out of which `cont` leads.
 
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use serde_json::json;
 
 use crate::device_state::{DeviceState, DeviceStateError, capabilities, checked};
-use crate::qmp::{Qmp, Ticket};
+use crate::qmp::{Qmp, QmpError, Ticket};
 
-/// How long QEMU may take to send.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(30);
 /// What QEMU calls its end of the socket.
 const SOCKET_NAME: &str = "state";
 
@@ -44,7 +41,6 @@ impl DeviceState for IgnoreSharedMigration {
     fn begin_capture(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError> {
         qmp.forget_events("MIGRATION");
         let (stream, of_qemu) = UnixStream::pair().map_err(DeviceStateError::Read)?;
-        stream.set_read_timeout(Some(TRANSFER_TIMEOUT)).map_err(DeviceStateError::Read)?;
         let giving = qmp.begin_giving(SOCKET_NAME, of_qemu.as_fd())?;
         let migration = qmp.begin("migrate", json!({"uri": format!("fd:{SOCKET_NAME}")}))?;
         self.pending = Some(Pending { giving, migration, stream });
@@ -57,7 +53,9 @@ impl DeviceState for IgnoreSharedMigration {
         qmp.finish(giving)?;
         qmp.finish(migration)?;
         let mut state = Vec::new();
-        stream.read_to_end(&mut state).map_err(DeviceStateError::Read)?;
+        // A QEMU that falls silent here is no other than one that does not answer.
+        stream.set_read_timeout(Some(qmp.timeout())).map_err(DeviceStateError::Read)?;
+        stream.read_to_end(&mut state).map_err(|error| not_read(error, qmp))?;
         let ended = qmp.wait_for_event("the end of the migration", |event| {
             event.name == "MIGRATION"
                 && matches!(event.data["status"].as_str(), Some("completed" | "failed" | "cancelled"))
@@ -66,5 +64,15 @@ impl DeviceState for IgnoreSharedMigration {
             Some("completed") => checked(state),
             status => Err(DeviceStateError::Migration { status: status.unwrap_or("?").into() }),
         }
+    }
+}
+
+fn not_read(error: io::Error, qmp: &Qmp) -> DeviceStateError {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let waiting_for = "the stream of the migration".to_owned();
+            QmpError::TimedOut { waiting_for, waited: qmp.timeout() }.into()
+        }
+        _ => DeviceStateError::Read(error),
     }
 }

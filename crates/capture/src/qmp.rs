@@ -144,6 +144,11 @@ impl Qmp {
         self.timeout = timeout;
     }
 
+    /// How long each call waits, and what goes beside it; never zero, which sockets would take for ever.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.max(Duration::from_millis(1))
+    }
+
     /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no protection.
     pub fn version(&self) -> String {
         let version = &self.greeting["QMP"]["version"];
@@ -241,7 +246,7 @@ impl Qmp {
     }
 
     fn send(&mut self, command: &str, text: &str) -> Result<(), QmpError> {
-        let within = Some(self.timeout.max(Duration::from_millis(1)));
+        let within = Some(self.timeout());
         let sent =
             self.socket.set_write_timeout(within).and_then(|()| self.socket.write_all(text.as_bytes()));
         sent.map_err(|source| self.sending_failed(command, source))
@@ -297,11 +302,6 @@ impl Qmp {
             let _ = self.socket.set_nonblocking(false);
         }
         self.shutdown.clone()
-    }
-
-    /// How many events lie here and were not taken.
-    pub fn waiting_events(&self) -> usize {
-        self.events.len()
     }
 
     /// Wait for an event for which `wanted` holds, and take it. Others stay.

@@ -18,7 +18,7 @@ use stealtime_shipping::{Endpoint, Identity, LinkError, Listener};
 use crate::assignment::Assignment;
 use crate::clock::now;
 use crate::reception;
-use crate::spec::{Network, RegisterSpec, Spec, SpecError};
+use crate::spec::{Network, RegisterSpec, Spec, SpecError, StandbyHost};
 use crate::words;
 
 /// How long a socket may still be listened on when a daemon begins.
@@ -117,7 +117,21 @@ impl HostConfig {
             allow_faults: self.allow_faults,
         };
         spec.check()?;
+        self.check_reach(&spec.standby_hosts)?;
         Ok(spec)
+    }
+
+    /// Who comes over TCP is on another machine, where a socket file means nothing of this one: the member here would connect
+    /// to it, as root.
+    fn check_reach(&self, hosts: &[StandbyHost]) -> Result<(), SpecError> {
+        let is_file = |endpoint: &str| matches!(endpoint.parse(), Ok(Endpoint::Unix(_)));
+        match hosts.iter().find(|host| is_file(&host.endpoint)) {
+            Some(host) if !is_file(&self.listen) => Err(SpecError::Value(format!(
+                "the standby host {} is at {}, and socket files of {} are not for other machines",
+                host.name, host.endpoint, self.name
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

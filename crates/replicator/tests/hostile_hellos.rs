@@ -150,3 +150,22 @@ fn who_speaks_for_a_host_shows_its_certificate() {
     assert!(refusal.contains("is no member of a"), "{refusal}");
     assert_eq!(daemon.files(), before);
 }
+
+#[test]
+fn who_comes_over_tcp_sends_nobody_to_a_socket_file_of_this_host() {
+    let authority = Authority::new("stealtime");
+    let (ours, theirs) = (authority.host(&["b", "127.0.0.1"]), authority.host(&["a"]));
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let tcp = Daemon::start(Some((&format!("tcp:127.0.0.1:{port}"), &ours)));
+    let before = tcp.files();
+    let file = |daemon: &Daemon| changed(daemon, "/standby_hosts/0/endpoint", json!("unix:/run/docker.sock"));
+    let refusal = tcp.ask(file(&tcp), Some(&theirs)).to_string();
+    let said =
+        "the standby host a is at unix:/run/docker.sock, and socket files of b are not for other machines";
+    assert!(refusal.contains(said), "{refusal}");
+    assert_eq!(tcp.files(), before);
+    // Who may open the socket file of a host may open others.
+    let local = Daemon::start(None);
+    let refusal = local.ask(file(&local), None).to_string();
+    assert!(refusal.contains("b cannot stand by"), "{refusal}");
+}

@@ -32,9 +32,7 @@ impl Active {
     /// Protect no longer; the machine goes on here.
     pub(super) fn detach(&mut self) -> serde_json::Value {
         self.spec.standby_hosts.clear();
-        if let Some(seeker) = self.seeker.take() {
-            seeker.abort();
-        }
+        self.stop_seeking();
         // So that the standby does not try to take over what goes on here.
         self.send(&ActiveMessage::Bye { term: self.term() });
         self.give_up_link("it was asked to go on alone");

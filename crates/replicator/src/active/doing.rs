@@ -136,11 +136,10 @@ impl Active {
         if hosts.is_empty() {
             return;
         }
-        if let Some(seeker) = self.seeker.take() {
-            // It asks in a term that is over, in which nobody would take the machine.
-            seeker.abort();
-        }
         let hello = seek::hello(&self.spec, &self.me, self.term(), facts);
+        // The one before asks in a term that is over, in which nobody would take the machine.
+        self.stop_seeking();
+        let seeker = self.seekers;
         let identity = self.spec.identity.clone();
         let qemu = self.spec.qemu.clone();
         let inputs = self.inputs.clone();
@@ -150,8 +149,16 @@ impl Active {
                 let _ = not_found.send(Input::NotFound(host, error));
             })
             .await;
-            let _ = inputs.send(Input::Found(Box::new(found)));
+            let _ = inputs.send(Input::Found { seeker, found: Box::new(found) });
         }));
+    }
+
+    /// Stop the seeker, and take nothing any more that it has found.
+    pub(super) fn stop_seeking(&mut self) {
+        self.seekers += 1;
+        if let Some(seeker) = self.seeker.take() {
+            seeker.abort();
+        }
     }
 
     pub(super) fn give_up_link(&mut self, reason: &str) {
@@ -183,5 +190,95 @@ impl Active {
         if let Some(machine) = &self.machine {
             machine.engine.order(order);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+    use stealtime_shipping::{Endpoint, Link, LinkError, LinkReceiver, Listener, accept, connect};
+    use stealtime_succession::MemberId;
+    use tokio::sync::mpsc;
+
+    use super::super::{Found, Origin};
+    use super::*;
+    use crate::spec::{Spec, StandbyHost};
+
+    fn spec(folder: &Path) -> Spec {
+        let image = json!({"path": "/boot/image", "sha256": ""});
+        let spec = json!({
+            "version": crate::spec::VERSION,
+            "machine": {
+                "name": "phone",
+                "accelerator": "tcg",
+                "machine": "pc-i440fx-7.2",
+                "cpu": "max",
+                "vcpus": 1,
+                "memory_bytes": 1 << 20,
+                "kernel": image,
+                "initramfs": image,
+                "kernel_arguments": "",
+                "mac": "52:54:00:00:00:01",
+                "virtio": "legacy",
+                "devices": [],
+            },
+            "qemu": "/no/qemu",
+            "host": "a",
+            "standby_hosts": [],
+            "mode": "net",
+            "interval": {"fixed_ns": 100_000_000},
+            "bypass": [],
+            "tracker": null,
+            "device_state": "xen-save",
+            "network": {"tap": "tap-phone", "bridge": null},
+            "register": {"file": folder},
+            "timing": {
+                "heartbeat_interval_ns": 25_000_000,
+                "active_deadline_ns": 120_000_000,
+                "standby_timeout_ns": 200_000_000,
+                "register_deadline_ns": 2_000_000_000_u64,
+            },
+            "identity": null,
+            "folder": folder,
+            "longest_first_pause_ns": 1_000_000_000,
+            "epochs_in_flight": 4,
+            "hold_bytes": 64 << 20,
+            "metrics": null,
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    /// A standby that was found, and its side of the link.
+    async fn found(folder: &Path) -> (Box<Found>, LinkReceiver) {
+        let endpoint = Endpoint::Unix(folder.join("standby.sock"));
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        let there = async { accept(listener.accept().await.unwrap(), None).await };
+        let (ours, theirs) = tokio::join!(connect(&endpoint, None), there);
+        let (sender, receiver) = Link::split(ours.unwrap());
+        let host = StandbyHost { name: "b".to_owned(), endpoint: endpoint.to_string() };
+        let found = Found { host, standby: MemberId::new("b", 1), delta: true, sender, receiver };
+        (Box::new(found), theirs.unwrap().split().1)
+    }
+
+    #[tokio::test]
+    async fn what_a_seeker_found_that_was_stopped_is_for_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sender, _inputs) = mpsc::unbounded_channel();
+        let me = MemberId::new("a", 1);
+        let mut active = Active::new(spec(folder.path()), me, Origin::Boot { force: false }, sender).unwrap();
+        active.stop_seeking();
+        let stopped = active.seekers;
+        // It waits in the queue when the next seeker is started.
+        let (late, mut standby) = found(folder.path()).await;
+        active.stop_seeking();
+        active.take(Input::Found { seeker: stopped, found: late });
+        assert_eq!(active.links, 0, "the link of another term was taken");
+        let end = standby.receive().await.unwrap_err();
+        assert!(matches!(end, LinkError::Closed { .. }), "{end}");
+        let (in_time, _standby) = found(folder.path()).await;
+        active.take(Input::Found { seeker: active.seekers, found: in_time });
+        assert_eq!(active.links, 1);
     }
 }

@@ -28,7 +28,12 @@ impl Active {
             Input::Machine(Happening::Engine(told)) => self.engine_told(told),
             Input::Machine(Happening::Encoder(sent)) => self.encoder_told(sent),
             Input::Machine(Happening::Relay(event)) => self.relay_told(event),
-            Input::Found(found) => self.found(*found),
+            Input::Found { seeker, found } => {
+                // It may have waited here when its seeker was stopped; with it goes its link.
+                if seeker == self.seekers {
+                    self.found(*found);
+                }
+            }
             Input::NotFound(host, error) => {
                 let what = match &error {
                     SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),

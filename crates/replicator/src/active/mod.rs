@@ -100,7 +100,7 @@ pub enum Origin {
 enum Input {
     Register(RegisterAnswer),
     Machine(Happening),
-    Found(Box<Found>),
+    Found { seeker: u64, found: Box<Found> },
     NotFound(StandbyHost, SeekError),
     Message { link: u64, message: Message },
     LinkClosed { link: u64, reason: LinkError },
@@ -135,6 +135,8 @@ pub struct Active {
     machine: Option<Machine>,
     facts: Option<GuestFacts>,
     seeker: Option<JoinHandle<()>>,
+    /// The number of that one; what another one found is for nobody.
+    seekers: u64,
     wants_standby: bool,
     /// Hosts that took the machine and then found that they could not resume it, until they can.
     unfit: BTreeMap<String, Unfit>,
@@ -232,6 +234,7 @@ impl Active {
             machine: None,
             facts: None,
             seeker: None,
+            seekers: 0,
             wants_standby: false,
             unfit: BTreeMap::new(),
             link: None,

@@ -117,6 +117,16 @@ pub async fn seek(
     }
 }
 
+/// A host on another machine refuses whoever names socket files, which would be its own: it is not to try those of this one.
+fn leave_out_socket_files(hello: &mut Hello) {
+    if let Some(hosts) = hello.specification["standby_hosts"].as_array_mut() {
+        hosts.retain(|host| {
+            let endpoint = host["endpoint"].as_str().map(str::parse);
+            !matches!(endpoint, Some(Ok(Endpoint::Unix(_))))
+        });
+    }
+}
+
 async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> Result<Found, SeekError> {
     let odd = |what: String| SeekError::Odd { host: host.name.clone(), what };
     let endpoint: Endpoint = host.endpoint.parse().map_err(|error| odd(format!("is nowhere: {error}")))?;
@@ -126,7 +136,11 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
         return Err(odd(format!("shows a certificate that is not for {} (hint: {hint})", host.name)));
     }
     let (sender, mut receiver) = link.split();
-    sender.send(&Message::Hello(Box::new(hello.clone()))).await?;
+    let mut hello = hello.clone();
+    if matches!(endpoint, Endpoint::Tcp { .. }) {
+        leave_out_socket_files(&mut hello);
+    }
+    sender.send(&Message::Hello(Box::new(hello))).await?;
     let answer = tokio::time::timeout(WELCOME_WITHIN, receiver.receive()).await;
     match answer.map_err(|_| odd(format!("gave no answer within {} s", WELCOME_WITHIN.as_secs())))?? {
         Message::Welcome(Welcome { member, delta, .. }) => {
@@ -138,5 +152,30 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
             hint: refusal.hint().to_owned(),
         }),
         other => Err(odd(format!("answered {:?}", other.kind()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn another_machine_hears_nothing_of_socket_files() {
+        let file = json!({"name": "local", "endpoint": "unix:/run/local.sock"});
+        let port = json!({"name": "c", "endpoint": "tcp:10.0.0.3:7460"});
+        let mut hello = Hello {
+            term: Term(4),
+            host: "a".to_owned(),
+            member: MemberId::new("a", 1),
+            qemu_version: String::new(),
+            firmware: None,
+            ram_blocks: Vec::new(),
+            wants_delta: true,
+            specification: json!({"standby_hosts": [file, port], "mode": "net"}),
+        };
+        leave_out_socket_files(&mut hello);
+        assert_eq!(hello.specification, json!({"standby_hosts": [port], "mode": "net"}));
     }
 }

@@ -94,6 +94,8 @@ impl Engine {
         let mut rounds = Rounds::new(self.settings.pacing.interval());
         let mut ranges = Vec::new();
         loop {
+            // Rounds may go on for ever, and with them this step: a guest that stands by itself meanwhile would wait for ever.
+            self.listen()?;
             ranges.clear();
             let begin = now();
             self.collect_running(&mut ranges)?;

@@ -188,7 +188,8 @@ pub struct EngineSettings {
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
     pub host_folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped.
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped. This is
+    /// held against an estimate, how long the copying aside of the last round took: the guest may stand longer in the end.
     pub longest_first_pause: Duration,
     /// How long QEMU may take to answer once it has started.
     pub qemu_deadline: Duration,

@@ -5,6 +5,8 @@
 mod advance;
 mod interface;
 mod rounds;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, Notice, PAGE_BYTES, PageRange, StagedPages, heed,
-    parse_blocks, standing,
+    DeviceState, DeviceStateKind, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, StagedPages,
+    heed, parse_blocks, standing,
 };
 use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
@@ -42,6 +44,10 @@ const GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often QEMU is listened to while no epochs do that.
 const LISTEN_EVERY: Duration = Duration::from_millis(500);
+
+/// How long QEMU may take to load a state at the least, however short its deadline for other things is: a load that is given
+/// up is not tried again, and nobody else has the machine.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -212,8 +218,12 @@ impl Engine {
         }
     }
 
+    /// Whether the guest stands and will not go on, or nobody can say.
     fn stands_for_good(&mut self) -> bool {
-        standing(&mut self.guest.qmp).is_ok_and(|status| status.is_some())
+        match standing(&mut self.guest.qmp) {
+            Ok(status) => status.is_some(),
+            Err(error) => matches!(error, QmpError::TimedOut { .. }),
+        }
     }
 
     /// Take what QEMU has told unasked: it would pile up, and some of it matters.
@@ -287,7 +297,11 @@ impl Engine {
             Some(Order::Load { state, relay }) => {
                 faults::point("before-load");
                 self.settings.relay = Some(relay);
-                self.guest.load_and_resume(&state)?;
+                let deadline = self.settings.qemu_deadline;
+                self.guest.qmp.set_timeout(deadline.max(LOAD_WITHIN));
+                let loaded = self.guest.load_and_resume(&state);
+                self.guest.qmp.set_timeout(deadline);
+                loaded?;
                 self.is_stopped = false;
                 faults::point("after-resume");
                 (self.settings.told)(Told::GuestContinued);

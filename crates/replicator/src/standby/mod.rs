@@ -146,6 +146,18 @@ enum End {
 /// How long the active member may take to hear why it is left.
 const REFUSE_WITHIN: Duration = Duration::from_millis(200);
 
+/// How a trial that did not succeed ends a standby. Not one that claims: the active member is given up by then, so what is
+/// here may be all that is left of the machine, and whether it can be resumed is seen when it is.
+fn after_failed_trial(state: StandbyState, host: &str, error: &str) -> Option<End> {
+    if state == StandbyState::Claiming {
+        return None;
+    }
+    Some(End::Useless(Box::new(ShippingRefusal::Other {
+        reason: format!("{host} could not resume it: {error}"),
+        hint: "install the same QEMU package on both hosts".to_owned(),
+    })))
+}
+
 async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
     loop {
         let message = match receiver.receive().await {
@@ -328,10 +340,11 @@ impl Standby {
             }
             StagingEvent::Failed(error @ StagingError::Ram(_)) => return Err(error.into()),
             StagingEvent::Failed(StagingError::Trial(error)) => {
-                self.ending = Some(End::Useless(Box::new(ShippingRefusal::Other {
-                    reason: format!("{} could not resume it: {}", self.spec.host, words::in_full(&error)),
-                    hint: "install the same QEMU package on both hosts".to_owned(),
-                })));
+                let text = words::in_full(&error);
+                match after_failed_trial(self.member.state(), &self.spec.host, &text) {
+                    Some(end) => self.ending = Some(end),
+                    None => self.events.add(&Event::Warning { text }),
+                }
             }
             StagingEvent::NotTried(error) => {
                 self.events.add(&Event::Warning { text: words::in_full(&error) });
@@ -458,6 +471,21 @@ impl Standby {
             register_went_back: self.register_went_back,
             warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
             ..Status::nothing(self.spec.mode)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_trial_ends_a_standby_unless_it_claims() {
+        let end = |state| after_failed_trial(state, "b", "the state cannot be loaded");
+        assert!(end(StandbyState::Claiming).is_none(), "its memory may be all that is left");
+        for state in [StandbyState::Syncing, StandbyState::Eligible] {
+            let Some(End::Useless(refusal)) = end(state) else { panic!("{state:?}") };
+            assert!(refusal.to_string().contains("b could not resume it: the state cannot be loaded"));
         }
     }
 }

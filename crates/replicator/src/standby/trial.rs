@@ -6,11 +6,13 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use stealtime_capture::{Guest, GuestError, GuestSettings, MachineSpec, RamFile};
 use tokio::sync::oneshot;
 
@@ -39,6 +41,10 @@ pub enum TrialError {
 impl From<GuestError> for TrialError {
     fn from(error: GuestError) -> Self {
         match error {
+            // Nothing that a state holds makes QEMU end like this: the host did it, which was short of memory perhaps.
+            GuestError::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => {
+                Self::NotTried(error)
+            }
             GuestError::Ended { .. } | GuestError::LoadFailed { .. } => Self::Refused(error),
             other => Self::NotTried(other),
         }
@@ -161,6 +167,26 @@ fn make_again_and_again(
         // Nobody says anything meanwhile but that it is over.
         if is_used.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    #[test]
+    fn a_trial_that_the_host_killed_was_no_trial() {
+        // As wait(2) tells: the signal, or the exit code in the second byte.
+        let ended = |status| {
+            let status = ExitStatus::from_raw(status);
+            TrialError::from(GuestError::Ended { status, last_words: String::new() })
+        };
+        assert!(matches!(ended(9), TrialError::NotTried(_)));
+        for by_itself in [6, 11, 1 << 8] {
+            assert!(matches!(ended(by_itself), TrialError::Refused(_)), "{by_itself}");
         }
     }
 }

@@ -137,7 +137,7 @@ impl Daemon {
                 "virtio": "legacy",
                 "devices": ["virtio-rng-pci"],
             },
-            "standby_hosts": [{"name": "a", "endpoint": "unix:/run/a.sock"}],
+            "standby_hosts": [{"name": "a", "endpoint": "tcp:127.0.0.1:7460"}],
             "mode": "net",
             "interval": {"fixed_ns": 100_000_000},
             "bypass": [],

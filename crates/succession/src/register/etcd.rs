@@ -12,7 +12,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,6 +70,8 @@ pub struct EtcdIdentity {
 pub struct EtcdRegister {
     agent: Agent,
     endpoints: Vec<String>,
+    /// How long a call may take, with all that it needs.
+    patience: Duration,
     /// Index of the server that answered last.
     preferred: usize,
     login: Option<EtcdLogin>,
@@ -79,9 +81,9 @@ pub struct EtcdRegister {
 impl EtcdRegister {
     /// Prepare to call etcd; each call takes at most `patience`. Nothing is sent yet.
     pub fn open(config: &EtcdConfig, patience: Duration) -> Result<Self, RegisterError> {
-        let Ok(count @ 1..) = u32::try_from(config.endpoints.len()) else {
+        if config.endpoints.is_empty() {
             return Err(RegisterError::Setup("etcd has no endpoints".to_owned()));
-        };
+        }
         for endpoint in &config.endpoints {
             let secure = endpoint.starts_with("https://");
             if !secure && !endpoint.starts_with("http://") {
@@ -105,7 +107,6 @@ impl EtcdRegister {
         }
         // Proxies of the environment are for the web; what decides who is active is reached directly or not at all.
         let mut builder = Agent::config_builder()
-            .timeout_global(Some(patience / count))
             .proxy(None)
             // What etcd says of a refusal is in the body.
             .http_status_as_error(false);
@@ -115,7 +116,7 @@ impl EtcdRegister {
         let endpoints =
             config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
         let login = config.login.clone();
-        Ok(Self { agent: builder.build().into(), endpoints, preferred: 0, login, token: None })
+        Ok(Self { agent: builder.build().into(), endpoints, patience, preferred: 0, login, token: None })
     }
 
     /// Ask, with a token where a login is given; one that was there before is replaced if it is refused.
@@ -124,22 +125,23 @@ impl EtcdRegister {
         path: &str,
         body: &Value,
     ) -> Result<Answer, RegisterError> {
+        let deadline = Instant::now() + self.patience;
         if self.login.is_some() && self.token.is_none() {
-            self.authenticate()?;
-            return self.post(path, body)?.map_err(|refusal| self.failed(refusal));
+            self.authenticate(deadline)?;
+            return self.post(path, body, deadline)?.map_err(|refusal| self.failed(refusal));
         }
-        match self.post(path, body)? {
+        match self.post(path, body, deadline)? {
             Ok(answer) => Ok(answer),
             // Refused, so nothing was done.
             Err(_) if self.login.is_some() => {
-                self.authenticate()?;
-                self.post(path, body)?.map_err(|refusal| self.failed(refusal))
+                self.authenticate(deadline)?;
+                self.post(path, body, deadline)?.map_err(|refusal| self.failed(refusal))
             }
             Err(refusal) => Err(self.failed(refusal)),
         }
     }
 
-    fn authenticate(&mut self) -> Result<(), RegisterError> {
+    fn authenticate(&mut self, deadline: Instant) -> Result<(), RegisterError> {
         let Some(EtcdLogin { user, password_file }) = &self.login else { return Ok(()) };
         let password =
             String::from_utf8_lossy(&contents(password_file)?).trim_end_matches(['\n', '\r']).to_owned();
@@ -147,24 +149,33 @@ impl EtcdRegister {
         // An old token would be judged first.
         self.token = None;
         let Token { token } = self
-            .post("/v3/auth/authenticate", &body)?
+            .post("/v3/auth/authenticate", &body, deadline)?
             .map_err(|refusal| RegisterError::Setup(format!("etcd does not let the user in: {refusal}")))?;
         self.token = Some(token);
         Ok(())
     }
 
-    /// Post to the first server that answers, beginning with the one that answered last. Within: what it answered, or how it
-    /// refused.
+    /// Post to the first server that answers, beginning with the one that answered last; each has its share of the time that
+    /// is left. Within: what it answered, or how it refused.
     fn post<Answer: for<'de> Deserialize<'de>>(
         &mut self,
         path: &str,
         body: &Value,
+        deadline: Instant,
     ) -> Result<Result<Answer, String>, RegisterError> {
         let mut reasons = Vec::new();
-        for step in 0..self.endpoints.len() {
-            let index = (self.preferred + step) % self.endpoints.len();
+        let servers = self.endpoints.len();
+        for (step, not_asked) in (0..servers).zip((1..=servers).rev()) {
+            let index = (self.preferred + step) % servers;
             let endpoint = &self.endpoints[index];
-            match post_to(&self.agent, &format!("{endpoint}{path}"), self.token.as_deref(), body) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                reasons.push(format!("{endpoint}: not asked within {} ms", self.patience.as_millis()));
+                break;
+            }
+            let within = left / u32::try_from(not_asked).unwrap_or(u32::MAX);
+            let url = format!("{endpoint}{path}");
+            match post_to(&self.agent, &url, self.token.as_deref(), body, within) {
                 Ok((status, text)) if (400..500).contains(&status) => {
                     self.preferred = index;
                     return Ok(Err(refusal(status, &text)));
@@ -233,8 +244,10 @@ fn post_to(
     url: &str,
     token: Option<&str>,
     body: &Value,
+    within: Duration,
 ) -> Result<(u16, String), ureq::Error> {
-    let mut request = agent.post(url).content_type("application/json");
+    let request = agent.post(url).config().timeout_global(Some(within)).build();
+    let mut request = request.content_type("application/json");
     if let Some(token) = token {
         request = request.header("Authorization", token);
     }
@@ -255,6 +268,10 @@ fn refusal(status: u16, text: &str) -> String {
 fn is_on_loopback(endpoint: &str) -> bool {
     let address = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
     let address = address.split(['/', '?', '#']).next().unwrap_or_default();
+    // What stands before it is no host, whatever it looks like.
+    if address.contains('@') {
+        return false;
+    }
     let host = match address.strip_prefix('[') {
         Some(inner) => inner.split(']').next().unwrap_or_default(),
         None => address.rsplit_once(':').map_or(address, |(host, _)| host),
@@ -337,7 +354,7 @@ impl Register for EtcdRegister {
     fn keep_ready(&mut self) {
         // Why not is said when it matters; until then the old token may do.
         let old = self.token.clone();
-        if self.authenticate().is_err() {
+        if self.authenticate(Instant::now() + self.patience).is_err() {
             self.token = old;
         }
     }
@@ -349,7 +366,65 @@ impl Register for EtcdRegister {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+
+    /// A server that gives one answer after the other, each to a connection of its own and after a while; its URL.
+    fn server(while_each: Duration, answers: Vec<(u16, &'static str)>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for (status, body) in answers {
+                let (stream, _) = listener.accept().unwrap();
+                take_request(&stream);
+                std::thread::sleep(while_each);
+                let head =
+                    format!("HTTP/1.1 {status} said\r\nConnection: close\r\nContent-Length: {}", body.len());
+                // Who asked may have given up.
+                let _ = (&stream).write_all(format!("{head}\r\n\r\n{body}").as_bytes());
+            }
+        });
+        url
+    }
+
+    fn take_request(stream: &TcpStream) {
+        let mut lines = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            let line = line.trim().to_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        lines.read_exact(&mut vec![0; length]).unwrap();
+    }
+
+    #[test]
+    fn a_call_takes_no_longer_for_having_to_log_in_on_its_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let password_file = folder.path().join("password");
+        fs::write(&password_file, "secret").unwrap();
+        let read = |while_each, patience| {
+            let answers = vec![(401, "{}"), (200, r#"{"token": "new"}"#), (200, "{}")];
+            let login = EtcdLogin { user: "member".to_owned(), password_file: password_file.clone() };
+            let endpoints = vec![server(while_each, answers)];
+            let config = EtcdConfig { endpoints, identity: None, login: Some(login), insecure: false };
+            let mut register = EtcdRegister::open(&config, patience).unwrap();
+            register.token = Some("old".to_owned());
+            register.read("vm")
+        };
+        assert_eq!(read(Duration::ZERO, Duration::from_secs(60)).unwrap(), None);
+        // Each of the three answers comes within the patience, and all of them do not.
+        let late = read(Duration::from_millis(600), Duration::from_secs(1)).unwrap_err();
+        assert!(matches!(late, RegisterError::Unreachable { .. }), "{late}");
+    }
 
     #[test]
     fn only_this_machine_is_on_loopback() {
@@ -362,6 +437,8 @@ mod tests {
             "http://localhost.example:2379",
             "http://127.0.0.1.example:2379",
             "http://127.0.0.1@10.0.0.9:2379",
+            "http://127.0.0.1:80@10.0.0.9",
+            "http://[::1]@10.0.0.9",
             "http://10.0.0.9/127.0.0.1",
             "http://[2001:db8::1]:2379",
             "http://0.0.0.0:2379",

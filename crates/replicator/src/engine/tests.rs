@@ -1,0 +1,248 @@
+//! The engine, over a QEMU that answers as a test wants.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use stealtime_capture::{Accelerator, BootFile, GuestSettings, MachineSpec, QemuUser, TrackerKind, Virtio};
+use stealtime_outputhold::{FramePort, HardwareAddress, Relay, RelaySettings};
+use tempfile::TempDir;
+
+use super::*;
+use crate::gate::LeaseGate;
+use crate::machine::Netdev;
+use crate::pacing::Pacing;
+use crate::spec::Interval;
+
+/// Long, as other tests may keep the processors busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long this QEMU may take to answer: long enough for what it does answer.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// More than are copied within no time, see `rounds`.
+const PAGES: u64 = 1024;
+
+/// Answers each command, after what stands for BEFORE. With SIGUSR1 its guest stands by itself, for good.
+const QEMU: &str = r#"#!/usr/bin/python3
+import json, re, signal, socket, sys, time
+
+if sys.argv[1] == "-L":
+    sys.exit(print("FOLDER"))
+words = " ".join(sys.argv)
+monitor = socket.socket(fileno=int(re.search(r"id=qmp,fd=(\d+)", words)[1]))
+size = int(re.search(r"-m size=(\d+)B", words)[1])
+status = "running"
+
+def say(**thing):
+    monitor.sendall(json.dumps(thing).encode() + b"\n")
+
+def tell(name, **data):
+    say(event=name, data=data)
+
+def stand_by_itself(*_):
+    global status
+    status = "internal-error"
+    tell("STOP")
+
+signal.signal(signal.SIGUSR1, stand_by_itself)
+say(QMP={"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "package": ""}, "capabilities": []})
+for line in monitor.makefile():
+    command = json.loads(line)
+    name, number = command["execute"], command["id"]
+    answers = {
+        "human-monitor-command": f"pc.ram 4 KiB 0x0 0x{size:x} 0x{size:x}\n",
+        "qom-list": [],
+        "query-block": [],
+        "query-status": {"status": status, "running": status == "running"},
+    }
+    BEFORE
+    say(**{"return": answers.get(name, {}), "id": number})
+"#;
+
+struct SocketPort(UnixDatagram);
+
+impl AsFd for SocketPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl FramePort for SocketPort {
+    fn read_frame(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(buffer)
+    }
+
+    fn write_frame(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.0.send(frame).map(|_| ())
+    }
+}
+
+/// An engine whose guest stands by.
+struct Bench {
+    engine: EngineHandle,
+    facts: GuestFacts,
+    told: Receiver<Told>,
+    parcels: Receiver<Parcel>,
+    _folder: TempDir,
+}
+
+impl Bench {
+    fn start(before: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = prepare(folder.path(), before);
+        let (tell, told) = mpsc::channel();
+        let (parcels, taken) = mpsc::sync_channel(8);
+        let settings = EngineSettings {
+            device_state: DeviceStateKind::XenSave,
+            // No round is as short.
+            pacing: Pacing::new(Interval::FixedNs(1), Duration::from_nanos(1)),
+            host_folder: folder.path().to_owned(),
+            longest_first_pause: Duration::ZERO,
+            qemu_deadline: DEADLINE,
+            in_flight_limit: 4,
+            holds_output: true,
+            relay: None,
+            spare: mpsc::channel().1,
+            parcels,
+            told: Box::new(move |told| drop(tell.send(told))),
+        };
+        // A user of its own could not enter the folder.
+        let root = rustix::process::geteuid().is_root();
+        let user = root.then(|| QemuUser { uid: 0, gid: 0, groups: Vec::new() });
+        let guest_settings = GuestSettings {
+            library: None,
+            tracker: Some(TrackerKind::Shadow),
+            user,
+            ..GuestSettings::new(&folder.path().join("qemu"), folder.path())
+        };
+        let netdev = Netdev::pair().unwrap().of_qemu;
+        let engine =
+            EngineHandle::start(settings, move || Guest::standby(&spec, &guest_settings, netdev)).unwrap();
+        let facts = match told.recv_timeout(PATIENCE).unwrap() {
+            Told::Ready(facts) => facts,
+            Told::NoGuest(error) => panic!("{error}"),
+            _ => panic!("something else was told"),
+        };
+        Self { engine, facts, told, parcels: taken, _folder: folder }
+    }
+
+    /// The next thing of some importance.
+    fn told(&self) -> Told {
+        loop {
+            match self.told.recv_timeout(PATIENCE).unwrap() {
+                Told::Noticed(_) | Told::Advanced(_) => {}
+                told => return told,
+            }
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // An engine that waits for the encoder hears that there is none.
+        self.parcels = mpsc::sync_channel(0).1;
+        self.engine.end();
+    }
+}
+
+fn prepare(folder: &Path, before: &str) -> MachineSpec {
+    let path = |name: &str| folder.join(name);
+    for name in ["bios-256k.bin", "image"] {
+        fs::write(path(name), "").unwrap();
+    }
+    let script = QEMU.replace("FOLDER", &folder.display().to_string()).replace("BEFORE", before);
+    fs::write(path("qemu"), script).unwrap();
+    fs::set_permissions(path("qemu"), fs::Permissions::from_mode(0o755)).unwrap();
+    let image = || BootFile { path: path("image"), sha256: String::new() };
+    MachineSpec {
+        name: "phone".into(),
+        accelerator: Accelerator::Tcg,
+        machine: "pc-i440fx-7.2".into(),
+        cpu: "max".into(),
+        vcpus: 1,
+        memory_bytes: PAGES * PAGE_BYTES as u64,
+        kernel: image(),
+        initramfs: image(),
+        kernel_arguments: String::new(),
+        mac: "52:54:00:00:00:01".into(),
+        virtio: Virtio::Legacy,
+        devices: Vec::new(),
+    }
+}
+
+fn relay() -> Arc<Relay> {
+    let (port, _) = UnixDatagram::pair().unwrap();
+    port.set_nonblocking(true).unwrap();
+    let settings = RelaySettings::new(HardwareAddress([0x52, 0x54, 0, 0, 0, 1]));
+    let gate = Arc::new(LeaseGate::default());
+    let netdev = Netdev::pair().unwrap().ours;
+    Arc::new(Relay::start(netdev, SocketPort(port), gate, settings, |_| ()).unwrap())
+}
+
+#[test]
+fn a_load_may_take_longer_than_an_answer() {
+    let slow = "if name == 'cont': time.sleep(2); tell('MIGRATION', status='completed')";
+    let bench = Bench::start(slow);
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
+    match bench.told() {
+        Told::GuestContinued => {}
+        Told::Failed { reason, .. } => panic!("{reason}"),
+        _ => panic!("something else was told"),
+    }
+}
+
+#[test]
+fn after_a_load_qemu_is_given_up_as_soon_as_before() {
+    let silent = "if name == 'cont': tell('MIGRATION', status='completed')\n    if name == 'stop': continue";
+    let bench = Bench::start(silent);
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
+    assert!(matches!(bench.told(), Told::GuestContinued));
+    bench.engine.order(Order::StopGuest);
+    let Told::Failed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };
+    assert!(is_lost && reason.contains("within 1000 ms"), "{reason}");
+}
+
+#[test]
+fn a_guest_of_which_qemu_says_nothing_is_lost() {
+    let refuses = "if name == 'stop': say(error={'class': 'GenericError', 'desc': 'no'}, id=number)\n    \
+                   if name in ('stop', 'query-status'): continue";
+    let bench = Bench::start(refuses);
+    bench.engine.order(Order::StopGuest);
+    let Told::Failed { reason, is_lost, .. } = bench.told() else { panic!("it was refused") };
+    assert!(is_lost && reason.contains("refused `stop`"), "{reason}");
+}
+
+#[test]
+fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
+    let bench = Bench::start("pass");
+    bench.engine.order(Order::ContinueGuest);
+    assert!(matches!(bench.told(), Told::GuestContinued));
+    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(1) });
+    let began = Instant::now();
+    let mut round = 0_u8;
+    let (reason, is_lost) = loop {
+        assert!(began.elapsed() < PATIENCE, "nothing was noticed within {round} rounds");
+        let parcel = bench.parcels.recv_timeout(Duration::from_millis(10));
+        if let Ok(Parcel::Part { head, is_last: true, .. }) = parcel {
+            // The guest writes faster than this is shipped.
+            round = round.wrapping_add(1);
+            for page in 0..PAGES {
+                bench.facts.ram.write_page(page, &[round; PAGE_BYTES]).unwrap();
+            }
+            if round == 2 {
+                let qemu = Pid::from_raw(i32::try_from(bench.facts.qemu_pid).unwrap()).unwrap();
+                kill_process(qemu, Signal::USR1).unwrap();
+            }
+            bench.engine.order(Order::CopyHeld { term: head.term });
+        }
+        if let Ok(Told::Failed { reason, is_lost, .. }) = bench.told.try_recv() {
+            break (reason, is_lost);
+        }
+    };
+    assert!(is_lost && reason.contains("`internal-error`"), "{reason}");
+}

@@ -45,6 +45,18 @@ def test_what_was_put_aside_for_the_bound_of_the_log_comes_first(source: Path, t
     assert export_epochs(source, target, vm="phone", host="a") == 2
 
 
+@pytest.mark.parametrize("newer", [None, "", "term,epo", "term,epoch,pause_ns,pages\n"])
+def test_what_was_just_put_aside_is_exported_before_a_new_line_is_there(
+    source: Path, tmp_path: Path, newer: str | None
+) -> None:
+    source.rename(source.with_name("epochs.csv.1"))
+    if newer is not None:
+        source.write_text(newer)
+    target = tmp_path / "out.csv"
+    assert export_epochs(source, target, vm="phone", host="a") == 2
+    assert target.read_text() == LINES
+
+
 @pytest.mark.parametrize("text", ["", "term,epoch\n", "term,epo"])
 def test_figures_that_are_not_there_yet_are_told(source: Path, tmp_path: Path, text: str) -> None:
     source.write_text(text)

@@ -139,12 +139,13 @@ def test_a_member_that_stands_still_lives(state: State) -> None:
 def test_clearing_keeps_what_a_dead_member_says(state: State) -> None:
     folder = state.host("a").member("phone")
     (folder.path / "folder").mkdir(parents=True)
-    for name in ("events.jsonl", "epochs.csv", "member.log", "spec.json", "control.sock", "ram", "lock", "folder/file"):
+    bounded = ("console.log", "epochs.csv", "events.jsonl")
+    kept = ("lock", "member.log", *bounded, *(f"{name}.1" for name in bounded))
+    for name in (*kept, "spec.json", "control.sock", "ram", "ram.1", "folder/file"):
         (folder.path / name).touch()
     (folder.path / "link").symlink_to(state.path)
     folder.clear()
-    left = sorted(entry.name for entry in folder.path.iterdir())
-    assert left == ["epochs.csv", "events.jsonl", "lock", "member.log"]
+    assert {entry.name for entry in folder.path.iterdir()} == set(kept)
     assert state.path.is_dir()
     state.host("a").member("never-there").clear()
 

@@ -37,7 +37,8 @@ pub struct QemuUser {
 pub enum Rights {
     /// The same as this process.
     Same,
-    /// Nothing but what everybody may, and these groups: a user of its own, whose number no other process has.
+    /// Nothing but what everybody may, and these groups: a user of its own, whose number no other process of
+    /// this PID namespace has.
     Own {
         /// By number.
         groups: Vec<u32>,
@@ -77,7 +78,7 @@ impl Rights {
         match self {
             Self::Same => Ok(()),
             Self::Own { groups } => {
-                // One PID, one process; so no QEMU may signal, trace or read another.
+                // One PID, one process of this PID namespace; so no QEMU of it may signal, trace or read another.
                 let number = FIRST_OWN + getpid().as_raw_nonzero().get().cast_unsigned();
                 become_user(number, number, groups)
             }

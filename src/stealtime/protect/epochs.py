@@ -33,7 +33,7 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     older = source.with_name(f"{source.name}.1")
     try:
         # The newer one first: if it is put aside in between, its lines are not lost but twice, and shown to be.
-        newer_text = source.read_bytes()
+        newer_text = _newer_half(source, older)
         older_text = older.read_bytes() if older.exists() else b""
     except OSError as error:
         raise StealtimeError(
@@ -52,11 +52,21 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     return rows
 
 
+def _newer_half(source: Path, older: Path) -> bytes:
+    try:
+        return source.read_bytes()
+    except FileNotFoundError:
+        if older.exists():
+            return b""  # it has just been put aside, and the next one is not begun
+        raise
+
+
 def _joined(older: bytes, newer: bytes) -> bytes:
-    """Join two parts of which each begins with the names."""
-    if not older or older.startswith(newer):
+    """Join two parts of which each begins with the names; the newer one may have been put aside while it was read."""
+    rows = newer[newer.find(b"\n") + 1 :]
+    if not older or (rows and older.startswith(newer)):
         return newer
-    return older + newer[newer.find(b"\n") + 1 :]
+    return older + rows
 
 
 def _write_parquet(text: bytes, target: Path, source: Path, facts: dict[str, str]) -> None:

@@ -34,7 +34,9 @@ _ROOTS_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - see privat
 """Another file system than ``/run``, and gone with a reboot like it: so are its members then. Not for other
 users: systemd removes what they have there when they log out (logind.conf(5), RemoveIPC)."""
 _KEPT_SUFFIXES = (".csv", ".jsonl", ".log")
-"""What a member's last life says to a person outlives it; sockets, memory and specs do not."""
+"""What a member's last life says to a person outlives it, older halves too; sockets, memory and specs do not."""
+_OLDER_HALF = ".1"
+"""As ``bounded_file.rs`` names it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class MemberFolder:
         for entry in self.path.iterdir() if self.path.is_dir() else ():
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
-            elif entry.suffix not in _KEPT_SUFFIXES and entry.name != _LOCK:
+            elif not entry.name.removesuffix(_OLDER_HALF).endswith(_KEPT_SUFFIXES) and entry.name != _LOCK:
                 entry.unlink(missing_ok=True)
 
 

@@ -59,7 +59,8 @@ class MemberStatus(_Document):
     hold_p50_ns: int = 0
     hold_p99_ns: int = 0
     guest_time_lost_ns: int = 0
-    """How long the guest stood in all since it runs there: its clock lost no more than this."""
+    """How long the guest stood since it runs there, and its clock with it, but for the pauses of epochs that were never
+    shipped: those are not in it."""
     guest_time_loss_ppm: float = 0.0
     """How much of each second, over the last epochs."""
     qemu_events: dict[str, int] = {}

@@ -22,7 +22,11 @@ class Boots:
     """Boots that fail as told, and a count of them."""
 
     def __init__(self, failure: MachineError) -> None:
-        self.failure, self.requests = failure, list[MachineRequest]()
+        self.failure, self.requests, self.flavours = failure, list[MachineRequest](), list[QemuFlavour]()
+
+    def of(self, flavour: QemuFlavour) -> kvm_proof.Boot:
+        self.flavours.append(flavour)
+        return self
 
     def __call__(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
         return self._boot(request)
@@ -50,31 +54,31 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def test_a_guest_that_hangs_is_not_usable_because_of_its_last_line_and_is_tried_once() -> None:
     boots = Boots(HANG)
-    first = await kvm_proof.prove(PARAVIRT, "7.2", boots)
+    first = await kvm_proof.prove(PARAVIRT, "7.2", boots.of)
     assert not first.usable
     assert "did not reach its agent within 8 s; its last line: Booting paravirtualized kernel" in first.reason
     assert "opens, but a guest does not boot under it" in first.reason
     assert "qemu-tcg" in (first.hint or "")
     assert boots.requests[0].boot_timeout_s == kvm_proof.PROOF_LIMIT_S
-    assert await kvm_proof.prove(PARAVIRT, "7.2", boots) == first
+    assert await kvm_proof.prove(PARAVIRT, "7.2", boots.of) == first
     assert len(boots.requests) == 1, "the answer must be remembered"
     assert not boots.requests[0].folder.exists()
 
 
 async def test_the_other_flavours_are_not_tried_where_the_plain_one_fails() -> None:
     boots = Boots(HANG)
-    await kvm_proof.prove(PARAVIRT, "7.2", boots)
-    answer = await kvm_proof.prove(HYPERV, "7.2", boots)
+    answer = await kvm_proof.prove(HYPERV, "7.2", boots.of)
     assert not answer.usable
-    assert len(boots.requests) == 1
+    assert await kvm_proof.prove(PARAVIRT, "7.2", boots.of) == answer
+    assert boots.flavours == [PARAVIRT]
 
 
 async def test_another_boot_of_the_host_or_another_qemu_is_proved_anew(host: Path) -> None:
     boots = Boots(HANG)
-    await kvm_proof.prove(PARAVIRT, "7.2", boots)
-    await kvm_proof.prove(PARAVIRT, "8.0", boots)
+    await kvm_proof.prove(PARAVIRT, "7.2", boots.of)
+    await kvm_proof.prove(PARAVIRT, "8.0", boots.of)
     (host / "boot_id").write_text("second boot\n")
-    await kvm_proof.prove(PARAVIRT, "8.0", boots)
+    await kvm_proof.prove(PARAVIRT, "8.0", boots.of)
     assert len(boots.requests) == 3
 
 

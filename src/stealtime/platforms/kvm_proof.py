@@ -44,13 +44,13 @@ class Proof(BaseModel):
     hint: str | None = None
 
 
-async def prove(flavour: QemuFlavour, qemu_version: str, boot: Boot) -> Availability:
+async def prove(flavour: QemuFlavour, qemu_version: str, boot_of: Callable[[QemuFlavour], Boot]) -> Availability:
     """Find whether guests of a KVM flavour boot here.
 
     Args:
         flavour: Which.
         qemu_version: Part of what the remembered answer holds for.
-        boot: Boots a guest of this flavour that tells all on its console.
+        boot_of: Gives what boots a guest of a flavour that tells all on its console.
     """
     if (refusal := device_refusal()) is not None:
         return refusal
@@ -60,13 +60,8 @@ async def prove(flavour: QemuFlavour, qemu_version: str, boot: Boot) -> Availabi
         return Availability(usable=False, reason=f"KVM cannot be proved: {error.message}", hint=error.hint)
     # Checked all at once, the flavours would otherwise compete for the CPU and all run into the limit.
     async with _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-        base = _remembered(_BASE, qemu_version, kernel)
-        if flavour != _BASE and base is not None and not base.usable:
-            return _availability(base)
-        proof = _remembered(flavour, qemu_version, kernel)
-        if proof is None:
-            proof = await _try(flavour, qemu_version, boot)
-            write_atomically(_path(flavour, qemu_version, kernel), proof.model_dump_json(indent=1))
+        base = await _proof_of(_BASE, qemu_version, kernel, boot_of)
+        proof = await _proof_of(flavour, qemu_version, kernel, boot_of) if base.usable else base
     return _availability(proof)
 
 
@@ -89,7 +84,18 @@ def device_refusal(device: Path = _DEVICE) -> Availability | None:
     return None
 
 
-async def _try(flavour: QemuFlavour, qemu_version: str, boot: Boot) -> Proof:
+async def _proof_of(
+    flavour: QemuFlavour, qemu_version: str, kernel: Kernel, boot_of: Callable[[QemuFlavour], Boot]
+) -> Proof:
+    """Give the remembered answer, or find it."""
+    proof = _remembered(flavour, qemu_version, kernel)
+    if proof is None:
+        proof = await _try(qemu_version, boot_of(flavour))
+        write_atomically(_path(flavour, qemu_version, kernel), proof.model_dump_json(indent=1))
+    return proof
+
+
+async def _try(qemu_version: str, boot: Boot) -> Proof:
     cpus = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="stealtime-proof-") as folder:
         request = MachineRequest(

@@ -62,7 +62,9 @@ class QemuPlatform:
                 hint="name a kernel with --kernel PATH",
             )
         if self.flavour.accelerator == "kvm":
-            return await kvm_proof.prove(self.flavour, version, partial(self._boot, talkative=True))
+            return await kvm_proof.prove(
+                self.flavour, version, lambda flavour: partial(QemuPlatform(flavour)._boot, talkative=True)
+            )
         return Availability(usable=True, reason=f"QEMU {version}, translating instructions (TCG), not KVM")
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:

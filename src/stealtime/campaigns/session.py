@@ -140,13 +140,11 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
     facts = await asyncio.to_thread(read_host_facts, placement.measured_cpu)
     now = await asyncio.to_thread(read_provenance, order.command_line, facts)
     machines: dict[str, MachineRecord] = {}
-    before: list[Provenance] = []
     if order.resume is not None:
         refuse_other_maker(order.resume, now)
         machines = machines_of(order.resume)
         writer = RunWriter.reopen(order.resume)
-        before = writer.manifest.provenance
-        writer.update(platforms=list(prepared.records), provenance=[*before, now])
+        writer.update(platforms=list(prepared.records), provenance=[*writer.manifest.provenance, now])
     else:
         writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
     try:
@@ -160,7 +158,7 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
             except OtherMakerError:
                 # Who measured nothing is none of those who made the run.
                 if not runner.tally.measured:
-                    writer.update(provenance=before)
+                    writer.update(provenance=writer.manifest.provenance[:-1])
                 raise
             writer.update(host=writer.manifest.host | {"load_after": read_load()})
     finally:

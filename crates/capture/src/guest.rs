@@ -411,7 +411,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::machine::{BootFile, Virtio};
+    use crate::machine::BootFile;
+    use crate::machine::tests::machine;
 
     #[test]
     fn the_log_of_trials_has_the_words_of_the_last_one() {
@@ -428,18 +429,11 @@ mod tests {
         std::fs::set_permissions(path("qemu"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let image = || BootFile { path: path("image"), sha256: String::new() };
         let spec = MachineSpec {
-            name: "phone".into(),
-            accelerator: Accelerator::Tcg,
-            machine: "pc-i440fx-7.2".into(),
-            cpu: "max".into(),
-            vcpus: 1,
             memory_bytes: 1 << 20,
             kernel: image(),
             initramfs: image(),
-            kernel_arguments: String::new(),
-            mac: "52:54:00:00:00:01".into(),
-            virtio: Virtio::Legacy,
             devices: Vec::new(),
+            ..machine()
         };
         // A user of its own could not enter the folder.
         let root = rustix::process::geteuid().is_root();

@@ -173,10 +173,10 @@ fn is_mac(text: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn machine() -> MachineSpec {
+    pub(crate) fn machine() -> MachineSpec {
         let file = |path: &str| BootFile { path: path.into(), sha256: String::new() };
         MachineSpec {
             name: "phone".into(),

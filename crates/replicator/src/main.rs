@@ -28,6 +28,8 @@ mod spec;
 mod staging;
 mod standby;
 mod status;
+#[cfg(test)]
+mod test_machine;
 mod turn;
 mod urgency;
 mod words;

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod rig;
+mod socket_port;
 mod sockets;
 mod tap;

@@ -1,7 +1,6 @@
 //! A relay between two sockets: the test is QEMU on one side and the network on the other.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,29 +9,12 @@ use std::time::Duration;
 
 use stealtime_outputhold::{FramePort, Gate, HardwareAddress, Relay, RelayEvent, RelaySettings};
 
+use crate::socket_port::SocketPort;
+
 pub const GUEST: HardwareAddress = HardwareAddress([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
 
 /// Nothing here takes as long, not even on a machine with much else to do.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A port that is one end of a pair of sockets.
-pub struct SocketPort(pub UnixDatagram);
-
-impl AsFd for SocketPort {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl FramePort for SocketPort {
-    fn read_frame(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer)
-    }
-
-    fn write_frame(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.0.send(frame).map(|_| ())
-    }
-}
 
 /// A gate that lets so many frames through.
 pub struct CountingGate(AtomicI64);

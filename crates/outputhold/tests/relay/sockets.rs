@@ -4,7 +4,8 @@ use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
 
-use crate::rig::{CountingGate, GUEST, Rig, SocketPort, frame};
+use crate::rig::{CountingGate, GUEST, Rig, frame};
+use crate::socket_port::SocketPort;
 use stealtime_outputhold::{
     BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, Policy, ROUNDS,
     RelayError, RelayEvent, RelaySettings, ReleasedEpoch,

@@ -205,25 +205,12 @@ mod tests {
     use super::super::{Found, Origin};
     use super::*;
     use crate::spec::{Spec, StandbyHost};
+    use crate::test_machine::machine;
 
     fn spec(folder: &Path) -> Spec {
-        let image = json!({"path": "/boot/image", "sha256": ""});
         let spec = json!({
             "version": crate::spec::VERSION,
-            "machine": {
-                "name": "phone",
-                "accelerator": "tcg",
-                "machine": "pc-i440fx-7.2",
-                "cpu": "max",
-                "vcpus": 1,
-                "memory_bytes": 1 << 20,
-                "kernel": image,
-                "initramfs": image,
-                "kernel_arguments": "",
-                "mac": "52:54:00:00:00:01",
-                "virtio": "legacy",
-                "devices": [],
-            },
+            "machine": machine(Path::new("/boot/image")),
             "qemu": "/no/qemu",
             "host": "a",
             "standby_hosts": [],

@@ -1,22 +1,26 @@
 //! The engine, over a QEMU that answers as a test wants.
 
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use stealtime_capture::{Accelerator, BootFile, GuestSettings, MachineSpec, QemuUser, TrackerKind, Virtio};
-use stealtime_outputhold::{FramePort, HardwareAddress, Relay, RelaySettings};
+use stealtime_capture::{GuestSettings, MachineSpec, QemuUser, TrackerKind};
+use stealtime_outputhold::{HardwareAddress, Relay, RelaySettings};
 use tempfile::TempDir;
 
+use self::socket_port::SocketPort;
 use super::*;
 use crate::gate::LeaseGate;
 use crate::machine::Netdev;
 use crate::pacing::Pacing;
 use crate::spec::Interval;
+use crate::test_machine::machine;
+
+#[path = "../../../outputhold/tests/relay/socket_port.rs"]
+mod socket_port;
 
 /// Long, as other tests may keep the processors busy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,24 +67,6 @@ for line in monitor.makefile():
     BEFORE
     say(**{"return": answers.get(name, {}), "id": number})
 "#;
-
-struct SocketPort(UnixDatagram);
-
-impl AsFd for SocketPort {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl FramePort for SocketPort {
-    fn read_frame(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer)
-    }
-
-    fn write_frame(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.0.send(frame).map(|_| ())
-    }
-}
 
 /// An engine whose guest stands by.
 struct Bench {
@@ -158,21 +144,7 @@ fn prepare(folder: &Path, before: &str) -> MachineSpec {
     let script = QEMU.replace("FOLDER", &folder.display().to_string()).replace("BEFORE", before);
     fs::write(path("qemu"), script).unwrap();
     fs::set_permissions(path("qemu"), fs::Permissions::from_mode(0o755)).unwrap();
-    let image = || BootFile { path: path("image"), sha256: String::new() };
-    MachineSpec {
-        name: "phone".into(),
-        accelerator: Accelerator::Tcg,
-        machine: "pc-i440fx-7.2".into(),
-        cpu: "max".into(),
-        vcpus: 1,
-        memory_bytes: PAGES * PAGE_BYTES as u64,
-        kernel: image(),
-        initramfs: image(),
-        kernel_arguments: String::new(),
-        mac: "52:54:00:00:00:01".into(),
-        virtio: Virtio::Legacy,
-        devices: Vec::new(),
-    }
+    MachineSpec { memory_bytes: PAGES * PAGE_BYTES as u64, ..machine(&path("image")) }
 }
 
 fn relay() -> Arc<Relay> {

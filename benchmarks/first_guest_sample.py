@@ -37,9 +37,9 @@ def first_sample_s(platform: str) -> float:
         began_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
         finished = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
         documents = list(Path(folder).glob("*/cells/*/trial.json"))
-        if not documents:
-            raise SystemExit(f"no cell was measured:\n{finished.stderr}")
-        trial = json.loads(documents[0].read_text())
+        trial = json.loads(documents[0].read_text()) if documents else {}
+    if trial.get("outcome") is None:
+        raise SystemExit(f"{platform}: no cell was measured:\n{finished.stderr}")
     first_ns = int(trial["outcome"]["clock"]["start"]["monotonic_raw_ns"])
     offset_ns = int(trial["alignment"]["before"]["machine_minus_host_ns"])
     return (first_ns - offset_ns - began_ns) / 1e9

@@ -2,6 +2,7 @@
 
 Debian's package ``user-mode-linux``. The guest's first serial line is one end of a socket pair whose other end is the
 channel (about 78 MB/s); its console is the serial log. One virtual CPU; the time-stamp counter is the host's own.
+``crates/fpstate`` is preloaded into it: without it no program of a guest runs where the processor has AMX.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ import psutil
 
 from stealtime.errors import StealtimeError, UsageError
 from stealtime.image.initramfs import Initramfs, pack_initramfs
+from stealtime.libraries import find_library
 from stealtime.platforms.affinity import list_shown_threads
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.cgroup import CpuGroup
@@ -55,6 +57,7 @@ class UmlPlatform:
         try:
             version = _kernel_version(program)
             find_agent()
+            _find_fpstate()
         except StealtimeError as error:
             return Availability(usable=False, reason=error.message, hint=error.hint)
         return Availability(usable=True, reason=f"{program} is Linux {version}")
@@ -87,13 +90,14 @@ class UmlPlatform:
         connection: AgentConnection | None = None
         graceful = False
         try:
-            with theirs, serial_log.open("wb") as console:
+            with theirs, serial_log.open("wb") as console, _find_fpstate().open("rb") as fpstate:
                 argv = uml_arguments(
                     program,
                     memory_bytes=request.memory_bytes,
                     initramfs=initramfs.path,
                     channel=theirs.fileno(),
                     temporary=temporary,
+                    fpstate=fpstate.fileno(),
                 )
                 started = time.monotonic()
                 # All of it is the guest: the kernel's process and one process for each of its address spaces.
@@ -107,7 +111,7 @@ class UmlPlatform:
                     name=PROGRAM,
                     log=emulator_log,
                     stdout=console,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(theirs.fileno(), fpstate.fileno()),
                 )
             reader, writer = await asyncio.open_connection(sock=ours, limit=READ_BYTES)
             connection = AgentConnection(
@@ -137,7 +141,9 @@ class UmlPlatform:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def uml_arguments(program: str, *, memory_bytes: int, initramfs: Path, channel: int, temporary: Path) -> list[str]:
+def uml_arguments(
+    program: str, *, memory_bytes: int, initramfs: Path, channel: int, temporary: Path, fpstate: int
+) -> list[str]:
     """Give the command line of a guest.
 
     Args:
@@ -146,8 +152,11 @@ def uml_arguments(program: str, *, memory_bytes: int, initramfs: Path, channel: 
         initramfs: Its file system.
         channel: The descriptor, inherited by the process, that becomes ``/dev/ttyS0``.
         temporary: A folder with a short path for UML's own pid file and socket.
+        fpstate: The descriptor, inherited by the process, of the library that is preloaded.
     """
     return [
+        # Not by its path: the loader splits this variable at colons and spaces.
+        *("env", f"LD_PRELOAD=/proc/self/fd/{fpstate}"),
         program,
         f"mem={memory_bytes >> 20}M",
         f"initrd={initramfs}",
@@ -162,6 +171,10 @@ def uml_arguments(program: str, *, memory_bytes: int, initramfs: Path, channel: 
         "panic=-1",
         "stealtime.channel=/dev/ttyS0",
     ]
+
+
+def _find_fpstate() -> Path:
+    return find_library(Path(__file__).parent, "stealtime_fpstate")
 
 
 @cache

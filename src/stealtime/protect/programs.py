@@ -1,13 +1,11 @@
-"""Where the Rust side is: the replicator beside the Python interpreter, the preloaded library in this package.
-
-setuptools-rust gives a library without a Python binding the name of an extension module; nobody imports it.
-"""
+"""Where the Rust side is: the replicator beside the Python interpreter, the preloaded library in this package."""
 
 import os
 import sys
 from pathlib import Path
 
 from stealtime.errors import REINSTALL_HINT, StealtimeError
+from stealtime.libraries import find_library
 
 REPLICATOR_VARIABLE = "STEALTIME_REPLICATOR"
 PAGETRACK_VARIABLE = "STEALTIME_PAGETRACK"
@@ -41,10 +39,7 @@ def find_pagetrack() -> Path:
         if not Path(chosen).is_file():
             raise StealtimeError(f"the library {chosen} does not exist", hint=f"correct ${PAGETRACK_VARIABLE}")
         return Path(chosen).absolute()
-    found = sorted(Path(__file__).parent.glob("libstealtime_pagetrack*.so"))
-    if not found:
-        raise StealtimeError(f"no libstealtime_pagetrack*.so is in {Path(__file__).parent}", hint=REINSTALL_HINT)
-    return found[0]
+    return find_library(Path(__file__).parent, "stealtime_pagetrack")
 
 
 def member_environment() -> dict[str, str]:

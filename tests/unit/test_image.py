@@ -169,8 +169,8 @@ def test_a_debian_kernel_needs_apt_once(tmp_path: Path, monkeypatch: pytest.Monk
         debian.unpack_archive(archive, folder)
         return debian.finish_tree(folder)
 
-    def resolve(meta_package: str) -> debian.KernelPackage:
-        asked.append(meta_package)
+    def resolve(meta_package: debian.MetaPackage) -> debian.KernelPackage:
+        asked.append(meta_package.name)
         return debian.KernelPackage("linux-image-6.1.0-9-test", "1:2-3")
 
     monkeypatch.setattr(debian, "resolve_package", resolve)

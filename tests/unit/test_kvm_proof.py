@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stealtime.errors import UsageError
 from stealtime.image.kernel import Kernel
 from stealtime.platforms import kvm_proof
 from stealtime.platforms.failure import MachineError
@@ -59,7 +60,7 @@ async def test_a_guest_that_hangs_is_not_usable_because_of_its_last_line_and_is_
     assert "did not reach its agent within 8 s; its last line: Booting paravirtualized kernel" in first.reason
     assert "opens, but a guest does not boot under it" in first.reason
     assert "qemu-tcg" in (first.hint or "")
-    assert boots.requests[0].boot_timeout_s == kvm_proof.PROOF_LIMIT_S
+    assert boots.requests[0].boot_timeout_s >= kvm_proof.LEAST_LIMIT_S
     assert await kvm_proof.prove(PARAVIRT, "7.2", boots.of) == first
     assert len(boots.requests) == 1, "the answer must be remembered"
     assert not boots.requests[0].folder.exists()
@@ -80,6 +81,30 @@ async def test_another_boot_of_the_host_or_another_qemu_is_proved_anew(host: Pat
     (host / "boot_id").write_text("second boot\n")
     await kvm_proof.prove(PARAVIRT, "8.0", boots.of)
     assert len(boots.requests) == 3
+
+
+async def test_the_limit_is_a_setting_and_another_one_is_tried_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    boots = Boots(HANG)
+    for limit in ("90", "120"):
+        monkeypatch.setenv(kvm_proof.LIMIT_VARIABLE, limit)
+        answer = await kvm_proof.prove(PARAVIRT, "7.2", boots.of)
+        assert f"set {kvm_proof.LIMIT_VARIABLE} to more than {limit}" in (answer.hint or "")
+    assert [request.boot_timeout_s for request in boots.requests] == [90.0, 120.0]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "-1", "inf", "nan"])
+def test_a_limit_that_is_no_duration_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(kvm_proof.LIMIT_VARIABLE, text)
+    with pytest.raises(UsageError, match=kvm_proof.LIMIT_VARIABLE):
+        kvm_proof.proof_limit_s()
+
+
+def test_a_slower_host_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_s = iter([0.4, 0.2, 0.3, 0.5, 0.6])
+    monkeypatch.setattr(kvm_proof, "_work_s", lambda: next(times_s))
+    assert kvm_proof.proof_limit_s() == pytest.approx(kvm_proof.LEAST_LIMIT_S * 0.2 / 0.013)
+    monkeypatch.setattr(kvm_proof, "_work_s", lambda: 0.001)
+    assert kvm_proof.proof_limit_s() == kvm_proof.LEAST_LIMIT_S
 
 
 def test_a_missing_device_says_what_to_turn_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,17 +5,35 @@ into our cache and unpacked there with ``dpkg-deb``. ``modules.dep`` is not in t
 would make it), so ``depmod`` makes it in the unpacked tree.
 """
 
+import platform
 import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stealtime.errors import StealtimeError
+from stealtime.image.cache import cache_folder, write_atomically
 
-META_PACKAGES = {"rt": "linux-image-rt-amd64", "cloud": "linux-image-cloud-amd64"}
-"""The kernels by the names that users choose them by: PREEMPT_RT, and the small one for clouds."""
+
+@dataclass(frozen=True)
+class MetaPackage:
+    """What stands for the latest release of a kind of kernel."""
+
+    name: str
+    from_backports: bool = False
+    """Whether it is taken from the backports of the host's Debian, which apt need not know."""
+
+
+META_PACKAGES = {
+    "rt": MetaPackage("linux-image-rt-amd64"),
+    "cloud": MetaPackage("linux-image-cloud-amd64"),
+    "standard": MetaPackage("linux-image-amd64"),
+    "backports": MetaPackage("linux-image-amd64", from_backports=True),
+}
+"""The kernels by the names that users choose them by: PREEMPT_RT, the small one for clouds, the one that most Debian
+hosts run, and that of the next Debian."""
 
 _DEPENDENCY = re.compile(r"(linux-image-[0-9][^\s,()]*) \(= ([^)]+)\)")
 _OWN_KERNEL_HINT = "name a kernel of your own with --kernel PATH (bzImage or vmlinux)"
@@ -27,20 +45,23 @@ class KernelPackage:
 
     name: str
     version: str
+    apt_options: tuple[str, ...] = ()
+    """By which apt knows it."""
 
 
-def resolve_package(meta_package: str) -> KernelPackage:
-    """Find the package that a metapackage stands for today; reads apt's lists, no network.
+def resolve_package(meta_package: MetaPackage) -> KernelPackage:
+    """Find the package that a metapackage stands for today; reads apt's lists, of backports anew over the network.
 
     Raises:
         StealtimeError: apt is not there, or its lists do not know the package.
     """
+    options = _backports_options() if meta_package.from_backports else ()
     shown = _run(
-        ["apt-cache", "show", "--no-all-versions", meta_package],
-        f"apt does not know the package {meta_package}",
+        ["apt-cache", *options, "show", "--no-all-versions", meta_package.name],
+        f"apt does not know the package {meta_package.name}",
         f"run `apt-get update`, or {_OWN_KERNEL_HINT}",
     )
-    return parse_dependency(meta_package, shown)
+    return replace(parse_dependency(meta_package.name, shown), apt_options=options)
 
 
 def parse_dependency(meta_package: str, shown: str) -> KernelPackage:
@@ -66,7 +87,7 @@ def unpack_package(package: KernelPackage, folder: Path) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="download-", dir=folder.parent) as downloads:
         _run(
-            ["apt-get", "download", f"{package.name}={package.version}"],
+            ["apt-get", *package.apt_options, "download", f"{package.name}={package.version}"],
             f"the package {package.name} {package.version} cannot be downloaded",
             f"run `apt-get update` and look at the network, or {_OWN_KERNEL_HINT}",
             cwd=Path(downloads),
@@ -113,6 +134,30 @@ def finish_tree(folder: Path) -> str:
         "install the package kmod",
     )
     return release
+
+
+def _backports_options() -> tuple[str, ...]:
+    """Fetch the lists of backports into our cache, as the host's stay as they are; give apt's options for them."""
+    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {codename}"]
+    mirrors = _run(targets, "apt does not tell its mirrors", _OWN_KERNEL_HINT).split()
+    if not mirrors:
+        hint = f"run `apt-get update`, or {_OWN_KERNEL_HINT}"
+        raise StealtimeError(f"apt has no lists of Debian {codename!r}", hint=hint)
+    folder = cache_folder() / "apt"
+    for part in ("lists/partial", "archives/partial"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    sources = folder / "sources.list"
+    write_atomically(sources, f"deb {mirrors[0]} {codename}-backports main\n")
+    settings = (
+        f"Dir::Etc::SourceList={sources}",
+        "Dir::Etc::SourceParts=-",
+        f"Dir::State::Lists={folder / 'lists'}",
+        f"Dir::Cache={folder}",
+    )
+    options = tuple(word for setting in settings for word in ("-o", setting))
+    _run(["apt-get", *options, "update"], f"the list of {codename}-backports cannot be fetched", _OWN_KERNEL_HINT)
+    return options
 
 
 def _find_depmod() -> str:

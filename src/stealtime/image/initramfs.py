@@ -1,4 +1,4 @@
-"""The guest's whole file system: the agent as ``/init`` and the modules that its platform needs.
+"""The guest's whole file system: what runs as ``/init``, mostly the agent, and the modules that its platform needs.
 
 Packed by GNU cpio in the kernel's ``newc`` format, with ``--reproducible`` and fixed times and owners, so that the same
 content gives the same bytes. Not compressed: that is one thing less for the guest to do; a difference in boot time to
@@ -23,7 +23,7 @@ from stealtime.image.kernel import Kernel
 from stealtime.image.modules import ModuleWish, find_modules
 
 _ARCHIVE = "initramfs.cpio"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 """Rises when the layout of the archive changes, so that older ones are packed anew."""
 
 _EMPTY_FOLDERS = ("proc", "sys", "dev", "tmp", "run", "root")
@@ -40,24 +40,28 @@ class Initramfs:
     """The names of the module files in it, in the order of loading."""
 
 
-def pack_initramfs(agent: Path, wishes: Sequence[ModuleWish] = (), kernel: Kernel | None = None) -> Initramfs:
+def pack_initramfs(
+    init: Path,
+    wishes: Sequence[ModuleWish] = (),
+    kernel: Kernel | None = None,
+    *,
+    programs: Mapping[str, Path] | None = None,
+) -> Initramfs:
     """Pack an initramfs, or give the one that was packed of the same content before.
 
     Args:
-        agent: The agent binary; it must be static.
+        init: What runs first: the agent, or a script for one of ``programs``; it must be static.
         wishes: The modules that the platform has a use for.
         kernel: Where they come from; None packs no modules (User-Mode Linux has what it needs built in).
+        programs: Further static programs, by the path that they get, without its first slash.
 
     Raises:
         StealtimeError: A required module is missing, or cpio is not there or fails.
     """
-    try:
-        agent_sha256 = remembered_hash(agent)
-    except OSError as error:
-        raise StealtimeError(f"the agent {agent} cannot be read: {error.strerror}") from error
+    executables = {"init": init, **(programs or {})}
     content = {
         "format": _FORMAT_VERSION,
-        "agent": agent_sha256,
+        "executables": {name: _hash(path) for name, path in executables.items()},
         "kernel": kernel.sha256 if kernel is not None else None,
         "modules_folder": str(kernel.modules_folder) if kernel is not None else None,
         "wishes": [[wish.name, wish.required] for wish in wishes],
@@ -66,7 +70,7 @@ def pack_initramfs(agent: Path, wishes: Sequence[ModuleWish] = (), kernel: Kerne
 
     def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
         modules = find_modules(wishes, kernel.modules_folder, kernel.release) if kernel is not None else []
-        names = _stage(partial / "tree", agent, modules)
+        names = _stage(partial / "tree", executables, modules)
         _run_cpio(partial / "tree", partial / _ARCHIVE)
         shutil.rmtree(partial / "tree")
         return [_ARCHIVE], {"modules": "\n".join(names)}
@@ -76,11 +80,21 @@ def pack_initramfs(agent: Path, wishes: Sequence[ModuleWish] = (), kernel: Kerne
     return Initramfs(folder / _ARCHIVE, entry.files[_ARCHIVE].sha256, tuple(entry.facts["modules"].splitlines()))
 
 
-def _stage(tree: Path, agent: Path, modules: Sequence[Path]) -> list[str]:
+def _hash(executable: Path) -> str:
+    try:
+        return remembered_hash(executable)
+    except OSError as error:
+        raise StealtimeError(f"{executable} cannot be read: {error.strerror}") from error
+
+
+def _stage(tree: Path, executables: Mapping[str, Path], modules: Sequence[Path]) -> list[str]:
     for name in (*_EMPTY_FOLDERS, "etc/stealtime", _GUEST_MODULES):
         (tree / name).mkdir(parents=True)
-    shutil.copyfile(agent, tree / "init")
-    (tree / "init").chmod(0o755)
+    for name, source in executables.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(0o755)
     names = []
     for module in modules:
         name, content = _read_module(module)

@@ -1,9 +1,10 @@
 """From the user's choice of a kernel to a file that QEMU boots and the folder with its modules.
 
-``rt`` (the default) and ``cloud`` come from Debian packages, ``host`` is what this machine runs, anything else is the
-path of a bzImage or vmlinux. The uncompressed kernel is booted wherever it has a PVH entry. From start to the first
-byte from ``/init`` under TCG (QEMU 7.2, idle host with 2 CPUs, 2026-11-21; one boot each on ``pc`` and on ``q35``): RT
-bzImage 5.5 and 5.2 s, vmlinux 2.2 and 2.0 s; cloud bzImage 2.1 and 2.1 s, vmlinux 1.9 and 1.8 s.
+``rt`` (the default), ``cloud``, ``standard`` and ``backports`` come from Debian packages, ``host`` is what this machine
+runs, anything else is the path of a bzImage or vmlinux. The uncompressed kernel is booted wherever it has a PVH entry.
+From start to the first byte from ``/init`` under TCG (QEMU 7.2, idle host with 2 CPUs, 2026-11-21; one boot each on
+``pc`` and on ``q35``): RT bzImage 5.5 and 5.2 s, vmlinux 2.2 and 2.0 s; cloud bzImage 2.1 and 2.1 s, vmlinux 1.9 and
+1.8 s.
 """
 
 import json

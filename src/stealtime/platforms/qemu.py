@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from stealtime.errors import StealtimeError
 from stealtime.image.initramfs import Initramfs, pack_initramfs
 from stealtime.image.kernel import Kernel, find_kernel, is_cached
-from stealtime.platforms import kvm_proof
+from stealtime.platforms import hyperv, kvm_proof
 from stealtime.platforms.affinity import list_threads, pin_thread
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.failure import MachineError, last_words, read_tail
@@ -30,7 +30,7 @@ from stealtime.platforms.machine import (
 from stealtime.platforms.model import Availability, Machine, MachineRequest
 from stealtime.platforms.process import GuestProcess, guarded
 from stealtime.platforms.qemu_arguments import QemuGuest, qemu_arguments
-from stealtime.platforms.qemu_flavour import HYPERV_FEATURES, QemuFlavour, offered_hyperv_features
+from stealtime.platforms.qemu_flavour import QemuFlavour
 from stealtime.platforms.qemu_monitor import QemuMonitor
 from stealtime.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
 from stealtime.wire.connection import READ_BYTES, AgentConnection
@@ -80,7 +80,7 @@ class QemuPlatform:
         kernel = await asyncio.to_thread(find_kernel, request.kernel)
         initramfs = await asyncio.to_thread(pack_initramfs, find_agent(), self.flavour.modules, kernel)
         tsc_khz = await asyncio.to_thread(host_tsc_khz, find_agent()) if self.flavour.trusts_host_tsc else None
-        hyperv_features = await self._hyperv_features(program, request)
+        hyperv_choice = await self._hyperv_choice(program, request)
         serial_log, emulator_log = request.folder / "serial.log", request.folder / "emulator.log"
         async with AsyncExitStack() as resources:
             group = await resources.enter_async_context(own_cpu_group(request))
@@ -98,7 +98,7 @@ class QemuPlatform:
                 qmp=their_qmp.fileno(),
                 channel=their_channel.fileno(),
                 bulk=bulk.fileno() if bulk is not None else None,
-                hyperv_features=hyperv_features,
+                hyperv_options=() if hyperv_choice is None else hyperv_choice.options,
                 host_tsc_khz=tsc_khz,
                 talkative=talkative,
             )
@@ -119,7 +119,7 @@ class QemuPlatform:
                 await monitor.connect(qmp)
                 vcpus = await monitor.vcpu_threads()
                 _pin(self.name, vcpus, request.vcpu_cpus)
-                facts = await self._facts(monitor, version, kernel, initramfs, hyperv_features)
+                facts = await self._facts(monitor, version, kernel, initramfs, hyperv_choice)
                 reader, writer = await asyncio.open_connection(sock=channel, limit=READ_BYTES)
                 connection = AgentConnection(
                     reader, writer, peer=self.name, bulk=bulk, describe_end=partial(describe_end, process, serial_log)
@@ -159,13 +159,20 @@ class QemuPlatform:
         file.truncate(max(_BULK_BYTES_MINIMUM, 2 * request.memory_bytes))
         return file
 
-    async def _hyperv_features(self, program: str, request: MachineRequest) -> tuple[str, ...]:
+    async def _hyperv_choice(self, program: str, request: MachineRequest) -> hyperv.HypervChoice | None:
         if self.flavour.style != "hyperv":
-            return ()
-        return offered_hyperv_features(await cpu_properties(program, request.housekeeping_cpus[0]))
+            return None
+        properties = await cpu_properties(program, request.housekeeping_cpus[0])
+        leaves, hardware_interrupts = hyperv.supported_leaves(), hyperv.uses_hardware_interrupts()
+        return hyperv.choose(properties, leaves, hardware_interrupts=hardware_interrupts)
 
     async def _facts(
-        self, monitor: QemuMonitor, version: str, kernel: Kernel, initramfs: Initramfs, hyperv_features: tuple[str, ...]
+        self,
+        monitor: QemuMonitor,
+        version: str,
+        kernel: Kernel,
+        initramfs: Initramfs,
+        hyperv_choice: hyperv.HypervChoice | None,
     ) -> dict[str, str]:
         accelerator = await monitor.accelerator()
         if accelerator != self.flavour.accelerator:
@@ -183,10 +190,10 @@ class QemuPlatform:
             "initramfs_sha256": initramfs.sha256,
             "modules": " ".join(initramfs.modules),
         }
-        if self.flavour.style == "hyperv":
-            missing = [feature for feature in HYPERV_FEATURES if feature not in hyperv_features]
-            facts["hyperv_features"] = " ".join(hyperv_features)
-            facts["hyperv_features_missing"] = " ".join(missing)
+        if hyperv_choice is not None:
+            facts["hyperv_features"] = " ".join(hyperv_choice.options)
+            left_out = [f"{name}: {reason}" for name, reason in hyperv_choice.left_out.items()]
+            facts["hyperv_features_left_out"] = "; ".join(left_out)
         return facts
 
 

@@ -37,8 +37,8 @@ class QemuGuest:
     """The inherited descriptor of a socket for the agent."""
     bulk: int | None = None
     """The inherited descriptor of the file behind the bulk disk."""
-    hyperv_features: tuple[str, ...] = ()
-    """What this QEMU offers of ``HYPERV_FEATURES``."""
+    hyperv_options: tuple[str, ...] = ()
+    """The enlightenments of the style *hyperv*, as ``hyperv.choose`` gives them."""
     host_tsc_khz: int | None = None
     """The rate of the host's time-stamp counter, where it is known and the guest's own."""
     talkative: bool = False
@@ -110,11 +110,12 @@ def _cpu(guest: QemuGuest) -> str:
         case "tcg", _:
             return "max"
         case _, "emulated":
-            # The guest must not find KVM, and the host must refuse its paravirtual MSRs even so.
-            return "host,+invtsc,kvm=off,kvm-pv-enforce-cpuid=on"
+            # The guest must not find KVM. That the host also refuses its paravirtual MSRs (kvm-pv-enforce-cpuid) is not
+            # to be had: QEMU itself sets MSR_KVM_SYSTEM_TIME and MSR_KVM_WALL_CLOCK, is refused, and aborts.
+            return "host,+invtsc,kvm=off"
         case _, "hyperv":
             # Linux takes the hypervisor with the highest CPUID base, which would be KVM: hide it.
-            return ",".join(["host", "+invtsc", "kvm=off", *guest.hyperv_features])
+            return ",".join(["host", "+invtsc", "kvm=off", *guest.hyperv_options])
         case _:
             return "host,+invtsc"
 

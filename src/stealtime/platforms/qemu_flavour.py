@@ -65,28 +65,3 @@ FLAVOURS = (
     QemuFlavour("kvm", "paravirt"),
     QemuFlavour("kvm", "hyperv"),
 )
-
-HYPERV_FEATURES = (
-    "hv-relaxed=on",
-    "hv-vapic=on",
-    "hv-spinlocks=0x1fff",
-    "hv-vpindex=on",
-    "hv-runtime=on",
-    "hv-synic=on",
-    "hv-time=on",
-    "hv-stimer=on",
-    "hv-stimer-direct=on",
-    "hv-frequencies=on",
-    "hv-tlbflush=on",
-    "hv-ipi=on",
-)
-"""QEMU ``docs/system/i386/hyperv.rst``: the set recommended there, in an order that meets each one's requirements.
-
-0x1fff spins before a guest tells the host is what Hyper-V itself offers. Left out: what only nested guests (evmcs,
-emsr-bitmap, tlbflush-direct), Windows crash reports (crash), migration (reenlightenment) or a debugger (syndbg) use.
-"""
-
-
-def offered_hyperv_features(properties: frozenset[str]) -> tuple[str, ...]:
-    """Give those of our Hyper-V features that a QEMU has, from the names of its CPU's properties."""
-    return tuple(feature for feature in HYPERV_FEATURES if feature.partition("=")[0] in properties)

@@ -1,0 +1,49 @@
+#!/bin/busybox sh
+# /init of the first-level machine: the host's root file system, read-only under an overlay, with what a host has besides.
+# What is written is forgotten, but for /exchange, which is a folder of the host.
+busybox=/bin/busybox
+"$busybox" mount -t proc none /proc
+"$busybox" mount -t sysfs none /sys
+"$busybox" mount -t devtmpfs none /dev
+while read -r module; do
+    "$busybox" insmod "$module" || echo "first level: $module cannot be loaded"
+done </etc/stealtime/modules
+
+"$busybox" mkdir -p /below /above /whole
+options=trans=virtio,version=9p2000.L,msize=512000
+"$busybox" mount -t 9p -o "$options,cache=loose,ro" root /below || exec "$busybox" poweroff -f
+"$busybox" mount -t tmpfs -o size=3g none /above
+"$busybox" mkdir /above/upper /above/work
+"$busybox" mount -t overlay -o lowerdir=/below,upperdir=/above/upper,workdir=/above/work none /whole ||
+    exec "$busybox" poweroff -f
+for folder in proc sys dev; do
+    "$busybox" mount -o move "/$folder" "/whole/$folder"
+done
+"$busybox" mkdir -p /whole/dev/shm /whole/dev/pts /whole/exchange
+"$busybox" mount -t tmpfs none /whole/dev/shm
+"$busybox" mount -t devpts none /whole/dev/pts
+"$busybox" mount -t tmpfs none /whole/run
+"$busybox" mount -t tracefs none /whole/sys/kernel/tracing
+"$busybox" mount -t debugfs none /whole/sys/kernel/debug
+"$busybox" mount -t cgroup2 none /whole/sys/fs/cgroup
+"$busybox" mount -t 9p -o "$options" exchange /whole/exchange || exec "$busybox" poweroff -f
+
+export HOME=/root TERM=linux PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+exec "$busybox" switch_root /whole /bin/bash -c '
+    ip link set lo up
+    . /exchange/environment
+    if [[ -e /exchange/shell ]]; then
+        echo "KVM runs here, inside an emulated machine: its times mean nothing. Leave with exit."
+        setsid --ctty bash --noprofile -i <>/dev/ttyS0 >&0 2>&1
+    else
+        exec 3<>/dev/ttyS1
+        stty -F /dev/ttyS1 raw -echo
+        echo ready >&3
+        while read -r number command <&3; do
+            bash -c "$command" </dev/null >"/exchange/$number.log" 2>&1
+            echo "$number $?" >&3
+        done
+    fi
+    echo o >/proc/sysrq-trigger
+    sleep 60
+'

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from stealtime.platforms.cgroup import CpuGroup
+from stealtime.platforms.machine import NO_TSC_OFFSET
 from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.store.surroundings import TRACE_SCHEMA
 from stealtime.wire.connection import AgentConnection
@@ -39,6 +40,7 @@ from stealtime.wire.message import (
     Periodic,
     Placement,
     Progress,
+    Reading,
     RunTrial,
     StartLoad,
     StartTracing,
@@ -214,6 +216,9 @@ class ScriptedMachine:
 
     def threads(self) -> list[HostThread]:
         return [HostThread("vcpu", "scripted", 1, self.request.vcpu_cpus[0])]
+
+    def tsc_offset(self) -> Reading:
+        return NO_TSC_OFFSET
 
     def exit_reason(self) -> str | None:
         return "the agent ended" if self.agent.done() else None

@@ -132,7 +132,7 @@ impl Bench {
 
 fn injection(common: &Common) -> Result<Option<Injection>> {
     let (Some(every), Some(steal)) = (common.inject_every, common.inject_steal) else { return Ok(None) };
-    Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)? }))
+    Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
 }
 
 /// Makes a file that was named on the command line.

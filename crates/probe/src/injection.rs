@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stealtime_wire::Injection;
 
 use crate::clock::SampleClock;
-use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
+use crate::sys::{KernelClock, kernel_clock_ns, leave_guest, sleep_until_monotonic};
 
 /// What the thief did.
 #[derive(Debug, Default)]
@@ -56,6 +56,9 @@ pub fn steal(
             break;
         }
         let start = clock.now();
+        if let Some(exit) = injection.exit {
+            leave_guest(exit);
+        }
         let mut end = clock.now();
         while end.saturating_sub(start) < steal_units {
             end = clock.now();

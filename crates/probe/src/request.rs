@@ -118,7 +118,7 @@ pub fn validate(request: &TrialRequest) -> Result<(), TrialError> {
             out_of("interval_ns", interval_ns, format!("1000 to the duration of {}", request.duration_ns))
         }
         _ => match &request.injection {
-            Some(Injection { every_ns, steal_ns }) if steal_ns >= every_ns => {
+            Some(Injection { every_ns, steal_ns, .. }) if steal_ns >= every_ns => {
                 out_of("steal_ns", *steal_ns, format!("less than every_ns = {every_ns}"))
             }
             _ => Ok(()),
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_thief_leaves_room_above_the_probe() {
-        let injection = Some(Injection { every_ns: 10, steal_ns: 1 });
+        let injection = Some(Injection { every_ns: 10, steal_ns: 1, exit: None });
         let with = |priority| TrialRequest {
             priority,
             injection: injection.clone(),

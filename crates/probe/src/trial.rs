@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use stealtime_wire::{
-    ClockReading, ClockRecord, Finding, Injection, Layout, Placement, Probe, ThreadRole, TrialOutcome,
-    TrialRequest,
+    ClockReading, ClockRecord, Finding, GuestExit, Injection, Layout, Placement, Probe, ThreadRole,
+    TrialOutcome, TrialRequest,
 };
 
 use crate::clock::{self, SampleClock, TscRate};
@@ -326,6 +326,9 @@ fn disturb(
     // Before it goes to the CPU, where an ordinary thread starves beside a busy one of SCHED_FIFO.
     let refusal = scheduling::request_fifo(trial.request.priority + 1).refusal();
     scheduling::place_on(measuring_cpus(trial.request))?;
+    if injection.exit == Some(GuestExit::PortWrite) {
+        sys::allow_port_write()?;
+    }
     let most = usize::try_from(trial.request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
     let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
     // The other end waits for nothing else.

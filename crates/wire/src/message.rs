@@ -337,6 +337,18 @@ pub struct Injection {
     pub every_ns: u64,
     /// How long each theft lasts.
     pub steal_ns: u64,
+    /// What each theft begins with.
+    pub exit: Option<GuestExit>,
+}
+
+/// An instruction for which hardware always leaves a guest for its hypervisor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuestExit {
+    /// `cpuid`.
+    Cpuid,
+    /// `out` to port 0x80, on which nothing but a display of start-up codes listens.
+    PortWrite,
 }
 
 /// How a running trial goes.

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
-    Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement, Probe,
-    Progress, Reading, StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
+    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement,
+    Probe, Progress, Reading, StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
     TrialRequest, encode_frame,
 };
 
@@ -81,7 +81,7 @@ fn load_outcome() -> LoadOutcome {
 fn to_agent() -> Vec<(&'static str, ToAgent)> {
     let tick = request(
         Probe::Tick { iterations: 43_210 },
-        Some(Injection { every_ns: 10_000_000, steal_ns: 500_000 }),
+        Some(Injection { every_ns: 10_000_000, steal_ns: 500_000, exit: Some(GuestExit::Cpuid) }),
     );
     let switch = request(Probe::Switch { threads: 1000 }, None);
     let wakeup = TrialRequest {

@@ -40,7 +40,7 @@ class Campaign(Table):
     trace_buffer_bytes: SizeBytes = Field(default=16 << 20, alias="trace_buffer", ge=64 << 10, le=1 << 30)
     """For each CPU, on the host and in the machine; what does not fit is lost and counted."""
     kernel: str = Field(default="rt", min_length=1)
-    """Of the guests: ``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
+    """Of the guests: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     priority: int = Field(default=80, ge=0, le=99)
     """SCHED_FIFO priority of the measuring threads: over PREEMPT_RT's interrupt threads (50), under its stoppers.
     0 measures under ordinary scheduling, where shares and neighbours count natively too."""

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from stealtime.quantities import DurationNs, format_duration
+from stealtime.wire.message import GuestExit
 
 Tracing = Literal["off", "on", "both"]
 """Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what looking costs."""
@@ -28,6 +29,8 @@ class KnownDisturbance(Table):
     """From the start of one theft to the start of the next."""
     steal_ns: DurationNs = Field(alias="steal", gt=0)
     """How long each theft lasts."""
+    exit: GuestExit | None = None
+    """What each theft begins with: one exit of a virtual machine to its hypervisor, of a known kind."""
 
     @model_validator(mode="after")
     def _leaves_something(self) -> "KnownDisturbance":

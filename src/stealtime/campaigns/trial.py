@@ -14,6 +14,7 @@ from stealtime.campaigns.watching import hidden_threads, watching, with_guest_st
 from stealtime.errors import StealtimeError
 from stealtime.platforms import kinds
 from stealtime.platforms.host_clock import remembered_rate
+from stealtime.platforms.kvm_tsc import unchanged
 from stealtime.platforms.model import Machine
 from stealtime.store.model import Alignment, BootFacts, Cell, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
@@ -84,7 +85,7 @@ async def measure(
         observer.on_event(CellProgressed(cell, progress.elapsed_ns, progress.samples, progress.max_ns))
 
     started_at, begin = datetime.now(UTC), time.monotonic()
-    before = await machine.connection.exchange_clocks()
+    before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
     async with watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched:
         result = await machine.connection.run_trial(
             request,
@@ -112,7 +113,7 @@ async def measure(
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
         outcome=result.outcome.model_copy(update={"findings": findings}),
-        alignment=Alignment(before=before, after=after),
+        alignment=Alignment(before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())),
         clocks=clocks,
         machine=describe(machine, clock.facts),
         placement=placement_record(beside.placement),
@@ -151,7 +152,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
 
 
 def _injection(wanted: KnownDisturbance | None) -> Injection | None:
-    return None if wanted is None else Injection(every_ns=wanted.every_ns, steal_ns=wanted.steal_ns)
+    return None if wanted is None else Injection(every_ns=wanted.every_ns, steal_ns=wanted.steal_ns, exit=wanted.exit)
 
 
 async def is_alive(machine: Machine) -> bool:

@@ -96,7 +96,8 @@ def run(
         int | None, typer.Option("--repetitions", metavar="N", help="How often each cell is measured.")
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option("--kernel", metavar="KERNEL", help="Of guests: rt, cloud, host or a path.")
+        str | None,
+        typer.Option("--kernel", metavar="KERNEL", help="Of guests: rt, cloud, standard, backports, host, a path."),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="What a cell may take beyond its duration.")

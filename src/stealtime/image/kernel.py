@@ -33,7 +33,7 @@ class Kernel:
     """A kernel that a guest can boot."""
 
     choice: str
-    """What the user chose: ``rt``, ``cloud``, ``host`` or a path."""
+    """What the user chose: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or a path."""
     release: str
     """As ``uname -r`` will say in the guest."""
     version_text: str
@@ -53,7 +53,7 @@ def find_kernel(choice: str) -> Kernel:
     No network and no apt once it is cached: which package was taken is remembered.
 
     Args:
-        choice: ``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux.
+        choice: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux.
 
     Raises:
         UsageError: The path is no kernel, or the host's kernel is not readable.

@@ -12,13 +12,16 @@ from stealtime.platforms.failure import MachineError, last_words, read_tail
 from stealtime.platforms.model import BootRecord, HostThread, MachineRequest
 from stealtime.platforms.process import GuestProcess
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import AgentHello, Facts
+from stealtime.wire.message import Absent, AgentHello, Facts, Reading
 
 _END_GRACE_S = 3.0
 """What a guest gets to power off before it is killed; under TCG 0.05 s and 0.34 s were seen on a busy host."""
 
 _EXIT_PATIENCE_S = 2.0
 """A closed channel is seen a little before the process that closed it has ended."""
+
+
+NO_TSC_OFFSET = Absent(absent="no hypervisor tells by how much this machine's counter differs from the host's")
 
 
 @dataclass
@@ -34,10 +37,15 @@ class BootedMachine:
     process: GuestProcess
     list_threads: Callable[[], list[HostThread]] = field(repr=False)
     cpu_group: CpuGroup | None = None
+    read_tsc_offset: Callable[[], Reading] = field(default=lambda: NO_TSC_OFFSET, repr=False)
 
     def threads(self) -> list[HostThread]:
         """Who runs where on the host, read back now."""
         return self.list_threads()
+
+    def tsc_offset(self) -> Reading:
+        """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
+        return self.read_tsc_offset()
 
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from stealtime.platforms.share import Share
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import Facts
+from stealtime.wire.message import Facts, Reading
 
 if TYPE_CHECKING:
     from stealtime.platforms.cgroup import CpuGroup
@@ -45,7 +45,7 @@ class MachineRequest:
     """Natively: whether SCHED_FIFO threads will run in its CPU group."""
     memory_bytes: int = 256 << 20
     kernel: str = "rt"
-    """``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
+    """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     boot_timeout_s: float = 60.0
 
     @property
@@ -91,6 +91,10 @@ class Machine(Protocol):
 
     def threads(self) -> list[HostThread]:
         """Who runs where on the host, read back now."""
+        ...
+
+    def tsc_offset(self) -> Reading:
+        """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
         ...
 
     def exit_reason(self) -> str | None:

@@ -5,7 +5,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
@@ -13,13 +13,14 @@ from typing import BinaryIO, cast
 from stealtime.errors import StealtimeError
 from stealtime.image.initramfs import Initramfs, pack_initramfs
 from stealtime.image.kernel import Kernel, find_kernel, is_cached
-from stealtime.platforms import hyperv, kvm_proof
+from stealtime.platforms import hyperv, kvm_proof, kvm_tsc
 from stealtime.platforms.affinity import list_threads, pin_thread
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.failure import MachineError, last_words, read_tail
 from stealtime.platforms.host_clock import host_tsc_khz
 from stealtime.platforms.leftovers import clear_leftovers
 from stealtime.platforms.machine import (
+    NO_TSC_OFFSET,
     BootedMachine,
     await_agent,
     boot_record,
@@ -34,6 +35,7 @@ from stealtime.platforms.qemu_flavour import QemuFlavour
 from stealtime.platforms.qemu_monitor import QemuMonitor
 from stealtime.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
 from stealtime.wire.connection import READ_BYTES, AgentConnection
+from stealtime.wire.message import Reading
 
 DEFAULT_KERNEL = "rt"
 
@@ -146,10 +148,16 @@ class QemuPlatform:
                     agent_facts=hello.facts,
                     process=process,
                     list_threads=partial(list_threads, process.pid, dict.fromkeys(vcpus, "vcpu")),
+                    read_tsc_offset=self._tsc_offset_reader(process.pid, len(vcpus) - 1),
                 )
                 graceful = True
             finally:
                 await end_machine(connection, process, graceful=graceful)
+
+    def _tsc_offset_reader(self, process: int, vcpu: int) -> Callable[[], Reading]:
+        if self.flavour.accelerator != "kvm":
+            return lambda: NO_TSC_OFFSET
+        return partial(kvm_tsc.tsc_offset, process, vcpu)
 
     def _bulk_file(self, request: MachineRequest, resources: AsyncExitStack) -> BinaryIO | None:
         """Make the unnamed, sparse file behind the bulk disk; all tables of a trial fit in the guest's memory."""

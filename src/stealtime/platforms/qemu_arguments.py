@@ -104,8 +104,8 @@ def _machine(flavour: QemuFlavour) -> str:
     board = "pc" if flavour.style == "emulated" else "q35"
     machine = f"{board},accel={flavour.accelerator},hpet=off,vmport=off,dump-guest-core=off"
     if flavour.accelerator == "kvm" and flavour.style == "emulated":
-        # PIC and PIT are QEMU's, as all its devices. With those inside KVM a guest that uses them alone never boots (seen
-        # with Linux 6.12 as host and 6.1 as guest): it stands still where it first needs a timer interrupt.
+        # PIC and PIT are QEMU's, as all its devices. With those inside KVM a guest that uses them alone never boots
+        # (seen with Linux 6.12 as host and 6.1 as guest): it stands still where it first needs a timer interrupt.
         machine += ",kernel-irqchip=split"
     return machine
 

@@ -23,10 +23,10 @@ from stealtime.errors import StealtimeError, UsageError
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.cgroup import CpuGroup
 from stealtime.platforms.failure import MachineError, last_words, read_tail
-from stealtime.platforms.machine import boot_record
+from stealtime.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import Facts
+from stealtime.wire.message import Facts, Reading
 
 logger = logging.getLogger(__name__)
 
@@ -238,6 +238,10 @@ class _SshMachine:
     def threads(self) -> list[HostThread]:
         """None of our own host: who measures there stands in the trial's placement."""
         return []
+
+    def tsc_offset(self) -> Reading:
+        """Nobody says."""
+        return NO_TSC_OFFSET
 
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""

@@ -255,7 +255,7 @@ class VmFile(Table):
     cpu: str = Field(default="max", pattern=_WORD)
     """A model of QEMU's; features are chosen by the choice of a model."""
     kernel: str = Field(default="cloud", min_length=1)
-    """``rt``, ``cloud``, ``host`` or the path of a bzImage or vmlinux."""
+    """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
     """The guest's whole file system; without it, one with the builtin program."""
     program: Literal["counter"] | None = None

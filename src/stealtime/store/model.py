@@ -59,6 +59,8 @@ class Alignment(Model):
 
     before: ClockAlignment
     after: ClockAlignment
+    tsc_offset: Reading | None = None
+    """The machine's time-stamp counter minus the host's in cycles, as its hypervisor says; None in older runs."""
 
 
 class ClockAgreements(Model):

@@ -65,11 +65,18 @@ class WakeupProbe(Model):
 ProbeRequest = Annotated[TickProbe | SwitchProbe | WakeupProbe, Field(discriminator="name")]
 
 
+GuestExit = Literal["cpuid", "port_write"]
+"""An instruction for which hardware always leaves a guest for its hypervisor; the port is 0x80, on which at most a
+display of start-up codes listens."""
+
+
 class Injection(Model):
     """A thread of higher priority on the measured CPU that takes it away at known times."""
 
     every_ns: int = Field(gt=0)
     steal_ns: int = Field(gt=0)
+    exit: GuestExit | None = None
+    """What each theft begins with."""
 
 
 class TraceRequest(Model):

@@ -3,7 +3,7 @@
 from stealtime.analysis.attribution.not_attributed import NotAttributed
 from stealtime.store.model import Alignment
 from stealtime.wire.alignment import Alignment as ClockAlignment
-from stealtime.wire.message import TracingOutcome
+from stealtime.wire.message import TracingOutcome, Value
 
 _HINT = "the machine's counter jumped or runs at another rate: see the trial's clock findings"
 
@@ -28,6 +28,14 @@ def allowed_offsets(alignment: Alignment, host: TracingOutcome) -> tuple[int, in
             hint=_HINT,
         )
     return low, high
+
+
+def told_offset(alignment: Alignment, allowed: tuple[int, int]) -> int | None:
+    """Give the offset that the hypervisor says it adds, if the exchanges allow it."""
+    told = alignment.tsc_offset
+    if not isinstance(told, Value) or not isinstance(told.value, int):
+        return None
+    return told.value if allowed[0] <= told.value <= allowed[1] else None
 
 
 def check_same_counter(alignment: Alignment, host: TracingOutcome) -> None:

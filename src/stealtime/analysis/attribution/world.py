@@ -9,7 +9,7 @@ import numpy as np
 from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, attribute_virtual
 from stealtime.analysis.attribution.model import TimeLine, TraceQuality
 from stealtime.analysis.attribution.not_attributed import NotAttributed
-from stealtime.analysis.attribution.time_line import allowed_offsets, check_same_counter
+from stealtime.analysis.attribution.time_line import allowed_offsets, check_same_counter, told_offset
 from stealtime.analysis.attribution.traces import (
     absent_groups,
     host_labels,
@@ -203,6 +203,7 @@ def _virtual(case: _Case) -> World:
     if case.record.alignment is None:
         raise NotAttributed("clocks cannot be aligned: none were exchanged", hint=_TRACE_HINT)
     offsets = allowed_offsets(case.record.alignment, tracing)
+    told = told_offset(case.record.alignment, offsets)
     if not vcpus:
         raise NotAttributed(f"no thread of the host is known to be a virtual CPU of {case.record.trial_id}")
     _refuse_unfollowed(case, host, _measured(case, vcpus))
@@ -213,13 +214,23 @@ def _virtual(case: _Case) -> World:
         {"threads": [thread], "real_time": False, "limit_lifted": False} for thread in vcpus
     ]
     found = attribute_virtual(
-        trace, followed, offsets, None if machine is None else machine[0], case.probe, case.spikes
+        trace,
+        followed,
+        offsets if told is None else (told, told),
+        None if machine is None else machine[0],
+        case.probe,
+        case.spikes,
     )
     steps = absent_groups("host", tracing, _HOST_COSTS)
     if "kvm" in case.record.cell.platform:
         steps += absent_groups("host", tracing, _KVM_COSTS)
     steps += _machine_steps(inner)
-    return World(found, _narrowed(found, offsets, tracing), _quality(tracing, inner, steps), has_host=True)
+    return World(
+        found,
+        _narrowed(found, offsets, tracing, is_told=told is not None),
+        _quality(tracing, inner, steps),
+        has_host=True,
+    )
 
 
 def _refuse_unfollowed(case: _Case, traced: tuple["TraceDict", TracingOutcome], groups: list[list[int]]) -> None:
@@ -287,11 +298,13 @@ def _same_counter() -> TimeLine:
     )
 
 
-def _narrowed(found: "AttributionDict", exchanged: tuple[int, int], host: TracingOutcome) -> TimeLine:
+def _narrowed(found: "AttributionDict", exchanged: tuple[int, int], host: TracingOutcome, *, is_told: bool) -> TimeLine:
     low, high = found["offsets"]
     to_ns = 1e9 / host.tsc_hz
     by_exchanges_ns = (exchanged[1] - exchanged[0]) / 2 * to_ns
     method = f"exchanges of clocks before and after the trial (+- {by_exchanges_ns:.0f} ns)"
+    if is_told:
+        method = f"the offset that the hypervisor adds, which the {method} allow"
     if found["narrowed_by"] > 0:
         method += (
             f", narrowed by {found['narrowed_by']} stretches in which the vCPU's thread was off the host's CPUs and"

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stealtime_wire::Injection;
 
 use crate::clock::SampleClock;
-use crate::sys::{KernelClock, kernel_clock_ns, leave_guest, sleep_until_monotonic};
+use crate::guest_exit::ExitMaker;
+use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
 
 /// What the thief did.
 #[derive(Debug, Default)]
@@ -35,13 +36,17 @@ impl Thefts {
 
 /// Steals until `finished` is set, or `thefts` has no more room. Called by a thread that is pinned to the measured CPU and
 /// has the higher priority, just before the first sample.
+///
+/// # Errors
+/// What each theft is to begin with is refused.
 pub fn steal(
     mut thefts: Thefts,
     injection: &Injection,
+    exit: Option<&ExitMaker>,
     clock: SampleClock,
     units_per_ns: f64,
     finished: &AtomicBool,
-) -> Thefts {
+) -> io::Result<Thefts> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -56,8 +61,8 @@ pub fn steal(
             break;
         }
         let start = clock.now();
-        if let Some(exit) = injection.exit {
-            leave_guest(exit);
+        if let Some(exit) = exit {
+            exit.leave_guest()?;
         }
         let mut end = clock.now();
         while end.saturating_sub(start) < steal_units {
@@ -67,5 +72,5 @@ pub fn steal(
         let earliest = kernel_clock_ns(KernelClock::Monotonic) + shortest_pause_ns;
         next = (next + injection.every_ns).max(earliest);
     }
-    thefts
+    Ok(thefts)
 }

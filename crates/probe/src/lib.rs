@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod facts;
 mod findings;
+pub mod guest_exit;
 pub mod injection;
 pub mod load;
 pub mod observer;

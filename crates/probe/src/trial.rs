@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use stealtime_wire::{
-    ClockReading, ClockRecord, Finding, GuestExit, Injection, Layout, Placement, Probe, ThreadRole,
-    TrialOutcome, TrialRequest,
+    ClockReading, ClockRecord, Finding, Injection, Layout, Placement, Probe, ThreadRole, TrialOutcome,
+    TrialRequest,
 };
 
 use crate::clock::{self, SampleClock, TscRate};
+use crate::guest_exit::ExitMaker;
 use crate::injection::{self, Thefts};
 use crate::recorder::{Recorder, Recording, RunningTrial, reclaim};
 use crate::request::{TrialError, measuring_cpus, validate};
@@ -326,9 +327,7 @@ fn disturb(
     // Before it goes to the CPU, where an ordinary thread starves beside a busy one of SCHED_FIFO.
     let refusal = scheduling::request_fifo(trial.request.priority + 1).refusal();
     scheduling::place_on(measuring_cpus(trial.request))?;
-    if injection.exit == Some(GuestExit::PortWrite) {
-        sys::allow_port_write()?;
-    }
+    let exit = injection.exit.map(ExitMaker::new).transpose()?;
     let most = usize::try_from(trial.request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
     let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
     // The other end waits for nothing else.
@@ -343,7 +342,7 @@ fn disturb(
         SampleClock::Tsc => trial.rate.hz * 1e-9,
         SampleClock::Monotonic => 1.0,
     };
-    Ok(injection::steal(thefts, injection, clock, units_per_ns, finished))
+    injection::steal(thefts, injection, exit.as_ref(), clock, units_per_ns, finished)
 }
 
 /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen before.

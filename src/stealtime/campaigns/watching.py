@@ -41,6 +41,8 @@ _NO_GUEST_STEAL = {
     "uml": "User-Mode Linux does not count stolen time",
     "qemu-tcg-emulated": "a guest under TCG has no clock of stolen time",
     "qemu-tcg-paravirt": "a guest under TCG has no clock of stolen time",
+    "qemu-kvm-emulated": "a guest that is not told of KVM has no clock of stolen time",
+    "qemu-kvm-hyperv": "Hyper-V tells its guests of no stolen time",
 }
 _NOT_REPORTED = "its agent could not read what its kernel counts as stolen"
 

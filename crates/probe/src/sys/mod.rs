@@ -3,7 +3,6 @@
 mod arithmetic;
 mod copying;
 mod futex;
-mod guest_exit;
 mod ring_threads;
 mod thread_identity;
 
@@ -15,7 +14,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use futex::{wait_while, wake_all};
-pub use guest_exit::{allow_port_write, leave_guest};
 pub use ring_threads::run_ring;
 pub use thread_identity::{set_thread_name, thread_name, thread_pointer};
 

@@ -6,12 +6,13 @@ RUN_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
+KVM_KERNEL ?= backports
 
 # What the environment is built from. uv is not even started while none of it changed.
 environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format bench bench-protect protect-demo fuzz wheel clean
+.PHONY: help setup run test kvm kvm-shell lint format bench bench-protect protect-demo fuzz wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,14 @@ format: setup ## format Rust and Python
 	@cargo fmt --all
 	@.venv/bin/ruff check --quiet --fix --exit-zero
 	@.venv/bin/ruff format --quiet
+
+kvm: setup ## run the tests of KVM, in an emulated machine that has it
+	@tools/packages.sh test
+	@.venv/bin/pytest tests/kvm
+
+kvm-shell: setup ## give a prompt in that machine (KVM_KERNEL=standard: another kernel in it)
+	@tools/packages.sh test
+	@.venv/bin/python tests/kvm/first_level.py --kernel $(KVM_KERNEL)
 
 protect-demo: setup ## protect a guest, kill its host, and see its client go on
 	@.venv/bin/stealtime protect demo $(DEMO_ARGS)

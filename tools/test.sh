@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: cargo's tests, then pytest's (unit, browser, guest, protect), and closes with one count over both.
+# Runs all rings: cargo's tests, then pytest's (unit, browser, guest, protect, kvm), and closes with one count over both.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"
@@ -22,7 +22,7 @@ browser=$!
 ((PIPESTATUS[0] == 0)) || status=1
 wait "$browser" || status=1
 cat "$logs/pytest-browser.log"
-.venv/bin/pytest tests/guest tests/protect 2>&1 | tee "$logs/pytest-machines.log"
+.venv/bin/pytest tests/guest tests/protect tests/kvm 2>&1 | tee "$logs/pytest-machines.log"
 ((PIPESTATUS[0] == 0)) || status=1
 for ring in unit browser machines; do
     tail -n 1 "$logs/pytest-$ring.log"

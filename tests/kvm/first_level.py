@@ -185,8 +185,8 @@ def main() -> None:
         sys.exit(shell(options.kernel))
     began_s = time.monotonic()
     with first_level(options.kernel) as machine:
-        print(f"up after {time.monotonic() - began_s:.1f} s", file=sys.stderr)  # noqa: T201
-        print(machine.run(options.command, within_s=3600.0), end="")  # noqa: T201
+        print(f"up after {time.monotonic() - began_s:.1f} s", file=sys.stderr)
+        print(machine.run(options.command, within_s=3600.0), end="")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ done
 "$busybox" mount -t cgroup2 none /whole/sys/fs/cgroup
 "$busybox" mount -t 9p -o "$options" exchange /whole/exchange || exec "$busybox" poweroff -f
 
+# As systemd's udev rules do on a host.
+"$busybox" chmod 666 /whole/dev/kvm
+
 export HOME=/root TERM=linux PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 exec "$busybox" switch_root /whole /bin/bash -c '
     ip link set lo up

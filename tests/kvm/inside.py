@@ -1,7 +1,7 @@
-"""Run in the first level: measures campaigns one after the other in one process, as starting Python takes seconds there.
+"""Run in the first level: measures campaigns one after the other, in one process as Python starts slowly there.
 
-``python tests/kvm/inside.py CAMPAIGNS.json RUNS``: a list of campaigns, each as its file says it; the folders of the runs
-are printed, one a line, in their order.
+``python tests/kvm/inside.py CAMPAIGNS.json RUNS``: a list of campaigns, each as its file says it; the folders of the
+runs are printed, one a line, in their order.
 """
 
 import asyncio

@@ -1,0 +1,84 @@
+"""The machine in which KVM runs, booted once, and what was measured in it."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from attributed import LONG_NS, Attributed
+from campaigns import CAMPAIGNS
+from first_level import EXCHANGE, FirstLevel, first_level
+
+from stealtime.analysis.attribution.attribute import attribute_trial
+from stealtime.store.run import Run, Trial
+
+_MEASURED_WITHIN_S = 600.0
+_FIGURES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def machine(request: pytest.FixtureRequest) -> Iterator[FirstLevel]:
+    """The first level; its folder of exchange lives as long."""
+    if shutil.which("busybox") is None:
+        pytest.skip("the program busybox is not installed (package busybox-static)")
+    began_s = time.monotonic()
+    with first_level() as booted:
+        figures = request.config.stash.setdefault(_FIGURES, [])
+        figures.append(f"KVM, first level: up after {time.monotonic() - began_s:.1f} s")
+        yield booted
+
+
+@pytest.fixture(scope="session")
+def runs(machine: FirstLevel, request: pytest.FixtureRequest) -> dict[str, Run]:
+    """What each campaign gave, measured one after the other."""
+    (machine.exchange / "campaigns.json").write_text(json.dumps(list(CAMPAIGNS.values())))
+    began_s = time.monotonic()
+    said = machine.run(
+        [".venv/bin/python", "tests/kvm/inside.py", f"{EXCHANGE}/campaigns.json", f"{EXCHANGE}/runs"],
+        within_s=_MEASURED_WITHIN_S,
+    )
+    figures = request.config.stash.setdefault(_FIGURES, [])
+    figures.append(f"KVM, {len(CAMPAIGNS)} campaigns on its three platforms: {time.monotonic() - began_s:.0f} s")
+    folders = [line.strip() for line in said.splitlines() if line.startswith(str(EXCHANGE))]
+    assert len(folders) == len(CAMPAIGNS), said
+    names = [folder.rpartition("/")[2] for folder in folders]
+    return {one: Run.open(machine.exchange / "runs" / name) for one, name in zip(CAMPAIGNS, names, strict=True)}
+
+
+@pytest.fixture(scope="session")
+def trial_of(runs: dict[str, Run]) -> Callable[[str, str], Trial]:
+    """Give the trial of a campaign's probe, which must have been measured."""
+
+    def find(campaign: str, probe: str = "tick") -> Trial:
+        (trial,) = [one for one in runs[campaign].trials if one.record.cell.probe == probe]
+        assert trial.record.outcome is not None, trial.record.failure
+        assert trial.record.outcome.is_valid, trial.record.outcome.findings
+        return trial
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def attributed_of(trial_of: Callable[[str, str], Trial]) -> Callable[[str], Attributed]:
+    """Split the ticks of a campaign."""
+
+    def split(campaign: str) -> Attributed:
+        trial = trial_of(campaign, "tick")
+        return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=LONG_NS))
+
+    return split
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Take a line for the end of pytest's output."""
+    return request.config.stash.setdefault(_FIGURES, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    figures = config.stash.get(_FIGURES, [])
+    if figures:
+        terminalreporter.section("KVM inside an emulated machine: counts and truth, no times")
+        for line in figures:
+            terminalreporter.write_line(line)

@@ -1,0 +1,35 @@
+"""Run in the first level: one failover for each kind of blow, of a guest under KVM, with a client that counts.
+
+``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw is printed as JSON in the last line.
+"""
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+
+os.environ["STEALTIME_PROTECT_TIMING"] = "emulated"
+sys.path.append(str(Path(__file__).parents[1] / "protect"))
+
+from test_failovers import Campaign
+from two_hosts import HOSTS, Counting, TwoHosts
+
+from stealtime.protect.laboratory import Laboratory
+
+
+def main() -> None:
+    tracker, vcpus, blows = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    with Laboratory(HOSTS) as laboratory:
+        hosts = TwoHosts(laboratory, accelerator="kvm", cpu="host", tracker=tracker, vcpus=vcpus, interval="500ms")
+        hosts.start()
+        counting = Counting(hosts)
+        campaign = Campaign(hosts, random.Random(1))  # noqa: S311 - no secret
+        for blow in blows:
+            campaign.strike(blow)
+        seen = counting.end()
+        status = hosts.settled()
+    print(json.dumps({"seen": seen, "moved": campaign.moved, "status": status.model_dump(mode="json")}))
+
+
+main()

@@ -1,6 +1,6 @@
 """How often and how long the hypervisor was entered, in words: a line for each cell whose hypervisor counted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import RenderableType
@@ -11,7 +11,7 @@ from rich.text import Text
 from stealtime.analysis.model import CellSummary, HypervisorFigures, RunSummary
 from stealtime.platforms.kvm_counters import COUNTERS
 from stealtime.report import notation
-from stealtime.report.order import scenario_order
+from stealtime.report.order import platform_order, scenario_order
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
 
 TITLE = "How often and how long the hypervisor was entered"
@@ -32,7 +32,6 @@ class Kind:
 class HypervisorLine:
     """One cell, all its repetitions and virtual CPUs together; a dash stands where KVM did not count."""
 
-    scenario: str
     platform: str
     probe: str
     is_valid: bool
@@ -48,30 +47,31 @@ class HypervisorLine:
     """The most frequent first."""
 
 
-def hypervisor_lines(summary: RunSummary) -> list[HypervisorLine]:
-    """Give the lines, ``alone`` first; none where no cell has counters."""
-    cells = summary.plain_cells
-    scenarios = scenario_order(cell.scenario for cell in cells)
-    lines = [_line(cell, cell.hypervisor) for cell in cells if cell.hypervisor is not None]
-    return sorted(lines, key=lambda line: scenarios.index(line.scenario))
+def hypervisor_lines(summary: RunSummary) -> dict[str, list[HypervisorLine]]:
+    """Give the lines of each scenario, ``alone`` first; nothing where no cell has counters."""
+    cells = sorted(summary.plain_cells, key=lambda cell: platform_order(cell.platform))
+    lines: dict[str, list[HypervisorLine]] = {}
+    for scenario in scenario_order(cell.scenario for cell in summary.plain_cells):
+        for cell in cells:
+            if cell.scenario == scenario and cell.hypervisor is not None:
+                lines.setdefault(scenario, []).append(_line(cell, cell.hypervisor))
+    return lines
 
 
-def kind_meanings(lines: Sequence[HypervisorLine]) -> list[tuple[str, str]]:
+def kind_meanings(lines: Mapping[str, Sequence[HypervisorLine]]) -> list[tuple[str, str]]:
     """Give each kind of exit that some line names, and what it means."""
-    named = {kind.words for line in lines for kind in line.kinds}
+    named = {kind.words for own in lines.values() for line in own for kind in line.kinds}
     return [(one.kind_of_exit, one.meaning) for one in COUNTERS if one.kind_of_exit in named and one.kind_of_exit]
 
 
 def hypervisor_tables(summary: RunSummary) -> list[RenderableType]:
-    """Give what ``show`` prints: a table for each scenario with the kinds of exits below it; nothing without counters."""
+    """Give what ``show`` prints: a table for each scenario, the kinds of exits below it; nothing without counters."""
     lines = hypervisor_lines(summary)
     if not lines:
         return []
-    scenarios = list(dict.fromkeys(line.scenario for line in lines))
     parts: list[RenderableType] = [Text(f"\n{TITLE}", style="bold")]
-    for scenario in scenarios:
-        own = [line for line in lines if line.scenario == scenario]
-        parts.append(_table(own, f"scenario {scenario}" if len(scenarios) > 1 else None))
+    for scenario, own in lines.items():
+        parts.append(_table(own, f"scenario {scenario}" if len(lines) > 1 else None))
         parts += [Padding(Text(_kind_words(line)), (0, 0, 0, 2)) for line in own if line.kinds]
     parts.append(Text(_LEGEND, style="dim"))
     return parts
@@ -86,7 +86,6 @@ _LEGEND = (
 
 def _line(cell: CellSummary, figures: HypervisorFigures) -> HypervisorLine:
     return HypervisorLine(
-        scenario=cell.scenario,
         platform=cell.platform,
         probe=cell_title(cell.probe, cell.parameters),
         is_valid=cell.valid,

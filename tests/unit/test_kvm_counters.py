@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from test_qemu_monitor import ANSWERS, scripted_qemu
 
+from counted_exits import Exits, count_exits
 from stealtime.platforms.kvm_counters import COUNTERS, CountersLook, between, look, read_answer
 from stealtime.platforms.qemu_monitor import QemuMonitor
-from stealtime.wire.message import Absent, Value
+from stealtime.store.model import HypervisorCounters
+from stealtime.wire.message import Absent, TracingOutcome, Value
 
 CPUS = [
     {"cpu-index": 1, "thread-id": 4712, "qom-path": "/machine/unattached/device[1]"},
@@ -121,3 +124,25 @@ def test_a_counter_that_one_reading_lacks_is_absent() -> None:
         "exits": Value(value=0),
         "hypercalls": Absent(absent="virtual CPU 0 had no such counter before the trial"),
     }
+
+
+def test_traced_exits_are_counted_between_the_readings_and_with_them() -> None:
+    tracing = TracingOutcome.model_validate(
+        {
+            "clock": "x86-tsc", "tsc_hz": 2e9, "groups": {}, "names": [], "findings": [], "events": 6, "lost": 0,
+            "start": {"tsc": 10_000, "monotonic_raw_ns": 500, "monotonic_ns": 500, "bracket_tsc": 2},
+            "end": {"tsc": 20_000, "monotonic_raw_ns": 5_500, "monotonic_ns": 5_500, "bracket_tsc": 2},
+        }
+    )  # fmt: skip
+    counters = HypervisorCounters(
+        vcpus=[], total={}, begin_monotonic_raw_ns=1_500, end_monotonic_raw_ns=2_500, reading_ns=100
+    )
+    # 1,400 ns is a reading before the first was complete, 2,600 ns one after the second was begun.
+    times_ns = np.array([1_399, 1_400, 1_500, 2_500, 2_600, 2_601])
+    times = (10_000 + (times_ns - 500) * 2).astype(np.uint64)
+    assert count_exits(times, tracing, counters) == (2, 4)
+
+
+@pytest.mark.parametrize(("counted", "agree"), [(95, False), (96, True), (105, True), (114, True), (115, False)])
+def test_counts_agree_within_the_readings_and_an_exit_at_each_edge(counted: int, agree: bool) -> None:
+    assert Exits(counted, traced_between=100, traced_with_readings=110, vcpus=2).agree is agree

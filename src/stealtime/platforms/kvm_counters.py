@@ -11,7 +11,9 @@ Limits:
 - From Linux 5.8 until June 2023 exits that KVM answers at once, such as a write of the timer's deadline, were not
   counted ("KVM: x86: Account fastpath-only VM-Exits in vCPU stats", also in the stable series).
 - Before 8.1 QEMU interrupts each virtual CPU to read its counters (QEMU commit 3b6f485275ae), so they are read while
-  nothing measures.
+  nothing measures; one of its ``signal_exits`` is from that.
+- How long an exit took is not counted, but for polling and waiting; the host's trace has it (``kvm_exit`` to
+  ``kvm_entry``).
 - Polling and waiting are added when they end: a halt that spans a reading is counted wholly behind it.
 """
 

@@ -25,7 +25,7 @@ class _Unseen:
 
 
 async def measured(platform: str, folder: Path, tracing: str) -> Trial:
-    """Measure one cell whose virtual CPU halts a thousand times a second."""
+    """Measure one cell whose guest sleeps a thousand times a second."""
     document = {
         "name": "counters",
         "platforms": [platform],
@@ -37,6 +37,13 @@ async def measured(platform: str, folder: Path, tracing: str) -> Trial:
     (trial,) = Run.open(finished.folder).trials
     assert trial.record.outcome is not None, trial.record.failure
     return trial
+
+
+def counted(counters: HypervisorCounters, name: str) -> int:
+    reading = counters.total[name]
+    assert isinstance(reading, Value), reading
+    assert isinstance(reading.value, int)
+    return reading.value
 
 
 @needs_root
@@ -51,16 +58,14 @@ async def test_kvm_counts_the_exits_that_the_trace_shows(
 
 
 @pytest.mark.parametrize("platform", UNDER_KVM)
-async def test_each_wake_up_is_a_halt(platform: str, tmp_path: Path) -> None:
+async def test_a_guest_that_sleeps_halts_and_is_waited_for(platform: str, tmp_path: Path) -> None:
     await require_usable(platform)
-    trial = await measured(platform, tmp_path, "off")
-    counters, outcome = trial.record.hypervisor_counters, trial.record.outcome
+    counters = (await measured(platform, tmp_path, "off")).record.hypervisor_counters
     assert isinstance(counters, HypervisorCounters), counters
-    assert outcome is not None
-    halts = counters.total["halt_exits"]
-    assert isinstance(halts, Value), halts
-    assert isinstance(halts.value, int)
-    assert halts.value >= 0.5 * outcome.counters["recorded"], "an idle guest halts until its next timer"
+    exits, halts, wait_ns = (counted(counters, name) for name in ("exits", "halt_exits", "halt_wait_ns"))
+    # How many of a thousand sleeps a second are halts depends on how fast the host is.
+    assert 0 < halts <= exits
+    assert wait_ns > 0
 
 
 async def test_without_kvm_the_reason_is_told(tmp_path: Path) -> None:

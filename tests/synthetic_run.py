@@ -21,6 +21,7 @@ UNITS_PER_S = 2.1e9
 """The rate of the imaginary time-stamp counter, in Hz."""
 SATURATED = 2**32 - 1
 """What stands in a 32-bit column whose true value is in ``events.parquet``."""
+COUNTED_S = 2.0
 SCENARIO = "alone"
 STARTED_AT = datetime(2026, 11, 21, 19, 55, tzinfo=UTC)
 
@@ -49,6 +50,8 @@ class SyntheticCell:
     failure: str | None = None
     scenario: str = SCENARIO
     traced: bool = False
+    hypervisor: tuple[dict[str, int], ...] | str | None = None
+    """What KVM counted of each virtual CPU in the ``COUNTED_S`` around the trial, or why there is nothing."""
     scaled: str | None = None
     """How the scenario was made to fit few CPUs; it then has a placement."""
 
@@ -197,6 +200,7 @@ def _write_cell(folder: Path, cell: SyntheticCell, trial: int, generator: np.ran
         record["outcome"] = _outcome(cell, trial, layout, known)
         record["alignment"] = {"before": _alignment(trial, 380), "after": _alignment(trial, 395)}
         record["clocks"] = _clocks(cell.platform)
+        record["hypervisor_counters"] = _hypervisor_counters(cell.hypervisor)
         clock = record["outcome"]["clock"]
         key = json.dumps({"schema_version": 1, "units_per_s": UNITS_PER_S, "layout": layout, "clock": clock})
         for name, table in (("samples", pa.table(columns)), ("events", pa.table(events))):
@@ -316,6 +320,20 @@ def _alignment(trial: int, error_ns: int) -> dict[str, int]:
         "machine_tsc": 8_123_456_789_012, "machine_minus_host_ns": 1_200, "error_ns": error_ns, "exchanges": 8,
         "bracket_tsc": 64,
     }  # fmt: skip
+
+
+def _hypervisor_counters(counted: tuple[dict[str, int], ...] | str | None) -> dict[str, Any] | None:
+    if counted is None:
+        return None
+    if isinstance(counted, str):
+        return {"absent": counted}
+    return {
+        "vcpus": [{name: {"value": count} for name, count in vcpu.items()} for vcpu in counted],
+        "total": {name: {"value": sum(vcpu[name] for vcpu in counted)} for name in counted[0]},
+        "begin_monotonic_raw_ns": 3_868_312_000_000,
+        "end_monotonic_raw_ns": 3_868_312_000_000 + round(COUNTED_S * 1e9),
+        "reading_ns": 400_000,
+    }
 
 
 def _clocks(platform: str) -> dict[str, dict[str, Any]]:

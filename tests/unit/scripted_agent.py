@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from stealtime.platforms.cgroup import CpuGroup
+from stealtime.platforms.kvm_counters import CountersLook
 from stealtime.platforms.machine import NO_TSC_OFFSET
 from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.store.surroundings import TRACE_SCHEMA
@@ -22,6 +23,7 @@ from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
+    Absent,
     AgentHello,
     Calibrate,
     Calibrated,
@@ -71,6 +73,10 @@ def measure_all(_: object) -> str:
     return "measure"
 
 
+def no_hypervisor(_: int) -> CountersLook | Absent:
+    return Absent(absent="a scripted agent runs on nothing")
+
+
 @dataclass
 class ScriptedPlatform:
     """A platform whose machines are scripted agents; it counts its boots and the trials it was asked for."""
@@ -87,6 +93,8 @@ class ScriptedPlatform:
     """Of each boot."""
     speed: float = 1.0
     """How many of its seconds the machine counts in one of the host's."""
+    hypervisor_counters: Callable[[int], CountersLook | Absent] = no_hypervisor
+    """What the hypervisor of each machine has counted at its n-th reading."""
     boots: int = 0
     trials: list[TrialRequest] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
@@ -205,6 +213,8 @@ class ScriptedMachine:
         agent: "asyncio.Task[None]",
     ) -> None:
         self.platform = platform.name
+        self.scripted = platform
+        self.counter_readings = 0
         self.connection = connection
         self.boot = BootRecord(("scripted",), 0.25, platform.facts)
         self.measured_cpus: tuple[int, ...] = (0,)
@@ -222,6 +232,10 @@ class ScriptedMachine:
 
     def exit_reason(self) -> str | None:
         return "the agent ended" if self.agent.done() else None
+
+    async def hypervisor_counters(self) -> CountersLook | Absent:
+        self.counter_readings += 1
+        return self.scripted.hypervisor_counters(self.counter_readings)
 
 
 _CLOCK = ClockReading(tsc=1000, monotonic_raw_ns=500, monotonic_ns=500, bracket_tsc=10)

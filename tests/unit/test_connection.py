@@ -145,6 +145,37 @@ async def test_a_trial_is_spooled_into_files_as_it_comes(tmp_path: Path) -> None
     assert [progress.samples for progress in seen] == [3]
 
 
+async def test_that_it_has_measured_is_told_once_and_before_a_table_is_written(tmp_path: Path) -> None:
+    found: list[list[Path]] = []
+
+    async def script(far: FarEnd) -> None:
+        await far.take()
+        far.send({"type": "progress", "trial": 7, "elapsed_ns": 5, "samples": 3, "max_ns": 1.5})
+        far.send_table("samples", b"samples")
+        far.send_table("events", b"events")
+        far.send_done()
+
+    async def on_measured() -> None:
+        found.append(sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - a few names
+
+    async with connected(script) as connection:
+        await connection.run_trial(REQUEST, tmp_path, deadline_s=5, on_measured=on_measured)
+    assert found == [[]]
+
+
+async def test_a_refused_trial_has_measured_nothing(tmp_path: Path) -> None:
+    async def script(far: FarEnd) -> None:
+        await far.take()
+        far.send({"type": "failed", "trial": 7, "error": "no such CPU", "hint": None})
+
+    async def on_measured() -> None:
+        pytest.fail("it has not")
+
+    async with connected(script) as connection:
+        with pytest.raises(StealtimeError, match="no such CPU"):
+            await connection.run_trial(REQUEST, tmp_path, deadline_s=5, on_measured=on_measured)
+
+
 async def test_tables_on_the_bulk_disk_are_copied_from_where_they_lie(tmp_path: Path) -> None:
     samples, events = b"s" * 5000, b"e" * 10
     disk = (tmp_path / "disk").open("w+b")

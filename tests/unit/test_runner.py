@@ -16,10 +16,11 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.runner import Lab, Runner, Tally
-from stealtime.store.model import Manifest, PlatformRecord
+from stealtime.platforms.kvm_counters import CountersLook
+from stealtime.store.model import HypervisorCounters, Manifest, PlatformRecord, TrialRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import DiskError, RunWriter
-from stealtime.wire.message import Absent, TrialRequest
+from stealtime.wire.message import Absent, TrialRequest, Value
 
 CAMPAIGN = """
 name = "scripted"
@@ -107,6 +108,12 @@ def only(number_of_threads: int, what: str) -> Callable[[TrialRequest], str]:
     return behaviour
 
 
+def under_kvm(writer: RunWriter) -> list[TrialRecord]:
+    """Give the trials of the guest, as they were carried out."""
+    records = [trial.record for trial in Run.open(writer.folder).trials]
+    return sorted((one for one in records if one.cell.platform != "native"), key=lambda one: one.started_at)
+
+
 async def test_every_cell_of_every_repetition_is_measured_and_whole(tmp_path: Path) -> None:
     bench = Bench(tmp_path, [ScriptedPlatform("native"), ScriptedPlatform("uml")])
     writer = bench.create()
@@ -142,6 +149,37 @@ async def test_a_trial_says_where_it_ran_and_how_the_clocks_stood(tmp_path: Path
     assert record.alignment is not None
     assert record.alignment.before.error_ns >= 0
     assert "last words" in (writer.folder / "cells" / record.trial_id / "serial.log").read_text()
+
+
+async def test_what_the_hypervisor_counts_is_read_before_each_trial_and_when_it_has_measured(tmp_path: Path) -> None:
+    def counted(reading: int) -> CountersLook:
+        return CountersLook(reading * 1_000, reading * 1_000 + 7, {0: {"exits": 10**reading}})
+
+    bench = Bench(tmp_path, [ScriptedPlatform(), ScriptedPlatform("qemu-kvm-paravirt", hypervisor_counters=counted)])
+    writer = bench.create()
+    await bench.run(writer)
+    first, second = (record.hypervisor_counters for record in under_kvm(writer)[:2])
+    assert isinstance(first, HypervisorCounters)
+    assert first.total == {"exits": Value(value=90)}
+    assert first.vcpus == [first.total]
+    assert (first.begin_monotonic_raw_ns, first.end_monotonic_raw_ns, first.reading_ns) == (1_007, 2_000, 7)
+    assert isinstance(second, HypervisorCounters)
+    assert second.total == {"exits": Value(value=9_000)}, "two readings a trial, and no more"
+
+
+@pytest.mark.parametrize("readable", [0, 1], ids=["never", "before only"])
+async def test_a_hypervisor_that_cannot_be_asked_fails_no_trial(tmp_path: Path, readable: int) -> None:
+    unknown = Absent(absent="QEMU of test failed at query-stats")
+
+    def counted(reading: int) -> CountersLook | Absent:
+        return CountersLook(1, 2, {0: {"exits": 5}}) if reading <= readable else unknown
+
+    bench = Bench(tmp_path, [ScriptedPlatform(), ScriptedPlatform("qemu-kvm-paravirt", hypervisor_counters=counted)])
+    writer = bench.create()
+    await bench.run(writer)
+    records = under_kvm(writer)
+    assert {record.state for record in records} == {"measured"}
+    assert records[0].hypervisor_counters == unknown
 
 
 async def test_a_refused_cell_fails_alone_and_the_machine_stays(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_a_run_of_the_first_version_is_read_as_one_of_this(run: Run) -> None:
     trial = json.loads(trial_path.read_text())
     for key in ("aliases", "scenarios"):
         del manifest[key]
-    for key in ("placement", "neighbours", "host_tracing", "host_views"):
+    for key in ("placement", "neighbours", "host_tracing", "host_views", "hypervisor_counters"):
         del trial[key]
     del trial["cell"]["traced"], trial["outcome"]["threads"], trial["outcome"]["tracing"]
     del trial["outcome"]["placement"]["cpus"], trial["outcome"]["request"]["tracing"]

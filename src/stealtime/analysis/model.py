@@ -191,6 +191,21 @@ class TraceFigures(Figures):
     machine_lost: int | None
 
 
+class HypervisorFigures(Figures):
+    """How often and how long the hypervisor was entered, of all virtual CPUs of a machine together."""
+
+    vcpus: int
+    counted_s: float
+    """Between the two readings: from before the trial's request until the agent began to send its tables."""
+    per_s: dict[str, float]
+    """How often in a second, by KVM's name of the counter: ``exits``, ``halt_exits`` ..."""
+    time_share: dict[str, float]
+    """``halt_poll_fail``, ``halt_wait`` ...: of the time of all virtual CPUs, 0 to 1; beyond it where a wait began
+    before the first reading."""
+    polls_won_share: float | None
+    """Of KVM's polls for the end of a halt, those that saw it; None where it polled for none."""
+
+
 class PlacementFigures(Figures):
     """Where a scenario put the machine on the host."""
 
@@ -214,6 +229,8 @@ class TrialSummary(_Measured):
     neighbours: list[NeighbourFigures] = Field(default_factory=list)
     trace: TraceFigures | None = None
     """None if nothing was traced."""
+    hypervisor: HypervisorFigures | None = None
+    """None where no hypervisor was asked, or had nothing to tell."""
 
 
 class CellSummary(_Measured):
@@ -243,6 +260,8 @@ class CellSummary(_Measured):
     """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
     placement: PlacementFigures | None = None
     """None where nothing was measured."""
+    hypervisor: HypervisorFigures | None = None
+    """The medians over the repetitions that ``stats`` are of; None where none of them has any."""
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:

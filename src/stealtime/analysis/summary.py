@@ -7,6 +7,7 @@ from typing import Any
 
 from stealtime._core import Series
 from stealtime.analysis.held_back import find_held_back, limit_of, pool_held_back
+from stealtime.analysis.hypervisor import hypervisor_figures, median_figures
 from stealtime.analysis.model import (
     CellSummary,
     Clock,
@@ -94,6 +95,9 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
         placement=_placement([trial.record for trial in ordered]),
         scaled=next((one.record.placement.scaled for one in ordered if one.record.placement is not None), None),
         held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
+        hypervisor=median_figures(
+            [one for read in pooled if (one := trials_of[read.trial.folder].hypervisor) is not None]
+        ),
     )
 
 
@@ -151,6 +155,7 @@ def _trial_summary(read: _Read) -> TrialSummary:
         loop_iterations=_loop_iterations(read.trial.record),
         neighbours=[_neighbour(record) for record in read.trial.record.neighbours],
         trace=_trace(read.trial.record),
+        hypervisor=hypervisor_figures(read.trial.record),
     )
 
 

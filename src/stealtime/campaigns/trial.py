@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stealtime.campaigns.beside import Beside, placement_record
 from stealtime.campaigns.events import CellProgressed, Observer
+from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probes import KnownDisturbance
 from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
@@ -87,11 +88,13 @@ async def measure(
     started_at, begin = datetime.now(UTC), time.monotonic()
     before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
     async with watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched:
+        counting = await HypervisorCounting.begin(machine)
         result = await machine.connection.run_trial(
             request,
             settings.spool,
             deadline_s=cell.duration_ns / 1e9 + settings.timeout_s,
             on_progress=on_progress,
+            on_measured=counting.end,
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
@@ -120,6 +123,7 @@ async def measure(
         neighbours=watched.neighbours,
         host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
         host_views=with_guest_steal(watched.views, machine.platform, result.outcome.counters),
+        hypervisor_counters=counting.record(),
     )
     tables = Tables(
         samples=result.samples,

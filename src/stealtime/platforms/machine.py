@@ -1,7 +1,7 @@
 """A booted machine, whatever it is made of, and the way up to its agent's first word."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 from stealtime.errors import StealtimeError
 from stealtime.platforms.cgroup import CpuGroup, cpu_group
 from stealtime.platforms.failure import MachineError, last_words, read_tail
+from stealtime.platforms.kvm_counters import CountersLook
 from stealtime.platforms.model import BootRecord, HostThread, MachineRequest
 from stealtime.platforms.process import GuestProcess
 from stealtime.wire.connection import AgentConnection
@@ -36,6 +37,8 @@ class BootedMachine:
     agent_facts: Facts
     process: GuestProcess
     list_threads: Callable[[], list[HostThread]] = field(repr=False)
+    count_exits: Callable[[], Awaitable[CountersLook | Absent]] | Absent = field(repr=False)
+    """Reads the hypervisor's counters; absent where there is no hypervisor that counts."""
     cpu_group: CpuGroup | None = None
     read_tsc_offset: Callable[[], Reading] = field(default=lambda: NO_TSC_OFFSET, repr=False)
 
@@ -50,6 +53,10 @@ class BootedMachine:
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""
         return exit_reason(self.process, self.serial_log)
+
+    async def hypervisor_counters(self) -> CountersLook | Absent:
+        """What its hypervisor has counted since the boot, read now, or why there is nothing."""
+        return self.count_exits if isinstance(self.count_exits, Absent) else await self.count_exits()
 
 
 @asynccontextmanager

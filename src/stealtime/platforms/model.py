@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from stealtime.platforms.share import Share
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import Facts, Reading
+from stealtime.wire.message import Absent, Facts, Reading
 
 if TYPE_CHECKING:
     from stealtime.platforms.cgroup import CpuGroup
+    from stealtime.platforms.kvm_counters import CountersLook
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,10 @@ class Machine(Protocol):
 
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""
+        ...
+
+    async def hypervisor_counters(self) -> "CountersLook | Absent":
+        """What its hypervisor has counted since the boot, read now, or why there is nothing; raises nothing."""
         ...
 
 

@@ -22,6 +22,7 @@ from stealtime.platforms.machine import (
 from stealtime.platforms.model import Availability, Machine, MachineRequest
 from stealtime.platforms.process import GuestProcess, guarded
 from stealtime.wire.connection import AgentConnection
+from stealtime.wire.message import Absent
 
 
 class NativePlatform:
@@ -71,6 +72,7 @@ class NativePlatform:
                 agent_facts=hello.facts,
                 process=process,
                 list_threads=partial(list_threads, process.pid, default="agent"),
+                count_exits=Absent(absent="natively there is no hypervisor of ours"),
             )
             graceful = True
         finally:

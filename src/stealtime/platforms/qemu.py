@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 from stealtime.errors import StealtimeError
 from stealtime.image.initramfs import Initramfs, pack_initramfs
 from stealtime.image.kernel import Kernel, find_kernel, is_cached
-from stealtime.platforms import hyperv, kvm_proof, kvm_tsc
+from stealtime.platforms import hyperv, kvm_counters, kvm_proof, kvm_tsc
 from stealtime.platforms.affinity import list_threads, pin_thread
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.failure import MachineError, last_words, read_tail
@@ -35,11 +35,12 @@ from stealtime.platforms.qemu_flavour import QemuFlavour
 from stealtime.platforms.qemu_monitor import QemuMonitor
 from stealtime.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
 from stealtime.wire.connection import READ_BYTES, AgentConnection
-from stealtime.wire.message import Reading
+from stealtime.wire.message import Absent, Reading
 
 DEFAULT_KERNEL = "rt"
 
 _BULK_BYTES_MINIMUM = 1 << 30
+_NO_KVM = Absent(absent="QEMU's TCG translates instructions: there is no KVM that counts")
 
 
 class QemuPlatform:
@@ -149,6 +150,7 @@ class QemuPlatform:
                     process=process,
                     list_threads=partial(list_threads, process.pid, dict.fromkeys(vcpus, "vcpu")),
                     read_tsc_offset=self._tsc_offset_reader(process.pid, len(vcpus) - 1),
+                    count_exits=_NO_KVM if self.flavour.accelerator == "tcg" else partial(kvm_counters.look, monitor),
                 )
                 graceful = True
             finally:

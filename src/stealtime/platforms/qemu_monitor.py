@@ -56,6 +56,11 @@ class QemuMonitor:
         answer = await self.execute("query-cpus-fast")
         return [int(cpu["thread-id"]) for cpu in sorted(answer, key=lambda cpu: int(cpu["cpu-index"]))]
 
+    async def vcpu_paths(self) -> list[str]:
+        """Give the path of each virtual CPU in QEMU's tree of objects, in their order."""
+        answer = await self.execute("query-cpus-fast")
+        return [str(cpu["qom-path"]) for cpu in sorted(answer, key=lambda cpu: int(cpu["cpu-index"]))]
+
     async def version(self) -> str:
         """Give QEMU's version with its package."""
         answer = await self.execute("query-version")

@@ -23,10 +23,11 @@ from stealtime.errors import StealtimeError, UsageError
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.platforms.cgroup import CpuGroup
 from stealtime.platforms.failure import MachineError, last_words, read_tail
+from stealtime.platforms.kvm_counters import CountersLook
 from stealtime.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import Facts, Reading
+from stealtime.wire.message import Absent, Facts, Reading
 
 logger = logging.getLogger(__name__)
 
@@ -246,6 +247,10 @@ class _SshMachine:
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""
         return _exit_text(self.process)
+
+    async def hypervisor_counters(self) -> CountersLook | Absent:
+        """None: a virtual machine or not, its host is not ours to ask."""
+        return Absent(absent="the host of a machine over ssh is not asked")
 
 
 def _exit_text(process: "asyncssh.SSHClientProcess[bytes]") -> str | None:

@@ -38,6 +38,7 @@ from stealtime.platforms.model import Availability, HostThread, Machine, Machine
 from stealtime.platforms.process import GuestProcess, guarded
 from stealtime.platforms.shown_ids import shown_process
 from stealtime.wire.connection import READ_BYTES, AgentConnection
+from stealtime.wire.message import Absent
 
 PROGRAM = "linux.uml"
 
@@ -128,6 +129,7 @@ class UmlPlatform:
                 agent_facts=hello.facts,
                 process=process,
                 list_threads=partial(_list_threads, process.pid),
+                count_exits=Absent(absent="User-Mode Linux runs as processes of the host, without a hypervisor"),
             )
             graceful = True
         finally:

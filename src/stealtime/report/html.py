@@ -20,6 +20,7 @@ from stealtime.report.causes import gather_causes, gather_periodic
 from stealtime.report.content import ReportContent
 from stealtime.report.gather import gather
 from stealtime.report.held_back_wording import held_back_sentences
+from stealtime.report.hypervisor import hypervisor_lines, kind_meanings
 from stealtime.report.library import figure_library, figure_library_version, pack, script_hash
 from stealtime.report.no_interval_wording import no_interval_sentences
 from stealtime.report.paper_tables import title_of_test
@@ -81,6 +82,7 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
     )
     templates.globals["cause_looks"] = cause_palette.LOOKS
     published = comparison_of_campaign(content.summary)
+    hypervisor = hypervisor_lines(content.summary)
     script = "\n".join(_source(templates, f"{name}.js") for name in _SCRIPTS)
     library = figure_library()
     return templates.get_template("report.html.jinja").render(
@@ -93,6 +95,8 @@ def render(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
         title_of_test=title_of_test,
         manifest=content.manifest,
         answer=wording.answer(content),
+        hypervisor=hypervisor,
+        hypervisor_kinds=kind_meanings(hypervisor),
         held_back=held_back_sentences(content.summary.cells),
         no_interval=no_interval_sentences(content.summary.cells),
         remarks=wording.spread_remarks(content),

@@ -11,6 +11,7 @@ from stealtime.report import notation
 from stealtime.report.answer_tables import HELD_BACK_MARK, Column, answer_tables, platforms_of
 from stealtime.report.around_tables import around_the_machines
 from stealtime.report.clocks import clock_lines
+from stealtime.report.hypervisor import hypervisor_tables
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
 
 UNRESOLVED_MARK = "*"
@@ -36,6 +37,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
             parts += [Text(), _cell_table(column, suffix)]
     parts.append(Text("\nover: the longest sample less the floor; p50 ratio: to native", style="dim"))
     parts += _periods(summary.plain_cells)
+    parts += hypervisor_tables(summary)
     parts += clock_lines(summary.cells)
     parts += around_the_machines(summary)
     parts += _remarks(summary.cells)

@@ -169,6 +169,24 @@ class HostViews(Model):
     end_monotonic_raw_ns: int | None = None
 
 
+class HypervisorCounters(Model):
+    """What the hypervisor counted over one trial, until the agent announced its first table.
+
+    The counters are KVM's, by its own names (``platforms.kvm_counters`` tells what each means).
+    """
+
+    vcpus: list[dict[str, Reading]]
+    """Of each virtual CPU, in their order: how often, or with a name that ends in ``_ns`` how long."""
+    total: dict[str, Reading]
+    """Of all virtual CPUs together."""
+    begin_monotonic_raw_ns: int
+    """When the first reading was complete, by the host's clock: before the trial was asked for ..."""
+    end_monotonic_raw_ns: int
+    """... and when the second was begun."""
+    reading_ns: int
+    """How long the longer of the two readings took: so far outside of begin and end the counters may have been read."""
+
+
 class Failure(Model):
     """Why there is no outcome."""
 
@@ -198,6 +216,8 @@ class TrialRecord(Model):
     host_tracing: TracingOutcome | None = None
     """Of ``host_trace.parquet``; that of the machine's own trace is in ``outcome.tracing``."""
     host_views: HostViews | None = None
+    hypervisor_counters: HypervisorCounters | Absent | None = None
+    """None in runs of versions that did not ask for them."""
     failure: Failure | None = None
 
     @property

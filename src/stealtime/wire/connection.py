@@ -207,6 +207,7 @@ class AgentConnection:
         *,
         deadline_s: float,
         on_progress: Callable[[Progress], None] | None = None,
+        on_measured: Callable[[], Awaitable[None]] | None = None,
     ) -> TrialResult:
         """Run a trial and spool its tables into files.
 
@@ -218,6 +219,7 @@ class AgentConnection:
                 duration and what calibration and set-up may cost. While tables come, no pause may be longer than
                 ``STREAM_SILENCE_S``.
             on_progress: Called for each progress message.
+            on_measured: Awaited once, when the agent announces its first table: it has measured and begins to send.
 
         Raises:
             StealtimeError: The agent refused, the channel failed or went silent, or a table is not complete.
@@ -227,7 +229,7 @@ class AgentConnection:
             try:
                 await self._send(RunTrial.model_validate(request.model_dump()))
                 done = await self._receive_tables(
-                    request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress
+                    request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
                 )
             except BaseException:
                 spool.discard()
@@ -341,6 +343,7 @@ class AgentConnection:
         spool: TableSpool,
         deadline: _Deadline,
         on_progress: Callable[[Progress], None] | None = None,
+        on_first_table: Callable[[], Awaitable[None]] | None = None,
     ) -> _Answer:
         """Spool the tables of ``trial`` up to its ``last`` message, and give that."""
         streaming = False
@@ -356,6 +359,8 @@ class AgentConnection:
                 self._break(f"it answered for trial {message.trial} instead of {trial}")
             match message:
                 case StreamBegin():
+                    if on_first_table is not None and not streaming:
+                        await on_first_table()
                     spool.begin(message.stream)
                     streaming = True
                 case StreamEnd():

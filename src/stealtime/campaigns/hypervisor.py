@@ -1,0 +1,48 @@
+"""What the hypervisor counts over one trial: read before the request, and again when the agent has measured.
+
+The second reading is not at the trial's end: until then the agent sends its tables, and each frame leaves the guest. So
+the counters hold the set-up of the trial and its measuring, and of the sending only the moment that the reading takes.
+"""
+
+from dataclasses import dataclass
+
+from stealtime.platforms.kvm_counters import CountersLook, between
+from stealtime.platforms.model import Machine
+from stealtime.store.model import HypervisorCounters
+from stealtime.wire.message import Absent
+
+
+@dataclass
+class HypervisorCounting:
+    """The two readings of one trial; begin it, and let :meth:`end` be called when the machine has measured."""
+
+    machine: Machine
+    before: CountersLook | Absent
+    after: CountersLook | Absent | None = None
+
+    @classmethod
+    async def begin(cls, machine: Machine) -> "HypervisorCounting":
+        """Read the counters of a machine that is idle still."""
+        return cls(machine, await machine.hypervisor_counters())
+
+    async def end(self) -> None:
+        """Read them again, where there are any."""
+        if not isinstance(self.before, Absent):
+            self.after = await self.machine.hypervisor_counters()
+
+    def record(self) -> HypervisorCounters | Absent:
+        """Give what was counted between the two readings, or why that is not known."""
+        if isinstance(self.before, Absent):
+            return self.before
+        if self.after is None:
+            return Absent(absent="the agent announced no table, so its measuring has no end")
+        if isinstance(self.after, Absent):
+            return self.after
+        gained = between(self.before, self.after)
+        return HypervisorCounters(
+            vcpus=[dict(vcpu) for vcpu in gained.vcpus],
+            total=dict(gained.total),
+            begin_monotonic_raw_ns=gained.begin_monotonic_raw_ns,
+            end_monotonic_raw_ns=gained.end_monotonic_raw_ns,
+            reading_ns=gained.reading_ns,
+        )

@@ -276,6 +276,9 @@ def attribute_virtual(
         ValueError: As :func:`attribute_native`, or the traces contradict the exchanges.
     """
 
+def hypervisor_signature() -> str | None:
+    """Give the signature of the hypervisor below (``KVMKVMKVM``, ``TCGTCGTCGTCG``); None if the CPU tells of none."""
+
 def owner_of(process: int | None = None) -> str:
     """Give the mark of a process, ``NAMESPACE:PID:TICKS``: its PID namespace's inode, its id there, when it started.
 

@@ -1,27 +1,47 @@
 """The machine in which KVM runs, booted once, and what was measured in it."""
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from attributed import LONG_NS, Attributed
 from campaigns import CAMPAIGNS
-from first_level import EXCHANGE, FirstLevel, first_level
+from first_level import EXCHANGE, KERNEL, FirstLevel, first_level
 
 from stealtime.analysis.attribution.attribute import attribute_trial
+from stealtime.errors import StealtimeError
+from stealtime.image.kernel import find_kernel
 from stealtime.store.run import Run, Trial
 
 _MEASURED_WITHIN_S = 600.0
+_FAILED_OVER_WITHIN_S = 300.0
+FAILOVERS = {"userfault": ["userfault", "1", "kill-qemu"], "soft-dirty": ["soft-dirty", "2", "kill-member"]}
+"""Tracker, virtual CPUs, blows."""
 _FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
-def machine(request: pytest.FixtureRequest) -> Iterator[FirstLevel]:
-    """The first level; its folder of exchange lives as long."""
+def possible() -> None:
+    """Skip where the first level cannot be had, with the reason."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may read all that the first level needs of this host")
     if shutil.which("busybox") is None:
         pytest.skip("the program busybox is not installed (package busybox-static)")
+    try:
+        # Its own, and that of protected guests: in there is no network to fetch it over.
+        for kernel in (KERNEL, "cloud", "rt"):
+            find_kernel(kernel)
+    except StealtimeError as error:
+        pytest.skip(f"no first level here: {error.message}")
+
+
+@pytest.fixture(scope="session")
+def machine(possible: None, request: pytest.FixtureRequest) -> Iterator[FirstLevel]:
+    """The first level; its folder of exchange lives as long."""
     began_s = time.monotonic()
     with first_level() as booted:
         figures = request.config.stash.setdefault(_FIGURES, [])
@@ -30,8 +50,19 @@ def machine(request: pytest.FixtureRequest) -> Iterator[FirstLevel]:
 
 
 @pytest.fixture(scope="session")
-def runs(machine: FirstLevel, request: pytest.FixtureRequest) -> dict[str, Run]:
-    """What each campaign gave, measured one after the other."""
+def failovers(possible: None) -> Iterator[dict[str, Future[str]]]:
+    """What clients saw of failovers, by the way that written pages are found: in a machine of its own, meanwhile."""
+    with first_level() as machine, ThreadPoolExecutor(max_workers=1) as beside:
+        program = [".venv/bin/python", "tests/kvm/failovers_inside.py"]
+        yield {
+            name: beside.submit(machine.run, [*program, *arguments], within_s=_FAILED_OVER_WITHIN_S)
+            for name, arguments in FAILOVERS.items()
+        }
+
+
+@pytest.fixture(scope="session")
+def runs(machine: FirstLevel, failovers: object, request: pytest.FixtureRequest) -> dict[str, Run]:
+    """What each campaign gave, measured one after the other, while other guests fail over."""
     (machine.exchange / "campaigns.json").write_text(json.dumps(list(CAMPAIGNS.values())))
     began_s = time.monotonic()
     said = machine.run(

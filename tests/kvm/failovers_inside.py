@@ -21,7 +21,7 @@ from stealtime.protect.laboratory import Laboratory
 def main() -> None:
     tracker, vcpus, blows = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     with Laboratory(HOSTS) as laboratory:
-        hosts = TwoHosts(laboratory, accelerator="kvm", cpu="host", tracker=tracker, vcpus=vcpus, interval="500ms")
+        hosts = TwoHosts(laboratory, accelerator="kvm", tracker=tracker, vcpus=vcpus, interval="500ms")
         hosts.start()
         counting = Counting(hosts)
         campaign = Campaign(hosts, random.Random(1))  # noqa: S311 - no secret
@@ -29,7 +29,8 @@ def main() -> None:
             campaign.strike(blow)
         seen = counting.end()
         status = hosts.settled()
-    print(json.dumps({"seen": seen, "moved": campaign.moved, "status": status.model_dump(mode="json")}))
+    said = {"seen": seen, "blows": len(blows), "moved": campaign.moved, "status": status.model_dump(mode="json")}
+    print(json.dumps(said))
 
 
 main()

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from stealtime.image.initramfs import pack_initramfs
 from stealtime.image.kernel import find_kernel
@@ -38,9 +39,12 @@ _MEMORY_MIB = 8192
 _CPUS = 2
 _ATTEMPTS = 3
 """Now and then QEMU's translator, which runs the processors as threads, trips over the kernel's patching of its own
-code while it boots (Linux 6.12: an `int3` in `sched_clock_cpu`). The machine is then booted once more."""
+code (Linux 6.12: an `int3` in `sched_clock_cpu`, in `__schedule`). The machine is then booted once more."""
 _BOOT_LIMIT_S = 60.0
 _KEPT_VARIABLES = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "UV_CACHE_DIR", "HOME")
+
+
+Answer = TypeVar("Answer")
 
 
 class FirstLevelError(AssertionError):
@@ -48,24 +52,29 @@ class FirstLevelError(AssertionError):
 
 
 class FirstLevel:
-    """The running machine.
+    """The machine, booted anew where it trips.
 
     Args:
-        commands: Our end of its second serial line.
-        exchange: The folder of the host that it has as ``/exchange``.
-        console: What its kernel says.
+        kernel: What it boots.
+        folder: For its console and its exchange with the host.
     """
 
-    def __init__(self, commands: socket.socket, exchange: Path, console: Path) -> None:
-        self._commands = commands
-        self._lines = commands.makefile("r")
-        self.exchange = exchange
-        self._console = console
+    def __init__(self, kernel: str, folder: Path) -> None:
+        self.exchange = folder / "exchange"
+        """The folder of the host that it has as ``/exchange``."""
+        self._console = folder / "console.log"
+        self._kernel = kernel
         self._count = 0
+        self._running = ExitStack()
+        _fill(self.exchange)
 
-    def await_ready(self) -> None:
-        """Wait until it takes commands."""
-        self._expect("ready", _BOOT_LIMIT_S, self._console)
+    def boot(self) -> None:
+        """Boot it until it takes commands.
+
+        Raises:
+            FirstLevelError: It did not come up, several times.
+        """
+        self._attempt(self._boot_once)
 
     def run(self, command: str | Sequence[str], *, within_s: float) -> str:
         """Run a command of the host's in there, and give what it printed.
@@ -75,6 +84,38 @@ class FirstLevel:
         """
         line = command if isinstance(command, str) else shlex.join(command)
         assert "\n" not in line
+        return self._attempt(lambda: self._run_once(line, within_s))
+
+    def end(self) -> None:
+        """End it."""
+        self._running.close()
+
+    def _attempt(self, what: Callable[[], Answer]) -> Answer:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return what()
+            except FirstLevelError:
+                if "Kernel panic" not in self._console.read_text(errors="replace"):
+                    raise
+                self._boot_once()
+        return what()
+
+    def _boot_once(self) -> None:
+        self._running.close()
+        ours, theirs = socket.socketpair()
+        self._running.enter_context(ours)
+        argv = _arguments(self._kernel, self.exchange)
+        argv += ["-chardev", f"file,id=console,path={self._console}", "-serial", "chardev:console"]
+        argv += ["-chardev", f"socket,id=commands,fd={theirs.fileno()}", "-serial", "chardev:commands"]
+        argv = guarded(argv, cpus=os.sched_getaffinity(0))
+        with theirs:
+            qemu = subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        self._running.enter_context(qemu)
+        self._running.callback(qemu.kill)
+        self._commands, self._answers = ours, ours.makefile("r")
+        self._expect("ready", _BOOT_LIMIT_S, self._console)
+
+    def _run_once(self, line: str, within_s: float) -> str:
         self._count += 1
         log = self.exchange / f"{self._count}.log"
         self._commands.sendall(f"{self._count} {line}\n".encode())
@@ -84,7 +125,7 @@ class FirstLevel:
     def _expect(self, answer: str, within_s: float, log: Path) -> None:
         self._commands.settimeout(within_s)
         try:
-            said = self._lines.readline().strip()
+            said = self._answers.readline().strip()
         except TimeoutError:
             said = f"nothing within {within_s:g} s"
         if said != answer:
@@ -95,36 +136,13 @@ class FirstLevel:
 @contextmanager
 def first_level(kernel: str = KERNEL) -> Iterator[FirstLevel]:
     """Boot the machine, and end it."""
-    with ExitStack() as stack:
-        for attempt in range(1, _ATTEMPTS + 1):
-            attempted = stack.enter_context(ExitStack())
-            machine = attempted.enter_context(_booted(kernel))
-            try:
-                machine.await_ready()
-                break
-            except FirstLevelError:
-                if attempt == _ATTEMPTS:
-                    raise
-                attempted.close()
-        yield machine
-
-
-@contextmanager
-def _booted(kernel: str) -> Iterator[FirstLevel]:
     with tempfile.TemporaryDirectory(prefix="stealtime-first-level-") as folder:
-        exchange, console = Path(folder) / "exchange", Path(folder) / "console.log"
-        _fill(exchange)
-        ours, theirs = socket.socketpair()
-        argv = _arguments(kernel, exchange)
-        argv += ["-chardev", f"file,id=console,path={console}", "-serial", "chardev:console"]
-        argv += ["-chardev", f"socket,id=commands,fd={theirs.fileno()}", "-serial", "chardev:commands"]
-        argv = guarded(argv, cpus=os.sched_getaffinity(0))
-        with ours, subprocess.Popen(argv, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL) as qemu:
-            theirs.close()
-            try:
-                yield FirstLevel(ours, exchange, console)
-            finally:
-                qemu.kill()
+        machine = FirstLevel(kernel, Path(folder))
+        try:
+            machine.boot()
+            yield machine
+        finally:
+            machine.end()
 
 
 def _fill(exchange: Path) -> None:

@@ -1,7 +1,7 @@
 """Known disturbances under KVM, each of which must land on the right cause with the right name.
 
-The host of these guests is itself emulated, so what the machine does by itself is slow and not told apart below some
-hundred microseconds: what is judged are stalls of a millisecond and more, and counts.
+The host of these guests is itself emulated, and other guests fail over beside it. So what is judged are counts, and
+what of an injected stall lands where it belongs; how much else stays unexplained there says nothing.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,10 @@ from stealtime.wire.message import Value
 
 pytestmark = pytest.mark.kvm
 
-LANDED_SHARE_MIN = 0.9
-"""Of a theft the host's interrupts and the guest's exits take some, which are told as theirs: the outer layer wins."""
-LANDED_SHARE_MAX = 1.1
-UNEXPLAINED_SHARE_MAX = 0.25
-"""Of the excess of long stalls. An emulated processor takes a millisecond for what a real one does in microseconds."""
+LANDED_SHARE_MIN, LANDED_SHARE_MAX = 0.95, 1.1
+LANDED_INSIDE_SHARE_MIN = 0.8
+"""Of a theft inside the guest the host's interrupts and the guest's exits take some, which are told as theirs: the
+outer layer wins, and on an emulated processor each takes long."""
 VM_EXIT = EVENT_KINDS.index("vm_exit")
 
 AttributedOf = Callable[[str], Attributed]
@@ -31,12 +30,16 @@ TrialOf = Callable[..., Trial]
 Tell = Callable[[str], None]
 
 
-def judge(attributed: Attributed, truth_ns: float, is_meant: Callable[[Cause], bool]) -> str:
+def judge(
+    attributed: Attributed,
+    truth_ns: float,
+    is_meant: Callable[[Cause], bool],
+    least_share: float = LANDED_SHARE_MIN,
+) -> str:
     landed_ns = attributed.lost_ns(is_meant, of_long_ones=True)
     text = f"injected {truth_ns / 1e6:.1f} ms, landed {landed_ns / 1e6:.1f} ms; {attributed.text()}"
     assert truth_ns > 50e6, text
-    assert LANDED_SHARE_MIN * truth_ns <= landed_ns <= LANDED_SHARE_MAX * truth_ns, text
-    assert attributed.unexplained_share < UNEXPLAINED_SHARE_MAX, text
+    assert least_share * truth_ns <= landed_ns <= LANDED_SHARE_MAX * truth_ns, text
     return text
 
 
@@ -57,7 +60,11 @@ def test_a_thief_inside_is_named(attributed_of: AttributedOf, tell: Tell) -> Non
     attributed = attributed_of("exits")
     thief = ("machine", "thread", "injection")
     truth_ns = injected_ns(attributed.trial)
-    text = judge(attributed, truth_ns, lambda cause: (cause.layer, cause.kind, cause.name) == thief)
+
+    def is_thief(cause: Cause) -> bool:
+        return (cause.layer, cause.kind, cause.name) == thief
+
+    text = judge(attributed, truth_ns, is_thief, LANDED_INSIDE_SHARE_MIN)
     tell(f"KVM, thief inside: {text}")
 
 

@@ -70,11 +70,20 @@ class FabricatedAttempts:
     """Tries that all succeed, but for those named in ``refused`` with what the kernel says."""
 
     def __init__(
-        self, *, refused: Mapping[str, str] | None = None, missing_programs: Sequence[str] = (), free: int = 1 << 40
+        self,
+        *,
+        refused: Mapping[str, str] | None = None,
+        missing_programs: Sequence[str] = (),
+        free: int = 1 << 40,
+        hypervisor_signature: str | None = None,
     ) -> None:
+        self._hypervisor_signature = hypervisor_signature
         self._refused = refused or {}
         self._missing_programs = missing_programs
         self._free_bytes = free
+
+    def hypervisor_signature(self) -> str | None:
+        return self._hypervisor_signature
 
     def sched_fifo(self) -> Attempt:
         return self._try("sched_fifo", "a thread was SCHED_FIFO")

@@ -103,6 +103,14 @@ def test_one_thing_that_is_wrong_is_found_and_nothing_else(
     assert others == (["tracefs"] if "none are mounted" in in_text else [])
 
 
+def test_a_host_that_is_itself_emulated_is_named(tmp_path: Path) -> None:
+    flags = {"/proc/cpuinfo": "flags : constant_tsc nonstop_tsc hypervisor"}
+    attempts = FabricatedAttempts(hypervisor_signature="TCGTCGTCGTCG")
+    finding = find(examine_state(fabricate(tmp_path, flags), attempts), "hypervisor")
+    assert finding.level is Level.LIMITS
+    assert "KVM runs inside an emulated machine: times mean nothing" in finding.text
+
+
 @pytest.mark.parametrize(
     ("name", "attempts", "level", "in_text", "in_fix"),
     [

@@ -7,6 +7,7 @@
 mod attribution;
 mod column;
 mod dictionary;
+mod hypervisor;
 mod owner;
 mod series;
 
@@ -22,6 +23,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
+    #[pymodule_export]
+    use crate::hypervisor::hypervisor_signature;
     #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
     #[pymodule_export]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import stealtime
+from stealtime._core import hypervisor_signature
 from stealtime.platforms.shown_ids import threads_of
 from stealtime.scenarios.cpus import allowed_cpus, format_cpus
 from stealtime.store.model import ThreadRecord
@@ -33,6 +34,7 @@ def read_host_facts(measured_cpu: int) -> Facts:
         "kernel_command_line": _file(Path("/proc/cmdline")),
         "cpu_model": _fact(lambda: _cpu_info("model name")),
         **{flag: _cpu_flag(flag) for flag in ("constant_tsc", "nonstop_tsc", "hypervisor")},
+        "hypervisor_signature": _signature(),
         "cpus_allowed": Value(value=format_cpus(allowed_cpus())),
         "cpus_online": _file(_CPU_FOLDER / "online"),
         "cpus_isolated": _file(_CPU_FOLDER / "isolated"),
@@ -49,6 +51,11 @@ def read_host_facts(measured_cpu: int) -> Facts:
         "python_version": Value(value=platform.python_version()),
         "qemu_version": _program("qemu-system-x86_64", "--version"),
     }
+
+
+def _signature() -> Reading:
+    signature = hypervisor_signature()
+    return Absent(absent="the CPU tells of no hypervisor") if signature is None else Value(value=signature)
 
 
 def read_load() -> Reading:

@@ -32,6 +32,7 @@ from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import OtherMakerError, refuse_other_machine
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
 from stealtime.errors import StealtimeError
+from stealtime.platforms import below
 from stealtime.platforms.failure import read_tail
 from stealtime.platforms.model import Machine, MachineRequest, Platform
 from stealtime.scenarios.placement import Placement
@@ -268,7 +269,11 @@ class Runner:
             priority=self._campaign.priority,
             lift_rt_throttling=lifts,
             iterations={loop.loop_ns: loop.iterations for loop in self._writer.manifest.loops},
-            findings=placement.findings + (() if group is None else group.findings_for(lift_rt_throttling=lifts)),
+            findings=(
+                *below.findings(),
+                *placement.findings,
+                *(() if group is None else group.findings_for(lift_rt_throttling=lifts)),
+            ),
             spool=folder,
             timeout_s=self._campaign.cell_timeout_ns / 1e9,
             trace_buffer_bytes=self._campaign.trace_buffer_bytes,

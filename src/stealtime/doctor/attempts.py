@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from stealtime._core import hypervisor_signature
+
 _PERF_EVENT_OPEN_SYSCALL = 298  # x86-64, arch/x86/entry/syscalls/syscall_64.tbl
 _PERF_ATTR_BYTES = 128  # PERF_ATTR_SIZE_VER7, include/uapi/linux/perf_event.h
 _PERF_ATTR_DISABLED_EXCLUDE_KERNEL_AND_HYPERVISOR = 1 | 1 << 5 | 1 << 6
@@ -68,6 +70,10 @@ class Attempts(Protocol):
         """Free space for this user where ``folder`` is or would be."""
         ...
 
+    def hypervisor_signature(self) -> str | None:
+        """What the CPU says of a hypervisor below; None if it tells of none."""
+        ...
+
 
 class RealAttempts:
     """Tries on this machine and leaves nothing changed."""
@@ -76,6 +82,10 @@ class RealAttempts:
         """Set the policy of a thread that ends at once; Linux keeps a policy for each thread."""
         with ThreadPoolExecutor(max_workers=1) as short_lived:
             return short_lived.submit(_become_sched_fifo).result()
+
+    def hypervisor_signature(self) -> str | None:
+        """Ask CPUID."""
+        return hypervisor_signature()
 
     def realtime_priority_limit(self) -> int:
         """Read the soft limit of this process."""

@@ -2,8 +2,10 @@
 
 import re
 
+from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.platforms.below import EMULATED, EMULATED_SIGNATURE
 from stealtime.wire.message import Absent
 
 CLOCKSOURCE_FOLDER = "/sys/devices/system/clocksource/clocksource0"
@@ -72,13 +74,15 @@ def clocksource(files: Files) -> Finding:
     return CLOCKSOURCE.limits(f"{current} instead of tsc (available: {' '.join(available)})", value, fix)
 
 
-def hypervisor(files: Files) -> Finding:
+def hypervisor(files: Files, attempts: Attempts) -> Finding:
     """Whether this machine is itself a guest, and whose."""
     flags = cpu_flags(files)
     if isinstance(flags, Absent):
         return HYPERVISOR.absent(Level.LIMITS, flags)
     if "hypervisor" not in flags:
         return HYPERVISOR.ok("no hypervisor below this kernel", value=False)
+    if attempts.hypervisor_signature() == EMULATED_SIGNATURE:
+        return HYPERVISOR.limits(EMULATED, value=True, fix="measure on a machine that is not emulated")
     vendor = files.text("/sys/class/dmi/id/sys_vendor")
     by = "" if isinstance(vendor, Absent) else f" of {vendor}"
     return HYPERVISOR.limits(

@@ -48,7 +48,7 @@ def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
         scheduling.load(files, len(online)),
         clock.tsc(files),
         clock.clocksource(files),
-        clock.hypervisor(files),
+        clock.hypervisor(files, attempts),
         processor.cpus(files),
         processor.isolation(files),
         processor.governor(files),

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from stealtime.errors import StealtimeError, UsageError
 from stealtime.image.cache import cache_folder, write_atomically
 from stealtime.image.kernel import Kernel, find_kernel
+from stealtime.platforms.below import EMULATED, is_emulated
 from stealtime.platforms.model import Availability, Machine, MachineRequest
 from stealtime.platforms.qemu_flavour import QemuFlavour
 
@@ -148,7 +149,8 @@ async def _try(qemu_version: str, boot: Boot) -> Proof:
                 hint="use a qemu-tcg platform, or a host whose KVM has VT-x or AMD-V; where guests boot slowly, set "
                 f"{LIMIT_VARIABLE} to more than {limit_s:.0f}",
             )
-    return Proof(usable=True, reason=f"a guest booted under KVM in {elapsed_s:.1f} s, QEMU {qemu_version}")
+    reason = f"a guest booted under KVM in {elapsed_s:.1f} s, QEMU {qemu_version}"
+    return Proof(usable=True, reason=f"{reason}; {EMULATED}" if is_emulated() else reason)
 
 
 def _availability(proof: Proof) -> Availability:

@@ -19,7 +19,10 @@ from stealtime.store.run import Run, Trial
 
 _MEASURED_WITHIN_S = 600.0
 _FAILED_OVER_WITHIN_S = 300.0
-FAILOVERS = {"userfault": ["userfault", "1", "kill-qemu"], "soft-dirty": ["soft-dirty", "2", "kill-member"]}
+FAILOVERS = {
+    "userfault": ["userfault", "1", "kill-qemu", "power-off"],
+    "soft-dirty": ["soft-dirty", "2", "kill-member", "cut-link"],
+}
 """Tracker, virtual CPUs, blows."""
 _FIGURES = pytest.StashKey[list[str]]()
 

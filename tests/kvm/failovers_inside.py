@@ -1,17 +1,20 @@
 """Run in the first level: one failover for each kind of blow, of a guest under KVM, with a client that counts.
 
-``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw is printed as JSON in the last line.
+``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw, and the guest's clocks before the
+blows and after each, is printed as JSON in the last line.
 """
 
 import json
 import os
 import random
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 os.environ["STEALTIME_PROTECT_TIMING"] = "emulated"
 sys.path.append(str(Path(__file__).parents[1] / "protect"))
 
+from guest_clock import GuestClocks
 from test_failovers import Campaign
 from two_hosts import HOSTS, Counting, TwoHosts
 
@@ -25,11 +28,19 @@ def main() -> None:
         hosts.start()
         counting = Counting(hosts)
         campaign = Campaign(hosts, random.Random(1))  # noqa: S311 - no secret
+        clocks = [GuestClocks.read(hosts)]
         for blow in blows:
             campaign.strike(blow)
+            clocks.append(GuestClocks.read(hosts))
         seen = counting.end()
         status = hosts.settled()
-    said = {"seen": seen, "blows": len(blows), "moved": campaign.moved, "status": status.model_dump(mode="json")}
+    said = {
+        "seen": seen,
+        "blows": len(blows),
+        "moved": campaign.moved,
+        "clocks": [asdict(one) for one in clocks],
+        "status": status.model_dump(mode="json"),
+    }
     print(json.dumps(said))
 
 

@@ -35,7 +35,7 @@ EXCHANGE = Path("/exchange")
 _INIT = Path(__file__).with_name("first_level_init.sh")
 _MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "kvm", "kvm_amd", "msr", "cpuid"]
 _MODULES += ["bridge", "veth", "tun", "sch_ingress", "cls_bpf", "act_mirred"]
-_MEMORY_MIB = 8192
+_MEMORY_MIB = 4096
 _CPUS = 2
 _ATTEMPTS = 3
 """Now and then QEMU's translator, which runs the processors as threads, trips over the kernel's patching of its own

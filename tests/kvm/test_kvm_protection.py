@@ -3,11 +3,33 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.kvm
+
+SLOWEST = 0.3
+"""Of the host's time: the guest stands still in each outage, and for a while in each epoch."""
+
+
+@pytest.mark.parametrize("tracker", ["userfault", "soft-dirty"])
+def test_the_guest_s_clocks_never_jump(
+    failovers: dict[str, Future[str]], tracker: str, tell: Callable[[str], None]
+) -> None:
+    clocks = json.loads(failovers[tracker].result().splitlines()[-1])["clocks"]
+    assert len(clocks) > 1
+    for before, after in pairwise(clocks):
+        elapsed_s = after["host_s"] - before["host_s"]
+        bound_s = (before["bound_s"] + after["bound_s"]) / 2
+        for clock in ("monotonic_s", "raw_s"):
+            gained_s = after[clock] - before[clock]
+            # Over a failover the guest goes on with the counter that it was saved with: not back, and not ahead.
+            assert SLOWEST * elapsed_s - bound_s < gained_s < elapsed_s + bound_s, (clock, before, after)
+    gained_s = clocks[-1]["raw_s"] - clocks[0]["raw_s"]
+    elapsed_s = clocks[-1]["host_s"] - clocks[0]["host_s"]
+    tell(f"KVM, {tracker}: the guest's own counter gained {gained_s:.1f} s in {elapsed_s:.1f} s of its hosts")
 
 
 @pytest.mark.parametrize("tracker", ["userfault", "soft-dirty"])
@@ -21,6 +43,7 @@ def test_what_a_client_saw_outlives_its_host(
     assert seen["check"]["mismatches"] == 0
     assert seen["check"]["verified"] > 0
     assert all(flow["acknowledged"] > 0 for flow in seen["flows"])
-    assert said["moved"] == said["blows"]
+    # A cut link may leave the guest where it is.
+    assert said["moved"] >= said["blows"] - 1
     assert status["tracker"] == tracker
-    tell(f"KVM, {tracker}: {said['blows']} hosts killed, {seen['acknowledged']} acknowledged, none missing")
+    tell(f"KVM, {tracker}: {said['blows']} blows, {seen['acknowledged']} acknowledged, none missing")

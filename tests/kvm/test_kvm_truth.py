@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from stealtime._core import EVENT_KINDS
 from stealtime.analysis.attribution.model import Cause
+from stealtime.analysis.series import load_series
 from stealtime.store.run import Trial
 from stealtime.wire.message import Value
 
 pytestmark = pytest.mark.kvm
 
 LANDED_SHARE_MIN, LANDED_SHARE_MAX = 0.95, 1.1
+MISSING_SHARE_MAX = 0.01
+"""Of a stall, as the ordinary sample that is taken off is longer here than the floor."""
 LANDED_INSIDE_SHARE_MIN = 0.8
 """Of a theft inside the guest the host's interrupts and the guest's exits take some, which are told as theirs: the
 outer layer wins, and on an emulated processor each takes long."""
@@ -93,6 +96,19 @@ def test_a_sleeping_guest_halts_and_sets_its_timer(trial_of: TrialOf, tell: Tell
     assert halts >= slept
     assert timers >= slept
     tell(f"KVM, {slept} sleeps: {halts} exits for hlt, {timers} for msr")
+
+
+def test_no_injected_stall_is_missing_from_the_samples(trial_of: TrialOf, tell: Tell) -> None:
+    trial = trial_of("exits")
+    stolen = pq.read_table(trial.events)
+    stolen = stolen.filter(np.array(stolen["kind"].to_pylist()) == "injected")
+    series = load_series(trial.folder)
+    match = series.match_injected(stolen["start"].to_numpy(), stolen["duration"].to_numpy())
+    error_ns = match["excess_ns"] - match["expected_ns"]
+    # Others can only add to what a theft took: nothing outside can take that time out of the samples again.
+    assert match["total"] >= len(stolen) - 1
+    assert (error_ns >= -MISSING_SHARE_MAX * match["expected_ns"]).all(), error_ns
+    tell(f"KVM, {match['total']} stalls of 10 ms: all found, the most short by {-error_ns.min() / 1e3:.0f} us")
 
 
 def test_the_time_line_is_that_of_kvm(attributed_of: AttributedOf, runs: object) -> None:

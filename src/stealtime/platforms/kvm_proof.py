@@ -23,6 +23,7 @@ from stealtime.image.kernel import Kernel, find_kernel
 from stealtime.platforms.below import EMULATED, is_emulated
 from stealtime.platforms.model import Availability, Machine, MachineRequest
 from stealtime.platforms.qemu_flavour import QemuFlavour
+from stealtime.wire.message import Absent
 
 LIMIT_VARIABLE = "STEALTIME_KVM_PROOF_LIMIT_S"
 """The environment variable that sets the limit, in seconds, instead of a measurement of the host."""
@@ -141,7 +142,7 @@ async def _try(qemu_version: str, boot: Boot) -> Proof:
         )
         try:
             async with boot(request) as machine:
-                elapsed_s = machine.boot.elapsed_to_hello_s
+                elapsed_s, lacks = machine.boot.elapsed_to_hello_s, await _lacks(machine)
         except StealtimeError as error:
             return Proof(
                 usable=False,
@@ -150,7 +151,20 @@ async def _try(qemu_version: str, boot: Boot) -> Proof:
                 f"{LIMIT_VARIABLE} to more than {limit_s:.0f}",
             )
     reason = f"a guest booted under KVM in {elapsed_s:.1f} s, QEMU {qemu_version}"
-    return Proof(usable=True, reason=f"{reason}; {EMULATED}" if is_emulated() else reason)
+    return Proof(usable=True, reason="; ".join([reason, *lacks, *([EMULATED] if is_emulated() else [])]))
+
+
+async def _lacks(machine: Machine) -> list[str]:
+    """Say what a machine that runs under KVM goes without here."""
+    lacks = []
+    offset, counters = machine.tsc_offset(), await machine.hypervisor_counters()
+    if isinstance(offset, Absent):
+        lacks.append(f"the offset of a guest's counter is not told: {offset.absent}")
+    if isinstance(counters, Absent):
+        lacks.append(f"exits are not counted: {counters.absent}")
+    if left_out := machine.boot.facts.get("hyperv_features_left_out"):
+        lacks.append(f"left out: {left_out}")
+    return lacks
 
 
 def _availability(proof: Proof) -> Availability:

@@ -6,6 +6,7 @@ channel (about 78 MB/s); its console is the serial log. One virtual CPU; the tim
 """
 
 import asyncio
+import os
 import re
 import shutil
 import socket
@@ -156,9 +157,10 @@ def uml_arguments(
         temporary: A folder with a short path for UML's own pid file and socket.
         fpstate: The descriptor, inherited by the process, of the library that is preloaded.
     """
+    # Not by its path: the loader splits this variable at colons and spaces. What the user has it load stays.
+    libraries = [f"/proc/self/fd/{fpstate}", *filter(None, [os.environ.get("LD_PRELOAD")])]
     return [
-        # Not by its path: the loader splits this variable at colons and spaces.
-        *("env", f"LD_PRELOAD=/proc/self/fd/{fpstate}"),
+        *("env", f"LD_PRELOAD={':'.join(libraries)}"),
         program,
         f"mem={memory_bytes >> 20}M",
         f"initrd={initramfs}",

@@ -51,6 +51,10 @@ class FirstLevelError(AssertionError):
     """The machine did not come up, ended, or a command in it failed; holds what was said last."""
 
 
+class FirstLevelTripped(FirstLevelError):  # noqa: N818 - what it did, more than what is wrong
+    """Its own kernel panicked each time, which says nothing of what is tested in it."""
+
+
 class FirstLevel:
     """The machine, booted anew where it trips.
 
@@ -95,10 +99,18 @@ class FirstLevel:
             try:
                 return what()
             except FirstLevelError:
-                if "Kernel panic" not in self._console.read_text(errors="replace"):
+                if not self._has_panicked():
                     raise
                 self._boot_once()
-        return what()
+        try:
+            return what()
+        except FirstLevelError as error:
+            if not self._has_panicked():
+                raise
+            raise FirstLevelTripped(f"the first level tripped {_ATTEMPTS} times: {error}") from error
+
+    def _has_panicked(self) -> bool:
+        return "Kernel panic" in self._console.read_text(errors="replace")
 
     def _boot_once(self) -> None:
         self._running.close()

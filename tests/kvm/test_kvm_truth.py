@@ -108,7 +108,7 @@ def test_no_injected_stall_is_missing_from_the_samples(trial_of: TrialOf, tell: 
     # Others can only add to what a theft took: nothing outside can take that time out of the samples again.
     assert match["total"] >= len(stolen) - 1
     assert (error_ns >= -MISSING_SHARE_MAX * match["expected_ns"]).all(), error_ns
-    tell(f"KVM, {match['total']} stalls of 10 ms: all found, the most short by {-error_ns.min() / 1e3:.0f} us")
+    tell(f"KVM, {match['total']} stalls of 10 ms: all found, the smallest error {error_ns.min() / 1e3:+.0f} us")
 
 
 def test_the_time_line_is_that_of_kvm(attributed_of: AttributedOf, runs: object) -> None:

@@ -105,6 +105,15 @@ def test_a_machine_is_started_protected_shown_and_stopped(
     assert left == {"member.log", "epochs.csv"}
 
 
+@pytest.mark.parametrize(("accelerator", "warns"), [("kvm", True), ("tcg", False)])
+def test_protection_under_kvm_is_begun_with_a_warning(
+    stealtime: Command, vm_file: Callable[..., str], state: State, accelerator: str, warns: bool
+) -> None:
+    started = stealtime("protect", "start", vm_file(f'accelerator = "{accelerator}"'), *TO_B)
+    assert started.code == 0, started.err
+    assert ("protection under KVM is not proved" in started.err) == warns
+
+
 def test_a_second_start_of_the_same_machine_is_refused(stealtime: Command, vm_file: Callable[..., str]) -> None:
     assert stealtime("protect", "start", vm_file(), *TO_B).code == 0
     again = stealtime("protect", "start", vm_file(), *TO_B)

@@ -101,7 +101,7 @@ def start(
     from stealtime.cli.output import message_console
     from stealtime.protect import session
     from stealtime.protect.members import active_command, replace_this_process
-    from stealtime.protect.showing import remarks, show_full_copy
+    from stealtime.protect.showing import UNPROVED_UNDER_KVM, remarks, show_full_copy
     from stealtime.protect.state import default_state, record_process, this_host
     from stealtime.protect.vm_file import read_vm_file
 
@@ -126,6 +126,8 @@ def start(
         replace_this_process(active_command(folder, force=force))
     folder, process = session.start(vm, state, name, is_local=is_local, force=force)
     console = message_console()
+    if vm.accelerator == "kvm":
+        console.print(UNPROVED_UNDER_KVM, style="yellow", markup=False, soft_wrap=True)
     if not wait:
         console.print(f"started {vm.name} on {name}; its log: {folder.log}", markup=False, soft_wrap=True)
         return

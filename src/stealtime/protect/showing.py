@@ -29,6 +29,12 @@ def status_table(members: Sequence[MemberStatus]) -> "Table":
     return table
 
 
+UNPROVED_UNDER_KVM = (
+    "warning: protection under KVM is not proved: in an emulated machine a guest with two virtual CPUs, its pages found"
+    " by soft-dirty, once began anew after a failover, and two guests hung (docs/kvm.md); test it before you rely on it"
+)
+
+
 def remarks(members: Sequence[MemberStatus]) -> list[str]:
     """Give what members have to say in sentences."""
     lines = []

@@ -1,9 +1,11 @@
-"""What every test leaves as it found it."""
+"""What every test leaves as it found it, and figures that a reader of the tests' output should see."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+
+_FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +16,17 @@ def same_cpus() -> Iterator[None]:
     after = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before)
     assert after == before, f"the test leaves this process on the CPUs {sorted(after)} instead of {sorted(before)}"
+
+
+@pytest.fixture(scope="session")
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Take a line for the end of pytest's output: a figure is not asserted, but shown."""
+    return request.config.stash.setdefault(_FIGURES, []).append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    figures = config.stash.get(_FIGURES, [])
+    if figures:
+        terminalreporter.section("figures from this machine")
+        for line in figures:
+            terminalreporter.write_line(line)

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from stealtime._core import EVENT_KINDS
 from stealtime.store.model import HypervisorCounters
 from stealtime.store.run import Trial
 from stealtime.wire.message import TracingOutcome, Value
 
-VM_EXIT = 8
-"""The code of the event, see docs/run-format.md."""
+_VM_EXIT = EVENT_KINDS.index("vm_exit")
 AT_THE_EDGES = 2
 """KVM counts an exit a little after its event: at each end of the window one may be on the other side, of each vCPU."""
 
@@ -44,17 +45,31 @@ def exits_of(trial: Trial) -> Exits:
     record, counters = trial.record, trial.record.hypervisor_counters
     assert isinstance(counters, HypervisorCounters), counters
     assert record.host_tracing is not None
-    assert record.host_tracing.lost == 0, "what was lost is in no count"
-    assert record.machine is not None
-    rows = pq.read_table(trial.folder / "host_trace.parquet", columns=["time", "kind", "thread"])
-    vcpus = [thread.tid for thread in record.machine.threads if thread.role == "vcpu"]
-    is_exit = (rows["kind"].to_numpy() == VM_EXIT) & np.isin(rows["thread"].to_numpy(), vcpus)
-    times = rows["time"].to_numpy()[is_exit]
     counted = counters.total["exits"]
     assert isinstance(counted, Value), counted
     assert isinstance(counted.value, int)
-    between, with_readings = count_exits(times, record.host_tracing, counters)
-    return Exits(counted.value, between, with_readings, len(vcpus))
+    between, with_readings = count_exits(exit_times(trial), record.host_tracing, counters)
+    return Exits(counted.value, between, with_readings, len(counters.vcpus))
+
+
+def exit_times(trial: Trial, reason: str | None = None) -> NDArray[np.int64]:
+    """Give when a machine was left for its hypervisor, in cycles of the host's counter, rising.
+
+    Args:
+        trial: Of a guest under KVM, with the host's trace and nothing lost.
+        reason: Only for this one.
+    """
+    tracing, machine = trial.record.host_tracing, trial.record.machine
+    assert tracing is not None
+    assert tracing.lost == 0, "what was lost is in no count"
+    assert machine is not None
+    rows = pq.read_table(trial.folder / "host_trace.parquet", columns=["time", "kind", "thread", "name"])
+    vcpus = [thread.tid for thread in machine.threads if thread.role == "vcpu"]
+    is_meant = (rows["kind"].to_numpy() == _VM_EXIT) & np.isin(rows["thread"].to_numpy(), vcpus)
+    if reason is not None:
+        numbers = [number for number, name in enumerate(tracing.names) if name == reason]
+        is_meant &= np.isin(rows["name"].to_numpy(), numbers)
+    return np.sort(rows["time"].to_numpy()[is_meant].astype(np.int64))
 
 
 def count_exits(times: Any, tracing: TracingOutcome, counters: HypervisorCounters) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""Machines that tests share, and figures that a reader of the tests' output should see."""
+"""Machines that tests share."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -9,8 +9,6 @@ from machines import NAMES, marked_processes, request_for, require_usable, tempo
 from stealtime.platforms import registry
 from stealtime.platforms.model import Machine
 from stealtime.platforms.process import run_mark
-
-_FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session", params=NAMES)
@@ -31,17 +29,3 @@ async def native(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mach
     """The machine that the tests run on, for what is proven natively."""
     async with registry.find("native").boot(request_for(tmp_path_factory.mktemp("native"))) as booted:
         yield booted
-
-
-@pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Take a line for the end of pytest's output: a figure is not asserted, but shown."""
-    return request.config.stash.setdefault(_FIGURES, []).append
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    figures = config.stash.get(_FIGURES, [])
-    if figures:
-        terminalreporter.section("figures from this machine")
-        for line in figures:
-            terminalreporter.write_line(line)

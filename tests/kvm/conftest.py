@@ -5,13 +5,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from attributed import LONG_NS, Attributed
 from campaigns import CAMPAIGNS
-from first_level import EXCHANGE, KERNEL, FirstLevel, FirstLevelTripped, first_level
+from first_level import EXCHANGE, KERNEL, FirstLevel, first_level
 
 from stealtime.analysis.attribution.attribute import attribute_trial
 from stealtime.errors import StealtimeError
@@ -25,7 +24,6 @@ FAILOVERS = {
     "soft-dirty": ["soft-dirty", "2", "kill-member", "cut-link"],
 }
 """Tracker, virtual CPUs, blows."""
-_FIGURES = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture(scope="session")
@@ -44,42 +42,30 @@ def possible() -> None:
 
 
 @pytest.fixture(scope="session")
-def machine(possible: None, request: pytest.FixtureRequest) -> Iterator[FirstLevel]:
+def machine(possible: None, tell: Callable[[str], None]) -> Iterator[FirstLevel]:
     """The first level; its folder of exchange lives as long."""
     began_s = time.monotonic()
-    with ExitStack() as stack:
-        try:
-            booted = stack.enter_context(first_level())
-        except FirstLevelTripped as tripped:
-            pytest.skip(str(tripped))
-        figures = request.config.stash.setdefault(_FIGURES, [])
-        figures.append(f"KVM, first level: up after {time.monotonic() - began_s:.1f} s")
+    with first_level() as booted:
+        tell(f"KVM, first level (counts and truth, no times): up after {time.monotonic() - began_s:.1f} s")
         yield booted
 
 
-@pytest.fixture(scope="session")
-def failovers(possible: None) -> Iterator[dict[str, Future[str]]]:
-    """What clients saw of failovers, by the way that written pages are found: in a machine of its own."""
-    with first_level() as machine, ThreadPoolExecutor(max_workers=1) as beside:
-        program = [".venv/bin/python", "tests/kvm/failovers_inside.py"]
-        yield {
-            name: beside.submit(machine.run, [*program, *arguments], within_s=_FAILED_OVER_WITHIN_S)
-            for name, arguments in FAILOVERS.items()
-        }
+@pytest.fixture(scope="session", params=FAILOVERS)
+def failover(machine: FirstLevel, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What a client saw of failovers, for each way that written pages are found."""
+    program = [".venv/bin/python", "tests/kvm/failovers_inside.py"]
+    said = machine.run([*program, *FAILOVERS[request.param]], within_s=_FAILED_OVER_WITHIN_S)
+    return {"tracker": request.param, **json.loads(said.splitlines()[-1])}
 
 
 @pytest.fixture(scope="session")
-def runs(machine: FirstLevel, request: pytest.FixtureRequest) -> dict[str, Run]:
+def runs(machine: FirstLevel, tell: Callable[[str], None]) -> dict[str, Run]:
     """What each campaign gave, measured one after the other."""
     (machine.exchange / "campaigns.json").write_text(json.dumps(list(CAMPAIGNS.values())))
     began_s = time.monotonic()
     program = [".venv/bin/python", "tests/kvm/inside.py", f"{EXCHANGE}/campaigns.json", f"{EXCHANGE}/runs"]
-    try:
-        said = machine.run(program, within_s=_MEASURED_WITHIN_S)
-    except FirstLevelTripped as tripped:
-        pytest.skip(str(tripped))
-    figures = request.config.stash.setdefault(_FIGURES, [])
-    figures.append(f"KVM, {len(CAMPAIGNS)} campaigns on its three platforms: {time.monotonic() - began_s:.0f} s")
+    said = machine.run(program, within_s=_MEASURED_WITHIN_S)
+    tell(f"KVM, {len(CAMPAIGNS)} campaigns on its three platforms: {time.monotonic() - began_s:.0f} s")
     folders = [line.strip() for line in said.splitlines() if line.startswith(str(EXCHANGE))]
     assert len(folders) == len(CAMPAIGNS), said
     names = [folder.rpartition("/")[2] for folder in folders]
@@ -108,17 +94,3 @@ def attributed_of(trial_of: Callable[[str, str], Trial]) -> Callable[[str], Attr
         return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=LONG_NS))
 
     return split
-
-
-@pytest.fixture
-def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Take a line for the end of pytest's output."""
-    return request.config.stash.setdefault(_FIGURES, []).append
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    figures = config.stash.get(_FIGURES, [])
-    if figures:
-        terminalreporter.section("KVM inside an emulated machine: counts and truth, no times")
-        for line in figures:
-            terminalreporter.write_line(line)

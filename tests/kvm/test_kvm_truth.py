@@ -12,7 +12,7 @@ import pytest
 from attributed import Attributed, injected_ns, load_on_ns, measured_ns
 from numpy.typing import NDArray
 
-from stealtime._core import EVENT_KINDS
+from counted_exits import exit_times
 from stealtime.analysis.attribution.model import Cause
 from stealtime.analysis.series import load_series
 from stealtime.store.run import Trial
@@ -26,7 +26,6 @@ MISSING_SHARE_MAX = 0.01
 LANDED_INSIDE_SHARE_MIN = 0.8
 """Of a theft inside the guest the host's interrupts and the guest's exits take some, which are told as theirs: the
 outer layer wins, and on an emulated processor each takes long."""
-VM_EXIT = EVENT_KINDS.index("vm_exit")
 
 AttributedOf = Callable[[str], Attributed]
 TrialOf = Callable[..., Trial]
@@ -76,7 +75,7 @@ def test_each_exit_that_was_made_is_found_where_it_was_made(
     trial_of: TrialOf, campaign: str, reason: str, tell: Tell
 ) -> None:
     trial = trial_of(campaign)
-    exits, (begins, ends) = exits_of(trial, reason), thefts(trial)
+    exits, (begins, ends) = exit_times(trial, reason), thefts(trial)
     inside = np.searchsorted(exits, ends, side="right") - np.searchsorted(exits, begins)
     assert len(begins) >= 8
     # Each theft begins with one; a machine without paravirtual devices also has others of its own.
@@ -91,7 +90,7 @@ def test_each_exit_that_was_made_is_found_where_it_was_made(
 def test_a_sleeping_guest_halts_and_sets_its_timer(trial_of: TrialOf, tell: Tell) -> None:
     trial = trial_of("exits", "wakeup")
     slept = pq.read_metadata(trial.samples).num_rows
-    halts, timers = len(exits_of(trial, "hlt")), len(exits_of(trial, "msr"))
+    halts, timers = len(exit_times(trial, "hlt")), len(exit_times(trial, "msr"))
     assert slept > 100
     assert halts >= slept
     assert timers >= slept
@@ -120,18 +119,6 @@ def test_the_time_line_is_that_of_kvm(attributed_of: AttributedOf, runs: object)
         line = attributed.attribution.time_line
         assert (line.offset_cycles, line.error_ns) == (alignment.tsc_offset.value, 0.0)
         assert line.method.startswith("the offset that the hypervisor adds")
-
-
-def exits_of(trial: Trial, reason: str) -> NDArray[np.int64]:
-    """Give when the vCPU left the guest for a reason, in cycles of the host's counter, rising."""
-    path, tracing = trial.host_trace_path, trial.record.host_tracing
-    assert path is not None
-    assert tracing is not None
-    if reason not in tracing.names:
-        return np.empty(0, np.int64)
-    table = pq.read_table(path, columns=["time", "kind", "name"])
-    is_meant = (table["kind"].to_numpy() == VM_EXIT) & (table["name"].to_numpy() == tracing.names.index(reason))
-    return np.sort(table["time"].to_numpy()[is_meant].astype(np.int64))
 
 
 def thefts(trial: Trial) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -102,7 +102,7 @@ def test_a_limit_that_is_no_duration_is_refused(monkeypatch: pytest.MonkeyPatch,
 def test_a_slower_host_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter([0.4, 0.2, 0.3, 0.5, 0.6])
     monkeypatch.setattr(kvm_proof, "_work_s", lambda: next(times_s))
-    assert kvm_proof.proof_limit_s() == pytest.approx(kvm_proof.LEAST_LIMIT_S * 0.2 / 0.013)
+    assert kvm_proof.proof_limit_s() == pytest.approx(kvm_proof.LEAST_LIMIT_S * 0.2 / kvm_proof._REFERENCE_S)
     monkeypatch.setattr(kvm_proof, "_work_s", lambda: 0.001)
     assert kvm_proof.proof_limit_s() == kvm_proof.LEAST_LIMIT_S
 

@@ -31,8 +31,8 @@ LEAST_LIMIT_S = 8.0
 """Four times what the same kernel needs under TCG on an idle host (2 s), where every instruction is translated; more on
 hosts that are slower than the one this was found on."""
 _STEPS = 200_000
-_REFERENCE_S = 0.013
-"""What ``_STEPS`` turns of ``_work`` take on that host (Xeon at 2.6 GHz, Python 3.11)."""
+_REFERENCE_S = 0.014
+"""What ``_STEPS`` turns of ``_work`` take on that host (the fastest of nine on a Xeon, Python 3.11, 2026-11-23)."""
 
 _DEVICE = Path("/dev/kvm")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

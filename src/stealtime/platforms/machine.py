@@ -40,7 +40,8 @@ class BootedMachine:
     count_exits: Callable[[], Awaitable[CountersLook | Absent]] | Absent = field(repr=False)
     """Reads the hypervisor's counters; absent where there is no hypervisor that counts."""
     cpu_group: CpuGroup | None = None
-    read_tsc_offset: Callable[[], Reading] = field(default=lambda: NO_TSC_OFFSET, repr=False)
+    read_tsc_offset: Callable[[], Reading] | Absent = field(default=NO_TSC_OFFSET, repr=False)
+    """Reads the offset of its counter; absent where nobody tells."""
 
     def threads(self) -> list[HostThread]:
         """Who runs where on the host, read back now."""
@@ -48,7 +49,7 @@ class BootedMachine:
 
     def tsc_offset(self) -> Reading:
         """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
-        return self.read_tsc_offset()
+        return self.read_tsc_offset if isinstance(self.read_tsc_offset, Absent) else self.read_tsc_offset()
 
     def exit_reason(self) -> str | None:
         """Why the machine is gone, or None while it lives."""

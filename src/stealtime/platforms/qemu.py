@@ -5,7 +5,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import BinaryIO, cast
@@ -35,7 +35,7 @@ from stealtime.platforms.qemu_flavour import QemuFlavour
 from stealtime.platforms.qemu_monitor import QemuMonitor
 from stealtime.platforms.qemu_program import cpu_properties, find_qemu, qemu_version
 from stealtime.wire.connection import READ_BYTES, AgentConnection
-from stealtime.wire.message import Absent, Reading
+from stealtime.wire.message import Absent
 
 DEFAULT_KERNEL = "rt"
 
@@ -136,7 +136,7 @@ class QemuPlatform:
                     hint=f"see {emulator_log.name}",
                     serial_tail=read_tail(emulator_log),
                 ) from error
-            graceful = False
+            graceful, is_kvm = False, self.flavour.accelerator == "kvm"
             try:
                 hello = await await_agent(self.name, connection, process, request, (serial_log, emulator_log))
                 yield BootedMachine(
@@ -149,17 +149,14 @@ class QemuPlatform:
                     agent_facts=hello.facts,
                     process=process,
                     list_threads=partial(list_threads, process.pid, dict.fromkeys(vcpus, "vcpu")),
-                    read_tsc_offset=self._tsc_offset_reader(process.pid, len(vcpus) - 1),
-                    count_exits=_NO_KVM if self.flavour.accelerator == "tcg" else partial(kvm_counters.look, monitor),
+                    read_tsc_offset=partial(kvm_tsc.tsc_offset, process.pid, len(vcpus) - 1)
+                    if is_kvm
+                    else NO_TSC_OFFSET,
+                    count_exits=partial(kvm_counters.look, monitor) if is_kvm else _NO_KVM,
                 )
                 graceful = True
             finally:
                 await end_machine(connection, process, graceful=graceful)
-
-    def _tsc_offset_reader(self, process: int, vcpu: int) -> Callable[[], Reading]:
-        if self.flavour.accelerator != "kvm":
-            return lambda: NO_TSC_OFFSET
-        return partial(kvm_tsc.tsc_offset, process, vcpu)
 
     def _bulk_file(self, request: MachineRequest, resources: AsyncExitStack) -> BinaryIO | None:
         """Make the unnamed, sparse file behind the bulk disk; all tables of a trial fit in the guest's memory."""

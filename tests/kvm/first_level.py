@@ -111,7 +111,7 @@ class FirstLevel:
             raise FirstLevelTripped(f"the first level tripped {_ATTEMPTS} times: {error}") from error
 
     def _has_panicked(self) -> bool:
-        return "Kernel panic" in self._console.read_text(errors="replace")
+        return self._console.exists() and "Kernel panic" in self._console.read_text(errors="replace")
 
     def _boot_once(self) -> None:
         self._running.close()

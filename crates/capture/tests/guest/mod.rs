@@ -1,8 +1,8 @@
 //! A real guest for the tests that need one.
 //!
 //! They run when asked for (`--ignored`), with the environment: `STEALTIME_KERNEL` (a vmlinux or bzImage),
-//! `STEALTIME_KERNEL_MODULES` (its `lib/modules/RELEASE`, unless the drivers are built in) and, if it is another one than
-//! `qemu-system-x86_64`, `STEALTIME_QEMU`.
+//! `STEALTIME_KERNEL_MODULES` (its `lib/modules/RELEASE`, unless the drivers are built in), if it is another one than
+//! `qemu-system-x86_64`, `STEALTIME_QEMU`, and, for guests under KVM instead of TCG, `STEALTIME_ACCELERATOR=kvm`.
 
 pub mod frames;
 mod initramfs;
@@ -39,11 +39,16 @@ impl Lab {
         let initramfs = initramfs::build(modules.as_deref(), folder.path());
         let program = std::env::var_os("STEALTIME_QEMU").unwrap_or_else(|| "qemu-system-x86_64".into());
         let file = |path: PathBuf| BootFile { path, sha256: String::new() };
+        let (accelerator, cpu) = match std::env::var("STEALTIME_ACCELERATOR").as_deref() {
+            Ok("kvm") => (Accelerator::Kvm, "host"),
+            Ok("tcg") | Err(_) => (Accelerator::Tcg, "max"),
+            Ok(other) => panic!("STEALTIME_ACCELERATOR is tcg or kvm, not {other}"),
+        };
         let spec = MachineSpec {
             name: "capture, test".into(),
-            accelerator: Accelerator::Tcg,
+            accelerator,
             machine: "pc-i440fx-7.2".into(),
-            cpu: "max".into(),
+            cpu: cpu.into(),
             vcpus,
             memory_bytes: MEMORY_BYTES,
             kernel: file(kernel),

@@ -1,7 +1,7 @@
 """Run in the first level: one failover for each kind of blow, of a guest under KVM, with a client that counts.
 
-``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw, and the guest's clocks before the
-blows and after each, is printed as JSON in the last line.
+``python tests/kvm/failovers_inside.py TRACKER VCPUS BLOW...``; what the client saw, the guest's clocks before the blows
+and after each, and whether it ever began anew is printed as JSON in the last line.
 """
 
 import json
@@ -34,7 +34,9 @@ def main() -> None:
             clocks.append(GuestClocks.read(hosts))
         seen = counting.end()
         status = hosts.settled()
+        resets = [event for name in HOSTS for event in hosts.events(name) if event["event"] == "guest-reset"]
     said = {
+        "resets": resets,
         "seen": seen,
         "blows": len(blows),
         "moved": campaign.moved,

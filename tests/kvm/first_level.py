@@ -62,13 +62,15 @@ class FirstLevel:
     Args:
         kernel: What it boots.
         folder: For its console and its exchange with the host.
+        arguments: Of its kernel and, as ``kvm_amd.npt=0``, of its modules.
     """
 
-    def __init__(self, kernel: str, folder: Path) -> None:
+    def __init__(self, kernel: str, folder: Path, arguments: str = "") -> None:
         self.exchange = folder / "exchange"
         """The folder of the host that it has as ``/exchange``."""
         self._console = folder / "console.log"
         self._kernel = kernel
+        self._kernel_arguments = arguments
         self._count = 0
         self._running = ExitStack()
         _fill(self.exchange)
@@ -117,7 +119,7 @@ class FirstLevel:
         self._running.close()
         ours, theirs = socket.socketpair()
         self._running.enter_context(ours)
-        argv = _arguments(self._kernel, self.exchange)
+        argv = _arguments(self._kernel, self.exchange, self._kernel_arguments)
         argv += ["-chardev", f"file,id=console,path={self._console}", "-serial", "chardev:console"]
         argv += ["-chardev", f"socket,id=commands,fd={theirs.fileno()}", "-serial", "chardev:commands"]
         argv = guarded(argv, cpus=os.sched_getaffinity(0))
@@ -147,10 +149,10 @@ class FirstLevel:
 
 
 @contextmanager
-def first_level(kernel: str = KERNEL) -> Iterator[FirstLevel]:
+def first_level(kernel: str = KERNEL, arguments: str = "") -> Iterator[FirstLevel]:
     """Boot the machine, and end it."""
     with tempfile.TemporaryDirectory(prefix="stealtime-first-level-") as folder:
-        machine = FirstLevel(kernel, Path(folder))
+        machine = FirstLevel(kernel, Path(folder), arguments)
         try:
             machine.boot()
             yield machine
@@ -168,7 +170,7 @@ def _fill(exchange: Path) -> None:
     (exchange / "environment").write_text("".join(lines))
 
 
-def _arguments(kernel_choice: str, exchange: Path) -> list[str]:
+def _arguments(kernel_choice: str, exchange: Path, kernel_arguments: str = "") -> list[str]:
     kernel = find_kernel(kernel_choice)
     busybox = shutil.which("busybox")
     if busybox is None:
@@ -180,7 +182,7 @@ def _arguments(kernel_choice: str, exchange: Path) -> list[str]:
         *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
         *("-smp", str(_CPUS), "-m", f"{_MEMORY_MIB}M", "-no-reboot"),
         *("-kernel", str(kernel.boot_image), "-initrd", str(initramfs.path)),
-        *("-append", "console=ttyS0 quiet panic=-1 cryptomgr.notests"),
+        *("-append", f"console=ttyS0 quiet panic=-1 cryptomgr.notests {kernel_arguments}"),
         *_shared("root", Path("/"), "readonly=on,"),
         *_shared("exchange", exchange),
     ]

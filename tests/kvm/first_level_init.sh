@@ -6,7 +6,11 @@ busybox=/bin/busybox
 "$busybox" mount -t sysfs none /sys
 "$busybox" mount -t devtmpfs none /dev
 while read -r module; do
-    "$busybox" insmod "$module" || echo "first level: $module cannot be loaded"
+    # As modprobe does: kvm_amd.npt=0 on the kernel's command line is a parameter of that module.
+    name=$("$busybox" basename "${module%%.ko*}" | "$busybox" tr - _)
+    parameters=$("$busybox" tr ' ' '\n' </proc/cmdline | "$busybox" sed -n "s/^$name\.//p")
+    # shellcheck disable=SC2086 # several words
+    "$busybox" insmod "$module" $parameters || echo "first level: $module cannot be loaded"
 done </etc/stealtime/modules
 
 "$busybox" mkdir -p /below /above /whole

@@ -19,6 +19,7 @@ import pytest
 from stealtime.errors import StealtimeError
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.protect.control import ControlClient, ControlError, MemberLeftError
+from stealtime.protect.demo import EMULATED_TIMING
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.identity import make_identity
@@ -40,12 +41,10 @@ PATIENCE_S = 60.0
 _PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
 """An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
 rightly the machine's end. A death is seen at once all the same, by its closed connection."""
-_EMULATED_TIMING = {"heartbeat": "200ms", "active_deadline": "4s", "standby_timeout": "6s", "register_deadline": "20s"}
-"""For a host that is itself emulated; QEMU may take as long as it likes there."""
 TIMING: dict[str, str] = {
     "patient": _PATIENT_TIMING,
     "default": {},
-    "emulated": {**_EMULATED_TIMING, "qemu_deadline": "60s"},
+    "emulated": EMULATED_TIMING,
 }[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
 """The campaign of failovers holds with the default deadlines, too."""
 _POLL_S = 0.03

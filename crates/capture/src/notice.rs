@@ -9,6 +9,9 @@ use crate::qmp::{Qmp, QmpError};
 pub enum Notice {
     /// The guest's kernel has panicked and said so (pvpanic). The guest does about it what it was told to.
     Panicked,
+    /// The guest began anew: it rebooted, or its processor reset itself, which a fault in a fault in a fault makes it do
+    /// (QEMU's word for both is `guest-reset`).
+    Reset,
     /// The guest stands although nobody stopped it, and QEMU will not let it go on: `internal-error`, `io-error`,
     /// `guest-panicked` (qapi/run-state.json, `RunState`).
     Stands {
@@ -35,6 +38,7 @@ pub fn heed(qmp: &mut Qmp, should_run: bool) -> Result<Vec<Notice>, QmpError> {
         }
         notices.push(match event.name.as_str() {
             "GUEST_PANICKED" => Notice::Panicked,
+            "RESET" if event.data["guest"] == true => Notice::Reset,
             _ => Notice::Told { name: event.name },
         });
     }

@@ -33,6 +33,8 @@ struct Protection {
     staged: StagedPages,
     splits: Vec<[Duration; 5]>,
     pages: Vec<u64>,
+    /// What KVM had counted at the end of each epoch; empty without KVM.
+    faults: Vec<u64>,
 }
 
 impl Protection {
@@ -41,8 +43,13 @@ impl Protection {
         assert_eq!(primary.refused_trackers, [], "the tracker that is wanted must work here");
         assert_eq!(standby.ram.populated().unwrap(), [], "a standby must not write its memory");
         let devices = primary.device_state(kind).unwrap();
-        let mut protection =
-            Self { devices, staged: StagedPages::default(), splits: Vec::new(), pages: Vec::new() };
+        let mut protection = Self {
+            devices,
+            staged: StagedPages::default(),
+            splits: Vec::new(),
+            pages: Vec::new(),
+            faults: Vec::new(),
+        };
         primary.tracked.arm().unwrap();
         let total = primary.ram.len_pages();
         for first in (0..total).step_by(usize::try_from(PART_PAGES).unwrap()) {
@@ -94,6 +101,7 @@ impl Protection {
         let between = |index: usize| marks[index + 1] - marks[index];
         self.splits.push([between(0), between(1), between(2), between(3), cont]);
         self.pages.push(count_pages(&written));
+        self.faults.extend(kvm_page_faults(primary.process().pid()));
         state
     }
 
@@ -114,9 +122,22 @@ impl Protection {
         let mut pages = self.pages.clone();
         pages.sort_unstable();
         eprintln!("pause: median {:?}; pages: median {}", pauses[pauses.len() / 2], pages[pages.len() / 2]);
+        let mut faults: Vec<u64> = self.faults.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        faults.sort_unstable();
+        if let Some(median) = faults.get(faults.len() / 2) {
+            eprintln!("page faults that KVM handled: median {median} an epoch");
+        }
         // Any missed page has ended the test before this line.
         eprintln!("{} epochs, {} pages written, 0 missed", pages.len(), pages.iter().sum::<u64>());
     }
+}
+
+/// How many page faults KVM has handled for the guest of this process (debugfs, `pf_taken`), if it has any of KVM's.
+fn kvm_page_faults(pid: u32) -> Option<u64> {
+    let machines = std::fs::read_dir("/sys/kernel/debug/kvm").ok()?;
+    let ours =
+        machines.flatten().find(|one| one.file_name().to_string_lossy().starts_with(&format!("{pid}-")))?;
+    std::fs::read_to_string(ours.path().join("pf_taken")).ok()?.trim().parse().ok()
 }
 
 /// The pages that two guests do not have in common; both stand still.

@@ -204,13 +204,17 @@ fn a_long_run_of_events_is_taken_off_the_queue() {
 #[test]
 fn a_guest_that_stands_by_itself_is_noticed_with_qemus_reason() {
     let (mut qmp, peer) = connect(|peer| {
-        for (events, status) in
-            [(&["GUEST_PANICKED"][..], ""), (&["STOP"], "internal-error"), (&["STOP"], "paused")]
-        {
+        for (events, status) in [
+            (&["GUEST_PANICKED"][..], ""),
+            (&["RESET"], ""),
+            (&["STOP"], "internal-error"),
+            (&["STOP"], "paused"),
+        ] {
             let (ready, id) = peer.command();
             assert_eq!(ready, "said");
             for event in events {
-                peer.say(&json!({"event": event, "timestamp": {}}).to_string());
+                let data = json!({"guest": true, "reason": "guest-reset"});
+                peer.say(&json!({"event": event, "data": data, "timestamp": {}}).to_string());
             }
             peer.answer(&id, &json!({}));
             if !status.is_empty() {
@@ -230,6 +234,7 @@ fn a_guest_that_stands_by_itself_is_noticed_with_qemus_reason() {
     };
     let told = |name: &str| Notice::Told { name: name.to_owned() };
     assert_eq!(next(true), [Notice::Panicked]);
+    assert_eq!(next(true), [Notice::Reset]);
     assert_eq!(next(true), [told("STOP"), Notice::Stands { status: "internal-error".to_owned() }]);
     assert_eq!(next(true), [told("STOP")], "`cont` ends that");
     assert_eq!(next(false), [told("STOP")], "it was stopped on purpose");

@@ -94,6 +94,8 @@ pub enum Event {
     },
     /// The guest's kernel has panicked and said so.
     GuestPanicked,
+    /// The guest rebooted, or its processor reset itself: what it had in memory is gone.
+    GuestReset,
     /// Something is not as wanted.
     Warning {
         /// A sentence.

@@ -21,6 +21,13 @@ class Mode(StrEnum):
     NET_BYPASS = "net+bypass"
 
 
+class Accelerator(StrEnum):
+    """What ``--accelerator`` takes."""
+
+    TCG = "tcg"
+    KVM = "kvm"
+
+
 def host(
     file: Annotated[
         Path | None, typer.Argument(metavar="[HOST.toml]", help="The host: name, listen, bridge, register, identity.")
@@ -123,6 +130,7 @@ def identity(
 def demo(
     mode: Annotated[Mode, typer.Option("--mode", help="Of the guest's output.")] = Mode.NET,
     interval: Annotated[str, typer.Option("--interval", "-i", metavar="DURATION")] = "100ms",
+    accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="Of the guest.")] = Accelerator.TCG,
     json: AsJson = False,
 ) -> None:
     """Show a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
@@ -135,7 +143,7 @@ def demo(
 
     if mode is Mode.OFF:
         raise UsageError("--mode off protects nothing, so there is no failover to show", hint="net, no-net, net+bypass")
-    shown = demonstrate(mode.value, checked_interval(interval), message_console())
+    shown = demonstrate(mode.value, checked_interval(interval), accelerator.value, message_console())
     if json:
         print_document(shown.document())
     else:

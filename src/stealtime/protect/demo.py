@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from stealtime.errors import StealtimeError
+from stealtime.platforms import below
 from stealtime.platforms.agent_binary import find_agent
 from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.demo_result import Demonstration
@@ -41,16 +42,25 @@ _OUR_STDERR = 2
 _PROTECTED_WITHIN_S = 120.0
 _ANSWERS_WITHIN_S = 120
 """A translated guest boots in a few seconds on an idle host."""
+EMULATED_TIMING = {
+    "heartbeat": "200ms",
+    "active_deadline": "4s",
+    "standby_timeout": "6s",
+    "register_deadline": "20s",
+    "qemu_deadline": "60s",
+}
+"""Deadlines for a host that is itself emulated, where a guest's epoch takes a hundred times as long."""
 _COUNTS_FOR_S = 4.0
 """Before the kill, and after the machine is protected again: long enough to watch."""
 
 
-def demonstrate(mode: str, interval: str, console: "Console") -> Demonstration:
+def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") -> Demonstration:
     """Show a failover.
 
     Args:
         mode: What happens to the guest's output.
         interval: From one checkpoint to the next.
+        accelerator: Of the guest, ``tcg`` or ``kvm``.
         console: For what happens meanwhile.
 
     Raises:
@@ -60,10 +70,12 @@ def demonstrate(mode: str, interval: str, console: "Console") -> Demonstration:
     def tell(text: str) -> None:
         console.print(text, markup=False, soft_wrap=True)
 
+    if below.is_emulated():
+        tell(f"{below.EMULATED}, and the deadlines are longer")
     tell("two hosts, a switch and a client, in network namespaces")
     with Laboratory((_PRIMARY, _STANDBY)) as laboratory:
         state = State(laboratory.folder / "state")
-        vm = _describe_machine(laboratory, state, mode, interval)
+        vm = _describe_machine(laboratory, state, mode, interval, accelerator)
         primary, process = _start(laboratory, state, vm)
         tell(f"a guest of {vm.memory_bytes >> 20} MiB boots on host a; all its memory is copied to host b")
         with show_full_copy(console) as update:
@@ -122,7 +134,7 @@ def _strike(primary: MemberFolder, process: psutil.Process) -> tuple[MemberStatu
     return seen[-1], struck_ns
 
 
-def _describe_machine(laboratory: Laboratory, state: State, mode: str, interval: str) -> VmFile:
+def _describe_machine(laboratory: Laboratory, state: State, mode: str, interval: str, accelerator: str) -> VmFile:
     certificates = laboratory.folder / "identity"
     hosts = []
     for name in (_PRIMARY, _STANDBY):
@@ -147,6 +159,8 @@ def _describe_machine(laboratory: Laboratory, state: State, mode: str, interval:
             certificates, _PRIMARY, [laboratory.host(_PRIMARY).address("replication")]
         ).model_dump(),
         "register": {"folder": str(state.register)},
+        "accelerator": accelerator,
+        "timing": EMULATED_TIMING if below.is_emulated() else {},
     }
     return VmFile.model_validate(document)
 

@@ -30,8 +30,8 @@ def status_table(members: Sequence[MemberStatus]) -> "Table":
 
 
 UNPROVED_UNDER_KVM = (
-    "warning: protection under KVM is not proved: in an emulated machine a guest with two virtual CPUs, its pages found"
-    " by soft-dirty, once began anew after a failover, and two guests hung (docs/kvm.md); test it before you rely on it"
+    "warning: protection under KVM was proved in an emulated machine only, without nested paging (docs/kvm.md), not on"
+    " hardware; kill a host of yours on purpose before you rely on it"
 )
 
 

@@ -206,6 +206,11 @@ impl Active {
                 self.warn("the guest's kernel has panicked".to_owned());
                 "GUEST_PANICKED".to_owned()
             }
+            Notice::Reset => {
+                self.events.add(&Event::GuestReset);
+                self.warn("the guest began anew: it rebooted, or its processor was reset by a fault".to_owned());
+                "RESET".to_owned()
+            }
             Notice::Told { name } => name,
             // The engine tells so as a failure.
             Notice::Stands { .. } => return,

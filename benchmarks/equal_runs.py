@@ -27,12 +27,12 @@ from typing import Any
 
 from equality.tally import found_share, judge_equal_runs
 
-from stealtime.analysis.compare import compare
-from stealtime.analysis.model import RunSummary
-from stealtime.analysis.summary import summarize
 from stealtime.campaigns.host import read_git_describe
 from stealtime.store.run import Run, default_runs_folder, runs_in
-from stealtime.wire.message import Reading, Value
+from stealtime.studies.latency.analysis.compare import compare
+from stealtime.studies.latency.analysis.model import RunSummary
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.vocabulary.readings import Reading, Value
 
 TARGET = 0.05
 SHORT = """

@@ -4,7 +4,9 @@ Nothing in them was traced. Every spike has three parts and what is left unexpla
 to its end, with a burst of segments that are too short to be drawn one by one.
 """
 
-from stealtime.analysis.attribution.model import (
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.analysis.model import Period
+from stealtime.studies.latency.attribution.model import (
     AttributedSpike,
     Cause,
     CauseShare,
@@ -18,9 +20,7 @@ from stealtime.analysis.attribution.model import (
     TrialAttribution,
     Views,
 )
-from stealtime.analysis.model import Period
-from stealtime.store.run import Run, Trial
-from stealtime.wire.message import Absent, Value
+from stealtime.vocabulary.readings import Absent, Value
 
 TICK = Cause(layer="machine", kind="timer_tick")
 NEIGHBOUR = Cause(layer="host", kind="host_preempted", name="neighbour 1")

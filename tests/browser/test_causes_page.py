@@ -8,10 +8,10 @@ import pytest
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
 
-from stealtime.report.causes import gather_causes
-from stealtime.report.gather import gather
-from stealtime.report.html import render
 from stealtime.store.run import Run
+from stealtime.studies.latency.page.causes import gather_causes
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.html import render
 from synthetic_attribution import JUDGED, NEIGHBOUR, TICK, WORST, synthetic_attribution, synthetic_cost_of_looking
 from synthetic_neighbours import add_neighbour
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run

@@ -16,10 +16,10 @@ from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns,
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
 from onlooker import looking_on
 
-from stealtime.analysis.attribution.model import AttributedSpike, Cause
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
-from stealtime.wire.message import Reading, Value
+from stealtime.studies.latency.attribution.model import AttributedSpike, Cause
+from stealtime.vocabulary.readings import Reading, Value
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 

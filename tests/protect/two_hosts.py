@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.control import ControlClient, ControlError, MemberLeftError
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
@@ -30,6 +29,7 @@ from stealtime.protect.specification import write_document
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register, VmFile
+from stealtime.vocabulary.errors import StealtimeError
 
 HOSTS = ("a", "b")
 VM = "counter"

@@ -9,10 +9,15 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from stealtime.analysis.compare import STATISTICS, Comparison, compare
-from stealtime.analysis.interval import REPETITIONS_MIN, SESSION_SHARE, interval_of_repetitions, ratio_of_repetitions
-from stealtime.report.comparison import render_comparison
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.compare import STATISTICS, Comparison, compare
+from stealtime.studies.latency.analysis.interval import (
+    REPETITIONS_MIN,
+    SESSION_SHARE,
+    interval_of_repetitions,
+    ratio_of_repetitions,
+)
+from stealtime.studies.latency.terminal.comparison import render_comparison
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 REPEATS = 400

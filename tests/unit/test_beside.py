@@ -14,14 +14,14 @@ from test_runner import Bench
 
 from stealtime.campaigns.beside import neighbour_clock, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import Machine, MachineRequest
-from stealtime.scenarios.neighbours import NeighbourResult
+from stealtime.lab.platforms.model import Machine, MachineRequest
+from stealtime.lab.scenarios.neighbours import NeighbourResult
 from stealtime.store.export_surroundings import write_surroundings_csv
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
-from stealtime.wire.alignment import Alignment
+from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import CpuLoad, LoadRequest
 
 PROBES = """

@@ -10,8 +10,8 @@ from stealtime.campaigns.file import builtin_names, find_campaign, read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
 from stealtime.campaigns.planner import HostCpus, plan
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.model import PlatformRecord
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 HOST = HostCpus((0, 1))
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from stealtime._core import Series
-from stealtime.analysis.compare import compare
-from stealtime.analysis.held_back import Limit, find_held_back
-from stealtime.analysis.model import HeldBack
-from stealtime.analysis.summary import summarize
-from stealtime.report.gather import gather
-from stealtime.report.html import write_report
-from stealtime.report.tables import print_summary
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.compare import compare
+from stealtime.studies.latency.analysis.held_back import Limit, find_held_back
+from stealtime.studies.latency.analysis.model import HeldBack
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.html import write_report
+from stealtime.studies.latency.terminal.summary import print_summary
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 LIMIT = Limit("RT throttling", 50e6)

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from stealtime.analysis.hypervisor import hypervisor_figures, median_figures
-from stealtime.analysis.model import HypervisorFigures
-from stealtime.analysis.summary import summarize
-from stealtime.report.html import write_report
-from stealtime.report.hypervisor import TITLE
-from stealtime.report.tables import print_summary
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.hypervisor import hypervisor_figures, median_figures
+from stealtime.studies.latency.analysis.model import HypervisorFigures
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.page.html import write_report
+from stealtime.studies.latency.terminal.hypervisor import TITLE
+from stealtime.studies.latency.terminal.summary import print_summary
 from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.

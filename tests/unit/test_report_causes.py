@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from stealtime.analysis.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
-from stealtime.analysis.attribution.not_attributed import NotAttributed
-from stealtime.errors import StealtimeError
-from stealtime.report.cause_content import Causes, Shift
-from stealtime.report.cause_palette import LOOKS, family_of
-from stealtime.report.cause_tables import render_causes
-from stealtime.report.cause_wording import looking_in_words, signed_duration
-from stealtime.report.causes import gather_causes, gather_periodic
-from stealtime.report.gather import gather
-from stealtime.report.html import render
-from stealtime.report.spikes import drawn_segments, whole_parts
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
+from stealtime.studies.latency.attribution.not_attributed import NotAttributed
+from stealtime.studies.latency.page.cause_content import Causes, Shift
+from stealtime.studies.latency.page.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.html import render
+from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
+from stealtime.studies.latency.terminal.causes import render_causes
+from stealtime.studies.latency.wording.cause_wording import looking_in_words, signed_duration
+from stealtime.vocabulary.errors import StealtimeError
 from synthetic_attribution import (
     EVENTS_LOST,
     JUDGED,
@@ -191,7 +191,7 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
 def test_every_kind_of_cause_has_a_look() -> None:
     from typing import get_args
 
-    from stealtime.analysis.attribution.model import Kind
+    from stealtime.studies.latency.attribution.model import Kind
 
     assert {family_of(kind, None) for kind in get_args(Kind)} == set(get_args(Kind)) & set(LOOKS)
     assert family_of(NEIGHBOUR.kind, NEIGHBOUR.name) == "neighbour"

@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
-from stealtime.errors import StealtimeError
-from stealtime.report.gather import gather
-from stealtime.report.html import write_report
 from stealtime.store.run import Run
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.html import write_report
+from stealtime.vocabulary.errors import StealtimeError
 from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 CELLS = default_cells(3_000)

@@ -1,8 +1,9 @@
 import pytest
 
-from stealtime.report import notation, wording
+from stealtime.report import notation
 from stealtime.store.model import Cell
-from stealtime.wire.message import Absent, Facts, Value
+from stealtime.studies.latency.wording import wording
+from stealtime.vocabulary.readings import Absent, Facts, Value
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from stealtime.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
-from stealtime.report.tables import print_summary
+from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
+from stealtime.studies.latency.terminal.summary import print_summary
 
 REPETITIONS = 5
 

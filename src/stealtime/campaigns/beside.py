@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.errors import StealtimeError
-from stealtime.platforms import kinds
-from stealtime.platforms.model import Platform
-from stealtime.platforms.share import Share
-from stealtime.scenarios.neighbour_load import load_request
-from stealtime.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
-from stealtime.scenarios.placement import Placement
+from stealtime.lab.platforms import kinds
+from stealtime.lab.platforms.model import Platform
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.scenarios.neighbour_load import load_request
+from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, ShareRecord, ThreadRecord
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
-from stealtime.tracing.host import HostTracer, host_tracer
-from stealtime.wire.alignment import Alignment as ClockAlignment
-from stealtime.wire.clock_agreement import host_agreement
-from stealtime.wire.message import Finding
+from stealtime.vocabulary.alignment import Alignment as ClockAlignment
+from stealtime.vocabulary.clock_agreement import host_agreement
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
 
 _OWN_COUNTER = ("qemu-",)
 """Platforms, by the beginning of their names, whose guests do not read the host's own counter."""

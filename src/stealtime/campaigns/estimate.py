@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 
 from stealtime.campaigns.planner import Plan, PlannedBoot
-from stealtime.errors import StealtimeError
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, runs_in
+from stealtime.vocabulary.errors import StealtimeError
 
 _RUNS_LOOKED_AT = 5
 _DEFAULT_BOOT_S = {"native": 0.1, "uml": 2.0, "ssh": 3.0, "qemu-kvm": 3.0, "qemu-tcg": 6.0}

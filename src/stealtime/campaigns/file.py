@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from stealtime.campaigns.explanation import explain, nearest
 from stealtime.campaigns.model import Campaign
-from stealtime.errors import UsageError
+from stealtime.vocabulary.errors import UsageError
 
 _SCHEMA_HINT = "`stealtime schema campaign` tells what each key takes"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan
-from stealtime.platforms import kinds
+from stealtime.lab.platforms import kinds
 
 _SETTINGS = Path("/proc/sys/kernel")
 

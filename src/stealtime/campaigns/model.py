@@ -10,9 +10,9 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from stealtime.campaigns.probes import KnownDisturbance, ProbeCells, Table, Tracing
 from stealtime.campaigns.short import Short
-from stealtime.platforms import kinds
-from stealtime.quantities import DurationNs, SizeBytes
-from stealtime.scenarios.model import SCENARIOS, Scenario
+from stealtime.lab.platforms import kinds
+from stealtime.lab.scenarios.model import SCENARIOS, Scenario
+from stealtime.vocabulary.quantities import DurationNs, SizeBytes
 
 USABLE = "usable"
 """Stands for every platform that can be used on this host."""

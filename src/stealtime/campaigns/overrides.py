@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from stealtime.campaigns.explanation import nearest
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.short import shorten
-from stealtime.errors import UsageError
-from stealtime.scenarios.model import SCENARIOS
+from stealtime.lab.scenarios.model import SCENARIOS
+from stealtime.vocabulary.errors import UsageError
 
 _VALUES_SHOWN = 60
 """Characters of two values that still make a readable sentence."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import Campaign
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
 from stealtime.store.model import Cell, PlatformRecord
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from stealtime.quantities import DurationNs, format_duration
+from stealtime.vocabulary.quantities import DurationNs, format_duration
 from stealtime.wire.message import GuestExit
 
 Tracing = Literal["off", "on", "both"]

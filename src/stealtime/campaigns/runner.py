@@ -31,13 +31,13 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import OtherMakerError, refuse_other_machine
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
-from stealtime.errors import StealtimeError
-from stealtime.platforms import below
-from stealtime.platforms.failure import read_tail
-from stealtime.platforms.model import Machine, MachineRequest, Platform
-from stealtime.scenarios.placement import Placement
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.failure import read_tail
+from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import Failure, LoopRecord, MachineRecord, TrialRecord
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
+from stealtime.vocabulary.errors import StealtimeError
 
 _BOOTS_A_MACHINE = 2
 _LOGS = ("serial.log", "agent.log")

@@ -23,20 +23,13 @@ from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Lab, Runner, Tally
-from stealtime.errors import UsageError
-from stealtime.platforms import registry
-from stealtime.platforms.model import Platform
-from stealtime.scenarios.cpus import allowed_cpus
-from stealtime.store.model import (
-    LoopRecord,
-    MachineRecord,
-    Manifest,
-    PlatformRecord,
-    Provenance,
-    ScenarioRecord,
-)
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import Platform
+from stealtime.lab.scenarios.cpus import allowed_cpus
+from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter, new_run_id
+from stealtime.vocabulary.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from stealtime.campaigns.probes import Table, ThreadCounts, Tracing
-from stealtime.errors import UsageError
-from stealtime.quantities import DurationNs
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import DurationNs
 
 if TYPE_CHECKING:
     from stealtime.campaigns.model import Campaign

@@ -12,17 +12,17 @@ from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probes import KnownDisturbance
 from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
-from stealtime.errors import StealtimeError
-from stealtime.platforms import kinds
-from stealtime.platforms.host_clock import remembered_rate
-from stealtime.platforms.kvm_tsc import unchanged
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms import kinds
+from stealtime.lab.platforms.host_clock import remembered_rate
+from stealtime.lab.platforms.kvm_tsc import unchanged
+from stealtime.lab.platforms.model import Machine
 from stealtime.store.model import Alignment, BootFacts, Cell, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
-from stealtime.wire.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
+from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Facts
 from stealtime.wire.message import (
-    Facts,
-    Finding,
     Injection,
     ProbeRequest,
     Progress,

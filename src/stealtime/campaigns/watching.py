@@ -12,24 +12,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stealtime.campaigns.beside import (
-    Beside,
-    lost_neighbour_record,
-    neighbour_clock,
-    neighbour_record,
-    neighbour_table,
-)
+from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_clock, neighbour_record, neighbour_table
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import Machine
-from stealtime.platforms.throttling import Throttling, throttling_between
-from stealtime.platforms.uml import kernel_threads
+from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.throttling import Throttling, throttling_between
+from stealtime.lab.platforms.uml import kernel_threads
+from stealtime.lab.tracing.views import HostLook, between, look
 from stealtime.store.model import HostViews, NeighbourRecord
 from stealtime.store.surroundings import NeighbourTable
-from stealtime.tracing.views import HostLook, between, look
-from stealtime.wire.alignment import Alignment
+from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import TraceResult
-from stealtime.wire.message import Absent, Finding, Reading, TraceRequest, Value
+from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
-from stealtime.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
-    from stealtime.analysis.model import RunSummary
     from stealtime.campaigns.overrides import Overrides
     from stealtime.campaigns.runner import Tally
     from stealtime.campaigns.session import Finished, Order, Prepared
     from stealtime.store.run import Run
+    from stealtime.studies.latency.analysis.model import RunSummary
 
 
 class Tracing(StrEnum):
@@ -204,7 +204,7 @@ def _order(
     from stealtime.campaigns.model import Campaign
     from stealtime.campaigns.overrides import apply_overrides
     from stealtime.campaigns.session import Order
-    from stealtime.scenarios.cpus import allowed_cpus, parse_cpus
+    from stealtime.lab.scenarios.cpus import allowed_cpus, parse_cpus
     from stealtime.store.run import default_runs_folder, find_run
 
     runs_folder = (out or default_runs_folder()).absolute()
@@ -236,7 +236,7 @@ def _order(
 
 
 def _measured_cpu_of(run: "Run") -> int | None:
-    from stealtime.wire.message import Value
+    from stealtime.vocabulary.readings import Value
 
     reading = run.manifest.host.get("measured_cpu")
     return reading.value if isinstance(reading, Value) and isinstance(reading.value, int) else None
@@ -293,11 +293,11 @@ def _conclude(
     finished: "Finished", prepared: "Prepared", threshold_ns: int | None, junit: Path | None, as_json: bool
 ) -> ExitCode:
     """Show the result, write the report, and judge."""
-    from stealtime.analysis.summary import summarize
     from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.report.html import write_report
-    from stealtime.report.tables import print_summary
     from stealtime.store.run import Run
+    from stealtime.studies.latency.analysis.summary import summarize
+    from stealtime.studies.latency.page.html import write_report
+    from stealtime.studies.latency.terminal.summary import print_summary
 
     stored = Run.open(finished.folder)
     summary = summarize(stored)
@@ -319,7 +319,7 @@ def _conclude(
 
 
 def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, path: Path) -> None:
-    from stealtime.report.junit import write_junit
+    from stealtime.studies.latency.junit import write_junit
 
     try:
         write_junit(run, summary, threshold_ns, path)

@@ -31,12 +31,12 @@ def show(
     Exit codes: 0 all is valid; 4 something failed or is invalid, or no cell fits the paper's tables that were asked
     for; 1 the run is damaged.
     """
-    from stealtime.analysis.summary import summarize
     from stealtime.cli.output import data_console, print_document
-    from stealtime.errors import ExitCode
-    from stealtime.report.paper_tables import tables_of_run
-    from stealtime.report.tables import print_summary
     from stealtime.store.run import find_run
+    from stealtime.studies.latency.analysis.summary import summarize
+    from stealtime.studies.latency.terminal.paper import tables_of_run
+    from stealtime.studies.latency.terminal.summary import print_summary
+    from stealtime.vocabulary.errors import ExitCode
 
     found = find_run(run, runs_folder)
     found.check_tables()
@@ -61,8 +61,8 @@ def _print_causes(run: "Run") -> None:
     traced = sum(trial.record.cell.traced for trial in run.measured)
     if not traced:
         return
-    from stealtime.report.cause_tables import render_causes
-    from stealtime.report.causes import gather_causes
+    from stealtime.studies.latency.page.causes import gather_causes
+    from stealtime.studies.latency.terminal.causes import render_causes
 
     with message_console().status(f"splitting the spikes of {traced} traced trials into causes"):
         causes = gather_causes(run)

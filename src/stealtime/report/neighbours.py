@@ -12,12 +12,12 @@ from statistics import median
 
 import numpy as np
 
-from stealtime.quantities import format_duration
 from stealtime.report import notation
 from stealtime.report.environment import cpu_list
 from stealtime.store.model import NeighbourRecord, PlacementRecord, ShareRecord, TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.wire.message import ClockReading
+from stealtime.vocabulary.clocks import ClockReading
+from stealtime.vocabulary.quantities import format_duration
 
 MOST_BANDS = 1_000
 """Of one trial: more could not be told apart; what is left out is said in the figure."""

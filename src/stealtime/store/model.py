@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from stealtime.quantities import format_duration
-from stealtime.wire.alignment import Alignment as ClockAlignment
-from stealtime.wire.clock_agreement import ClockAgreement
-from stealtime.wire.message import Absent, Facts, LoadOutcome, LoadRequest, Model, Reading, TracingOutcome, TrialOutcome
+from stealtime.vocabulary.alignment import Alignment as ClockAlignment
+from stealtime.vocabulary.clock_agreement import ClockAgreement
+from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
+from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
 
 SCHEMA_VERSION = 3
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is

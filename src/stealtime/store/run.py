@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
 from stealtime.store.upgrade import upgrade
-from stealtime.wire.message import Model
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Model
 
 MANIFEST = "manifest.json"
 CELLS = "cells"

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import stealtime
-from stealtime.errors import REINSTALL_HINT, StealtimeError
-from stealtime.wire.alignment import Alignment, ClockExchange, align
+from stealtime.vocabulary.alignment import Alignment, ClockExchange, align
+from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.byte_stream import ByteReader, ByteWriter
 from stealtime.wire.frame import Frame, FrameDecoder, FrameError, FrameKind, encode_frame
 from stealtime.wire.message import (

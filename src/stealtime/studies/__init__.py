@@ -1,0 +1,1 @@
+"""One folder a question, with its own probes, results, analysis and pages."""

@@ -1,0 +1,301 @@
+"""The figures of a run, as models: what ``stealtime show --json`` prints."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from stealtime.vocabulary.clock_agreement import ClockAgreement
+from stealtime.vocabulary.readings import Facts
+
+SCHEMA_VERSION = 1
+"""Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
+
+
+class Figures(BaseModel):
+    """A part of the document: nothing unknown is accepted and nothing changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+LimitName = Literal["RT throttling", "fair server"]
+PAUSE_SHARE = 0.5
+"""From this share of it on, a sample may be a pause of a limit: one that begins late in its period lasts less."""
+
+
+class Stats(Figures):
+    """Statistics of one trial, or of all samples of a cell's valid repetitions together.
+
+    A percentile is the exact nearest rank. Times are in ns; ``max_at_s`` counts from the start of sample 0.
+    """
+
+    count: int
+    floor_ns: float
+    """The cheapest sample possible there: the smaller of the calibrated floor and the minimum."""
+    min_ns: float
+    mean_ns: float
+    sd_ns: float
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    p9999_ns: float
+    p99999_ns: float
+    max_ns: float
+    max_at_s: float
+    max_overhead_ns: float
+    unresolved: list[str]
+    """Percentiles with less than one sample beyond them, by key (``p9999_ns``); their value is then the maximum."""
+
+
+class HeldBack(Figures):
+    """Samples that the kernel's limit on real-time threads explains: they count for no maximum and for no ratio."""
+
+    cause: LimitName
+    pause_ns: float
+    """How long it may stop the probe in every second."""
+    count: int
+    longest_ns: float | None
+    """Overhead of the longest explained one; None where there is none."""
+    rest_max_ns: float | None
+    """The longest of the other samples; None where there is no other."""
+    rest_max_overhead_ns: float | None
+    rest_max_at_s: float | None
+    """From the start of sample 0 of its repetition."""
+
+    @property
+    def is_in_rest(self) -> bool:
+        """Whether a pause may be a part of the longest of the others."""
+        return self.rest_max_overhead_ns is not None and self.rest_max_overhead_ns >= PAUSE_SHARE * self.pause_ns
+
+    @property
+    def is_longest(self) -> bool:
+        """Whether the longest sample of all is an explained one."""
+        return self.longest_ns is not None and self.longest_ns > (self.rest_max_overhead_ns or 0.0)
+
+
+class _Measured(Figures):
+    """What a trial and a cell have in common: figures of samples, some of which a limit may explain."""
+
+    stats: Stats | None
+    held_back: HeldBack | None = None
+    """Probes that use up their time, where the kernel limits real-time threads; None elsewhere."""
+
+    @property
+    def worst_ns(self) -> float | None:
+        """The longest sample that no limit explains."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_ns
+        return None if self.stats is None else self.stats.max_ns
+
+    @property
+    def worst_overhead_ns(self) -> float | None:
+        """The same over the floor."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_overhead_ns
+        return None if self.stats is None else self.stats.max_overhead_ns
+
+    @property
+    def worst_at_s(self) -> float | None:
+        """When it began, from the start of sample 0 of its repetition."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_at_s
+        return None if self.stats is None else self.stats.max_at_s
+
+    @property
+    def comparable_worst_ns(self) -> float | None:
+        """The longest sample, if a ratio of it is no ratio of a limit."""
+        return None if self.held_back is not None and self.held_back.is_in_rest else self.worst_ns
+
+    @property
+    def tail_overhead_ns(self) -> float | None:
+        """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
+        if self.stats is None or "p999_ns" in self.stats.unresolved:
+            return None
+        percentile_ns = self.percentile_ns("p999_ns")
+        return None if percentile_ns is None else percentile_ns - self.stats.floor_ns
+
+    def percentile_ns(self, name: str) -> float | None:
+        """Give a percentile by its name among the statistics, ``p50_ns`` for one; None if it may be a limit's pause."""
+        if self.stats is None:
+            return None
+        value_ns = float(getattr(self.stats, name))
+        held_back = self.held_back
+        is_pause = held_back is not None and value_ns - self.stats.floor_ns >= PAUSE_SHARE * held_back.pause_ns
+        return None if is_pause else value_ns
+
+
+class Period(Figures):
+    """A periodic cause of lost time, found from the samples alone."""
+
+    period_s: float
+    rate_hz: float
+    cost_p50_ns: float
+    """Median overhead of the samples in phase less that of ordinary samples."""
+    cost_p90_ns: float
+    events: int
+    coverage: float
+    """Share of the cycles in which it was seen."""
+    lost_share: float
+    """Share of all time lost over the floor."""
+    level_ns: float
+    """Overhead above which samples were looked at when it was found."""
+    repetition: int
+    """The trial that these figures are of: the first one that it was found in."""
+    found_in_repetitions: int
+    """In how many repetitions it was found ..."""
+    searched_repetitions: int
+    """... of those that were looked at."""
+
+
+class Clock(Figures):
+    """What the samples of a cell are counted in, and how far that can be trusted."""
+
+    name: str
+    units_per_s: float
+    tsc_hz: float
+    source: str
+    """Where ``tsc_hz`` comes from."""
+    worst_disagreement_ppm: float
+    """Against CLOCK_MONOTONIC_RAW, the largest of all trials in absolute value, signed."""
+    kernel: ClockAgreement | None
+    """The worst of all trials; None where none of them says."""
+    host: ClockAgreement | None
+    """The same of the comparison with the host's clock."""
+    alignment_error_bound_ns: float | None
+    """How far host and machine can be apart on one time line; None where no clocks were exchanged."""
+
+
+class NeighbourFigures(Figures):
+    """What a neighbour achieved during one trial."""
+
+    name: str
+    kind: Literal["machine", "process"]
+    platform: str
+    load: Literal["cpu", "memory"]
+    unit: Literal["loops", "bytes"] | None
+    """None if it died."""
+    rate_per_s: float | None
+    """Of its units, in a second that its load was on."""
+    on_s: float | None
+
+
+class TraceFigures(Figures):
+    """How much was recorded of a traced trial; spikes near a loss cannot be judged."""
+
+    host_events: int | None
+    """None if the host was not traced."""
+    host_lost: int | None
+    machine_events: int | None
+    """None if the machine has no trace of its own, as natively."""
+    machine_lost: int | None
+
+
+class HypervisorFigures(Figures):
+    """How often and how long the hypervisor was entered, of all virtual CPUs of a machine together."""
+
+    vcpus: int
+    counted_s: float
+    """Between the two readings: from before the trial's request until the agent began to send its tables."""
+    per_s: dict[str, float]
+    """How often in a second, by KVM's name of the counter: ``exits``, ``halt_exits`` ..."""
+    time_share: dict[str, float]
+    """``halt_poll_fail``, ``halt_wait`` ...: of the time of all virtual CPUs, 0 to 1; beyond it where a wait began
+    before the first reading."""
+    polls_won_share: float | None
+    """Of KVM's polls for the end of a halt, those that saw it; None where it polled for none."""
+
+
+class PlacementFigures(Figures):
+    """Where a scenario put the machine on the host."""
+
+    vcpu_cpus: list[list[int]]
+    """The CPUs that each virtual CPU may run on; the last one is measured."""
+    emulator_cpus: list[int]
+    quota_percent: float | None
+    """Of one CPU; None is no limit."""
+    weight: int | None
+
+
+class TrialSummary(_Measured):
+    """One execution of a cell."""
+
+    repetition: int
+    valid: bool
+    reasons: list[str]
+    folder: str
+    loop_iterations: int | None = None
+    """Of the busy loop of ``tick``: the work that a sample is of."""
+    neighbours: list[NeighbourFigures] = Field(default_factory=list)
+    trace: TraceFigures | None = None
+    """None if nothing was traced."""
+    hypervisor: HypervisorFigures | None = None
+    """None where no hypervisor was asked, or had nothing to tell."""
+
+
+class CellSummary(_Measured):
+    """A cell: all its repetitions.
+
+    ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
+    measured.
+    """
+
+    platform: str
+    scenario: str
+    probe: Literal["tick", "switch", "wakeup"]
+    parameters: dict[str, JsonValue]
+    valid: bool
+    """Whether all repetitions may be used."""
+    reasons: list[str]
+    """Why repetitions may not be used, or failed."""
+    limits: list[str]
+    """What limits the result."""
+    clock: Clock | None
+    periods: list[Period]
+    """Probe ``tick`` only."""
+    trials: list[TrialSummary]
+    traced: bool = False
+    """Whether host and machine were traced meanwhile, which costs something."""
+    scaled: str | None = None
+    """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
+    placement: PlacementFigures | None = None
+    """None where nothing was measured."""
+    hypervisor: HypervisorFigures | None = None
+    """The medians over the repetitions that ``stats`` are of; None where none of them has any."""
+
+    @property
+    def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:
+        """What makes two cells of different runs the same cell."""
+        parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
+        return (self.platform, self.scenario, self.probe, parameters, self.traced)
+
+    def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
+        """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.
+
+        None accepts each.
+        """
+        overhead_ns = self.worst_overhead_ns
+        if threshold_ns is None or not self.valid or overhead_ns is None:
+            return None
+        return overhead_ns if overhead_ns > threshold_ns else None
+
+
+class RunSummary(Figures):
+    """A run in figures."""
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    created_at: datetime
+    campaign: str
+    host: Facts
+    cells: list[CellSummary]
+    skipped: dict[str, str] = Field(default_factory=dict)
+    """Scenarios of the campaign that cannot be honest on this host, and why."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """What an alias of the campaign, such as ``emulated``, stands for on this host."""
+
+    @property
+    def plain_cells(self) -> list[CellSummary]:
+        """The cells to compare platforms by: a traced one only where it was not measured untraced as well."""
+        untraced = {cell.key[:4] for cell in self.cells if not cell.traced}
+        return [cell for cell in self.cells if not cell.traced or cell.key[:4] not in untraced]

@@ -1,0 +1,236 @@
+"""From a run on disk to its figures; the samples of one cell are in memory at a time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stealtime._core import Series
+from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.analysis.held_back import find_held_back, limit_of, pool_held_back
+from stealtime.studies.latency.analysis.hypervisor import hypervisor_figures, median_figures
+from stealtime.studies.latency.analysis.model import (
+    CellSummary,
+    Clock,
+    HeldBack,
+    NeighbourFigures,
+    Period,
+    PlacementFigures,
+    RunSummary,
+    Stats,
+    TraceFigures,
+    TrialSummary,
+)
+from stealtime.studies.latency.analysis.periods import join_periods
+from stealtime.studies.latency.analysis.series import load_series, pool
+from stealtime.vocabulary.clock_agreement import worst
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.wire.message import TickProbe, TrialOutcome
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A trial and its samples, or why there are none."""
+
+    trial: Trial
+    series: Series | None
+    reasons: tuple[str, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return self.series is not None and not self.reasons
+
+
+def summarize(run: Run) -> RunSummary:
+    """Compute the figures of every cell of ``run``, in the order in which they were first measured.
+
+    A trial whose samples cannot be read is invalid and says why; the others are not touched by that.
+
+    Raises:
+        StealtimeError: A document of the run is damaged.
+    """
+    cells: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        cells.setdefault(trial.record.cell.name, []).append(trial)
+    return RunSummary(
+        run_id=run.manifest.run_id,
+        created_at=run.manifest.created_at,
+        campaign=run.manifest.campaign_name,
+        host=run.manifest.host,
+        cells=[summarize_cell(trials) for trials in cells.values()],
+        aliases=run.manifest.aliases,
+        skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
+    )
+
+
+def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = load_series) -> CellSummary:
+    """Compute the figures of one cell from all its trials, at least one.
+
+    Args:
+        trials: All of one cell.
+        load: Gives the samples of the trial in a folder, for callers that need them as well; raises as ``load_series``.
+    """
+    ordered = sorted(trials, key=lambda trial: trial.record.repetition)
+    reads = [_read(trial, load) for trial in ordered]
+    measured = [read for read in reads if read.series is not None]
+    pooled = [read for read in measured if read.is_valid] or measured
+    stats, trouble = _pooled_stats(pooled)
+    trials_of = {read.trial.folder: _trial_summary(read) for read in reads}
+    cell = ordered[0].record.cell
+    reasons = _distinct([reason for read in reads for reason in read.reasons] + trouble)
+    return CellSummary(
+        platform=cell.platform,
+        scenario=cell.scenario,
+        probe=cell.probe,
+        parameters=cell.parameters,
+        valid=not reasons,
+        reasons=reasons,
+        limits=_distinct([text for trial in ordered for text in _findings(trial.record, "limits")]),
+        clock=_clock([trial.record for trial in ordered]),
+        stats=stats,
+        periods=_periods(pooled) if cell.probe == "tick" else [],
+        trials=list(trials_of.values()),
+        traced=cell.traced,
+        placement=_placement([trial.record for trial in ordered]),
+        scaled=next((one.record.placement.scaled for one in ordered if one.record.placement is not None), None),
+        held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
+        hypervisor=median_figures(
+            [one for read in pooled if (one := trials_of[read.trial.folder].hypervisor) is not None]
+        ),
+    )
+
+
+def to_stats(figures: Any) -> Stats:
+    """Take the fields of :class:`Stats` from what the Rust core computed."""
+    return Stats(**{name: figures[name] for name in Stats.model_fields})
+
+
+def _read(trial: Trial, load: Callable[[Path], Series]) -> _Read:
+    record = trial.record
+    if record.outcome is None:
+        message = record.failure.message if record.failure is not None else "the trial has no outcome"
+        return _Read(trial, None, (message,))
+    try:
+        series = load(trial.folder)
+    except StealtimeError as error:
+        return _Read(trial, None, (error.message,))
+    return _Read(trial, series, tuple(_findings(record, "invalidates")))
+
+
+def _findings(record: TrialRecord, level: str) -> list[str]:
+    if record.outcome is None:
+        return []
+    return [finding.text for finding in record.outcome.findings if finding.level == level]
+
+
+def _pooled_stats(reads: Sequence[_Read]) -> tuple[Stats | None, list[str]]:
+    parts = [read.series for read in reads if read.series is not None]
+    if not parts:
+        return None, []
+    try:
+        return to_stats(pool(parts, [outcome.clock.units_per_s for outcome in _outcomes(reads)])), []
+    except StealtimeError as error:
+        return None, [error.message]
+
+
+def _outcomes(reads: Sequence[_Read]) -> list[TrialOutcome]:
+    return [read.trial.record.outcome for read in reads if read.trial.record.outcome is not None]
+
+
+def _periods(reads: Sequence[_Read]) -> list[Period]:
+    return join_periods(
+        [(read.trial.record.repetition, read.series.periods()) for read in reads if read.series is not None]
+    )
+
+
+def _trial_summary(read: _Read) -> TrialSummary:
+    return TrialSummary(
+        repetition=read.trial.record.repetition,
+        valid=read.is_valid,
+        reasons=list(read.reasons),
+        stats=None if read.series is None else to_stats(read.series.summary()),
+        held_back=_held_back(read),
+        folder=str(read.trial.folder),
+        loop_iterations=_loop_iterations(read.trial.record),
+        neighbours=[_neighbour(record) for record in read.trial.record.neighbours],
+        trace=_trace(read.trial.record),
+        hypervisor=hypervisor_figures(read.trial.record),
+    )
+
+
+def _held_back(read: _Read) -> HeldBack | None:
+    record, limit = read.trial.record, limit_of(read.trial.record)
+    if read.series is None or limit is None or record.outcome is None:
+        return None
+    return find_held_back(read.series, record.outcome.clock.units_per_s, limit)
+
+
+def _loop_iterations(record: TrialRecord) -> int | None:
+    probe = None if record.outcome is None else record.outcome.request.probe
+    return probe.iterations if isinstance(probe, TickProbe) else None
+
+
+def _neighbour(record: NeighbourRecord) -> NeighbourFigures:
+    outcome = record.outcome
+    return NeighbourFigures(
+        name=record.name,
+        kind=record.kind,
+        platform=record.platform,
+        load=record.load.kind.name,
+        unit=outcome.unit if outcome is not None else None,
+        rate_per_s=outcome.rate_per_s if outcome is not None else None,
+        on_s=outcome.on_ns / 1e9 if outcome is not None else None,
+    )
+
+
+def _trace(record: TrialRecord) -> TraceFigures | None:
+    host = record.host_tracing
+    machine = record.outcome.tracing if record.outcome is not None else None
+    if host is None and machine is None:
+        return None
+    return TraceFigures(
+        host_events=host.events if host is not None else None,
+        host_lost=host.lost if host is not None else None,
+        machine_events=machine.events if machine is not None else None,
+        machine_lost=machine.lost if machine is not None else None,
+    )
+
+
+def _placement(records: Sequence[TrialRecord]) -> PlacementFigures | None:
+    placement = next((record.placement for record in records if record.placement is not None), None)
+    if placement is None:
+        return None
+    return PlacementFigures(
+        vcpu_cpus=placement.vcpu_cpus,
+        emulator_cpus=placement.emulator_cpus,
+        quota_percent=placement.share.quota_percent if placement.share is not None else None,
+        weight=placement.share.weight if placement.share is not None else None,
+    )
+
+
+def _clock(records: Sequence[TrialRecord]) -> Clock | None:
+    clocks = [record.outcome.clock for record in records if record.outcome is not None]
+    if not clocks:
+        return None
+    bounds = [bound for record in records if (bound := _error_bound_ns(record.alignment)) is not None]
+    return Clock(
+        name=clocks[0].name,
+        units_per_s=clocks[0].units_per_s,
+        tsc_hz=clocks[0].tsc_hz,
+        source=clocks[0].tsc_hz_source,
+        worst_disagreement_ppm=max((clock.check.disagreement_ppm for clock in clocks), key=abs),
+        kernel=worst([record.clocks.kernel for record in records if record.clocks is not None]),
+        host=worst([record.clocks.host for record in records if record.clocks is not None]),
+        alignment_error_bound_ns=max(bounds, default=None),
+    )
+
+
+def _error_bound_ns(alignment: Alignment | None) -> float | None:
+    if alignment is None:
+        return None
+    return float(max(alignment.before.error_ns, alignment.after.error_ns))
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

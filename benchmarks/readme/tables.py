@@ -16,8 +16,8 @@ from stealtime.studies.latency.analysis.interval import Interval
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.page.cause_content import Causes, TracedCell
-from stealtime.studies.latency.page.cause_palette import LOOKS, RT_THROTTLING
+from stealtime.studies.latency.content.cause_palette import LOOKS, RT_THROTTLING
+from stealtime.studies.latency.content.causes import Causes, TracedCell
 from stealtime.studies.latency.page.causes import gather_causes
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences

@@ -7,7 +7,7 @@ import pytest
 from stealtime.campaigns.like_with_like import unlike_words
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot
-from stealtime.studies.latency.page.cause_content import CauseLine, ProbeCauses, TracedCell
+from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell
 from stealtime.studies.latency.wording.cause_wording import like_with_like
 
 

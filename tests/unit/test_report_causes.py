@@ -13,8 +13,8 @@ from rich.console import Console
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
-from stealtime.studies.latency.page.cause_content import Causes, Shift
-from stealtime.studies.latency.page.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.content.causes import Causes, Shift
 from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.page.html import render

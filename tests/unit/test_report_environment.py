@@ -6,7 +6,7 @@ import pytest
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord, ThreadRecord
 from stealtime.store.run import Run
-from stealtime.studies.latency.page.content import ReportContent
+from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.wording import wording
 from stealtime.wire.message import CpuLoad, LoadRequest

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.explanation import explain, nearest
 from stealtime.campaigns.model import Campaign
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_errors import explain, nearest
 
 _SCHEMA_HINT = "`stealtime schema campaign` tells what each key takes"
 

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from stealtime.campaigns.probes import KnownDisturbance, ProbeCells, Table, Tracing
+from stealtime.campaigns.probes import KnownDisturbance, ProbeCells, Tracing
 from stealtime.campaigns.short import Short
 from stealtime.lab.platforms import kinds
 from stealtime.lab.scenarios.model import SCENARIOS, Scenario
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
+from stealtime.vocabulary.toml_table import Table
 
 USABLE = "usable"
 """Stands for every platform that can be used on this host."""

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.explanation import nearest
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.short import shorten
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_errors import nearest
 
 _VALUES_SHOWN = 60
 """Characters of two values that still make a readable sentence."""

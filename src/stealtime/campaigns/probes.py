@@ -2,24 +2,16 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from stealtime.vocabulary.quantities import DurationNs, format_duration
+from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import GuestExit
 
 Tracing = Literal["off", "on", "both"]
 """Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what looking costs."""
 
 ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
-
-
-class Table(BaseModel):
-    """A table of the file: its keys are the aliases of the fields, and an unknown one is refused."""
-
-    # The docstrings of the fields are what `stealtime schema` tells of the keys.
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
-    )
 
 
 class KnownDisturbance(Table):
@@ -72,7 +64,7 @@ class SwitchCells(_Probe):
 
     probe: Literal["switch"]
     """The name of the probe."""
-    threads: ThreadCounts = [2, 10, 100, 1000]
+    threads: ThreadCounts = Field(default=[2, 10, 100, 1000])
     """How many threads yield to each other; each number is a cell."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from stealtime.campaigns.probes import Table, ThreadCounts, Tracing
+from stealtime.campaigns.probes import ThreadCounts, Tracing
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import DurationNs
+from stealtime.vocabulary.toml_table import Table
 
 if TYPE_CHECKING:
     from stealtime.campaigns.model import Campaign

@@ -16,7 +16,8 @@ from stealtime.studies.latency.attribution.model import (
     TrialAttribution,
     Views,
 )
-from stealtime.studies.latency.page.cause_content import (
+from stealtime.studies.latency.content.cause_palette import FAMILIES, LOOKS, NOT_JUDGED, UNEXPLAINED
+from stealtime.studies.latency.content.causes import (
     CauseLine,
     Causes,
     LookingLine,
@@ -29,7 +30,6 @@ from stealtime.studies.latency.page.cause_content import (
     View,
     WorstSpike,
 )
-from stealtime.studies.latency.page.cause_palette import FAMILIES, LOOKS, NOT_JUDGED, UNEXPLAINED
 from stealtime.studies.latency.page.spikes import cause_family, worst_spike
 from stealtime.studies.latency.wording import cause_wording, wording
 from stealtime.vocabulary.errors import StealtimeError

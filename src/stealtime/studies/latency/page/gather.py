@@ -16,9 +16,9 @@ from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, St
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.analysis.summary import summarize_cell
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.page.content import FigureSeries, Group, Missing, Remark, ReportContent, Row
+from stealtime.studies.latency.content.palette import looks_of
+from stealtime.studies.latency.content.report import FigureSeries, Group, Missing, Remark, ReportContent, Row
 from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
-from stealtime.studies.latency.page.palette import looks_of
 from stealtime.studies.latency.wording import wording
 
 WORST_A_TRIAL = 256

@@ -15,10 +15,10 @@ from stealtime import __version__
 from stealtime.report import environment, notation
 from stealtime.report.figure_library import figure_library, figure_library_version, pack, script_hash
 from stealtime.store.run import Run
-from stealtime.studies.latency.page import cause_palette
-from stealtime.studies.latency.page.cause_content import Causes
+from stealtime.studies.latency.content import cause_palette
+from stealtime.studies.latency.content.causes import Causes
+from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
-from stealtime.studies.latency.page.content import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.published.comparison import comparison_of_campaign
 from stealtime.studies.latency.terminal.hypervisor import hypervisor_lines, kind_meanings

@@ -11,8 +11,8 @@ from typing import Any
 
 from stealtime.report import notation
 from stealtime.studies.latency.attribution.model import AttributedSpike, Cause, Segment
-from stealtime.studies.latency.page.cause_content import SpikePart, WorstSpike
-from stealtime.studies.latency.page.cause_palette import RUNNING, family_of
+from stealtime.studies.latency.content.cause_palette import RUNNING, family_of
+from stealtime.studies.latency.content.causes import SpikePart, WorstSpike
 
 _NARROWEST = 1 / 250
 """Of a spike's duration: four pixels of a wide drawing."""

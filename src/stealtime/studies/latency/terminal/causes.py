@@ -9,8 +9,8 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
-from stealtime.studies.latency.page.cause_content import CauseLine, Causes, LookingLine, Shift, TracedCell
-from stealtime.studies.latency.page.cause_palette import UNEXPLAINED
+from stealtime.studies.latency.content.cause_palette import UNEXPLAINED
+from stealtime.studies.latency.content.causes import CauseLine, Causes, LookingLine, Shift, TracedCell
 from stealtime.studies.latency.wording.cause_wording import like_with_like, signed_duration
 
 _LEAST_SHARE = 0.01

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from stealtime.report import notation
 from stealtime.studies.latency.attribution.model import PeriodicCause
-from stealtime.studies.latency.page.cause_content import CauseLine, ProbeCauses, Shift, TracedCell
-from stealtime.studies.latency.page.cause_palette import LOOKS
+from stealtime.studies.latency.content.cause_palette import LOOKS
+from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, Shift, TracedCell
 
 _NAMED = 3
 _LEAST_NS = 0.1

@@ -8,7 +8,7 @@ from stealtime.report import notation
 from stealtime.store.model import Cell
 from stealtime.studies.latency.analysis.interval import CONFIDENCE, Interval
 from stealtime.studies.latency.analysis.model import Period
-from stealtime.studies.latency.page.content import Group, Remark, ReportContent, Row, SpreadRemark
+from stealtime.studies.latency.content.report import Group, Remark, ReportContent, Row, SpreadRemark
 from stealtime.vocabulary.readings import Facts, Value
 
 HYPERVISOR_FACT = "hypervisor"

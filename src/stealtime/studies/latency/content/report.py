@@ -8,7 +8,7 @@ from stealtime.report.neighbours import Surroundings
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.studies.latency.analysis.interval import Interval
 from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
-from stealtime.studies.latency.page.palette import Look
+from stealtime.studies.latency.content.palette import Look
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""What is wrong in a campaign's file: the line, the key, and the key that was probably meant."""
+"""What is wrong in a TOML file: the line, the key, and the key that was probably meant."""
 
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from stealtime.campaigns.probes import PROBES
 from stealtime.vocabulary.errors import UsageError
 
 _HEAD = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
@@ -42,17 +41,20 @@ def explain(
     place = f"{source}, line {line}" if line is not None else source
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = _known_keys(model, location, document)
+        known = _known_keys(_tables(model, location[:-1], document), _at(document, location[:-1]))
         close = nearest(str(location[-1]), known)
         message = f"unknown key {key!r}"
         hint = f"did you mean {close!r}?" if close else f"known here: {', '.join(known)}"
     elif first["type"] == "missing":
         message = f"the key {key!r} is missing"
     elif first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        found = first["input"].get("probe") if isinstance(first["input"], dict) else None
-        message = f"{key}.probe is {found!r}, which is no probe" if found else f"the key '{key}.probe' is missing"
-        close = nearest(str(found), PROBES)
-        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(PROBES)}"
+        # pydantic gives the name of the tag as it would stand in Python: 'probe', with its quotes.
+        tag = first["ctx"]["discriminator"].strip("'")
+        found = first["input"].get(tag) if isinstance(first["input"], dict) else None
+        message = f"{key}.{tag} is {found!r}, which is no {tag}" if found else f"the key '{key}.{tag}' is missing"
+        known = [value for one in _tables(model, location, document) for value in _literals(one, tag)]
+        close = nearest(str(found), known)
+        hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
     elif first["type"] == "value_error":
         message = f"{key}: {message}" if key else message
     else:
@@ -81,17 +83,38 @@ def _as_written(location: Sequence[str | int], document: Any) -> Path:
     return tuple(written)
 
 
-def _known_keys(model: type[BaseModel], location: Path, document: Any) -> list[str]:
-    """Give the keys of the table that the last part of ``location`` stands in."""
-    value = document
-    for part in location[:-1]:
-        value = value[part]
+def _tables(model: type[BaseModel], location: Path, document: Any) -> list[type[BaseModel]]:
+    """Give what the table at ``location`` may be: several models where a key in it tells which."""
+    models = [model]
+    for position, part in enumerate(location):
         if isinstance(part, str):
-            field = next(field for name, field in model.model_fields.items() if part in (name, field.alias))
-            models = _models(field.annotation)
-        if isinstance(value, dict):
-            model = PROBES[value["probe"]] if "probe" in value and PROBES["tick"] in models else models[0]
-    return [field.alias or name for name, field in model.model_fields.items()]
+            fields = _chosen(models, _at(document, location[:position])).model_fields
+            models = _models(next(field.annotation for name, field in fields.items() if part in (name, field.alias)))
+    return models
+
+
+def _known_keys(models: list[type[BaseModel]], table: Any) -> list[str]:
+    return [field.alias or name for name, field in _chosen(models, table).model_fields.items()]
+
+
+def _chosen(models: list[type[BaseModel]], table: Any) -> type[BaseModel]:
+    """Give the model whose tag stands in the table; the first one where none does."""
+    written = table if isinstance(table, dict) else {}
+    return next(
+        (one for one in models for name in one.model_fields if written.get(name) in _literals(one, name)), models[0]
+    )
+
+
+def _literals(model: type[BaseModel], name: str) -> tuple[Any, ...]:
+    """Give the values that a key may have, where they are listed."""
+    annotation = model.model_fields[name].annotation
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def _at(document: Any, location: Path) -> Any:
+    for part in location:
+        document = document[part]
+    return document
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

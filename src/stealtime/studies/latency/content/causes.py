@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime.studies.latency.page.cause_palette import RT_THROTTLING, UNEXPLAINED
+from stealtime.studies.latency.content.cause_palette import RT_THROTTLING, UNEXPLAINED
 
 TINY_SHARE = 0.002
 """Causes below it are folded: a busy host has dozens of interrupts and threads that took a microsecond."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan
+from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms import kinds
 
 _SETTINGS = Path("/proc/sys/kernel")
@@ -36,5 +37,5 @@ def unlike_words(plan: Plan, settings: Path = _SETTINGS) -> str | None:
 
 def _is_held_back(campaign: Campaign) -> bool:
     """Tell whether the native probe is a real-time thread that uses up its time."""
-    is_busy = any(cells.probe in ("tick", "switch") for cells in campaign.probes)
+    is_busy = any(probes()[cells.probe].is_busy for cells in campaign.probes)
     return is_busy and campaign.priority > 0 and not campaign.lifts_rt_throttling(kinds.NATIVE)

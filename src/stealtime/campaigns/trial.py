@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.campaigns.probes import KnownDisturbance
-from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
+from stealtime.campaigns.registry import probes
+from stealtime.campaigns.watching import watching, with_guest_steal
 from stealtime.lab.platforms import kinds
 from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
-from stealtime.store.model import Alignment, BootFacts, Cell, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError
@@ -24,13 +25,9 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts
 from stealtime.wire.message import (
     Injection,
-    ProbeRequest,
     Progress,
-    SwitchProbe,
-    TickProbe,
     TraceRequest,
     TrialRequest,
-    WakeupProbe,
 )
 
 
@@ -136,15 +133,14 @@ async def measure(
 
 
 def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> TrialRequest:
+    probe = probes()[cell.cell.probe]
     own_priority = beside.placement.priority
     tracing = None
     if cell.cell.traced and kinds.traces_itself(machine.platform):
-        tracing = TraceRequest(
-            buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=hidden_threads(cell.cell.probe)
-        )
+        tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
     return TrialRequest(
         trial=number,
-        probe=_probe(cell.cell, settings.iterations),
+        probe=probe.request(cell.cell.parameters, settings.iterations),
         cpus=list(machine.measured_cpus),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
@@ -204,20 +200,3 @@ def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
             for thread in machine.threads()
         ],
     )
-
-
-def _probe(cell: Cell, iterations: Mapping[int, int]) -> ProbeRequest:
-    parameters = cell.parameters
-    match cell.probe:
-        case "tick":
-            return TickProbe(iterations=iterations[_whole(parameters["loop_ns"])])
-        case "switch":
-            return SwitchProbe(threads=_whole(parameters["threads"]))
-        case "wakeup":
-            return WakeupProbe(interval_ns=_whole(parameters["interval_ns"]))
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
-    return value

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_clock, neighbour_record, neighbour_table
 from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.probe import Probe
+from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
 from stealtime.lab.platforms.uml import kernel_threads
@@ -28,9 +30,6 @@ from stealtime.wire.connection import TraceResult
 from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
-
-_RING_THREADS = "st-ring"
-"""How the threads of ``switch`` are called; each of their millions of switches would be an event."""
 
 _NO_GUEST_STEAL = {
     "native": "natively the machine is the host",
@@ -95,21 +94,17 @@ async def watching(
             logger.debug("after a failed trial: %s", error.message)
 
 
-def hidden_threads(probe: str) -> str | None:
-    """Give the threads whose switches among each other are no events."""
-    return _RING_THREADS if probe == "switch" else None
-
-
 async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, number: int, buffer_bytes: int) -> None:
     """Record the host where the machine may run."""
     if beside.tracer is None:
         return
+    probe = probes()[cell.cell.probe]
     request = TraceRequest(
         # All: a wake-up is an event of the waker's CPU, and without it a thread that waits looks asleep.
         cpus=[],
         buffer_bytes_per_cpu=buffer_bytes,
-        hidden_threads=hidden_threads(cell.cell.probe),
-        user_mode_linux=_user_mode_linux(machine, cell.cell.probe),
+        hidden_threads=probe.hidden_threads,
+        user_mode_linux=_user_mode_linux(machine, probe),
     )
     await beside.tracer.start(number, request)
 
@@ -186,9 +181,10 @@ def _measured_cpus(beside: Beside) -> list[int]:
     return sorted({cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus})
 
 
-def _user_mode_linux(machine: Machine, probe: str) -> list[int]:
-    """Give the threads by which the host sees into a guest; not for ``switch``, whose every switch is an event."""
-    return kernel_threads(machine.threads()) if machine.platform == "uml" and probe != "switch" else []
+def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
+    """Give the threads by which the host sees into a guest."""
+    is_followed = machine.platform == "uml" and probe.follows_user_mode_linux
+    return kernel_threads(machine.threads()) if is_followed else []
 
 
 async def _stop_loads(

@@ -25,9 +25,9 @@ def scenarios(incomplete: str) -> list[str]:
 
 def probes(incomplete: str) -> list[str]:
     """Give the probes that begin so."""
-    from stealtime.campaigns.probes import PROBES
+    from stealtime.campaigns import registry
 
-    return _beginning(list(PROBES), incomplete)
+    return _beginning(list(registry.probes()), incomplete)
 
 
 def runs(incomplete: str) -> list[str]:

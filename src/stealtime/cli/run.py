@@ -150,6 +150,11 @@ def run(
     """
     from stealtime.campaigns.overrides import Overrides
 
+    own = {
+        "--loop": duration_of("--loop", loop),
+        "--threads": list(numbers_of("--threads", threads)) or None,
+        "--interval": duration_of("--interval", interval),
+    }
     overrides = Overrides(
         short=short,
         platforms=names_of(platform),
@@ -158,9 +163,7 @@ def run(
         probes=names_of(probe),
         duration_ns=duration_of("--duration", duration),
         max_samples=samples,
-        loop_ns=duration_of("--loop", loop),
-        threads=numbers_of("--threads", threads),
-        interval_ns=duration_of("--interval", interval),
+        of_probes={option: value for option, value in own.items() if value is not None},
         priority=priority,
         repetitions=repetitions,
         kernel=kernel,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from stealtime.campaigns.registry import probes
 from stealtime.store.model import Cell
 
 _PLATFORMS = (
@@ -9,7 +10,6 @@ _PLATFORMS = (
     "qemu-tcg-paravirt",
 )  # fmt: skip
 """From the least to the most virtual."""
-_PROBES = ("tick", "switch", "wakeup")
 
 
 def platform_order(platform: str) -> int:
@@ -22,8 +22,13 @@ def scenario_order(scenarios: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(["alone", *scenarios]))
 
 
+def probe_rank(probe: str) -> int:
+    """Give the place of a probe among all that are registered."""
+    return list(probes()).index(probe)
+
+
 def probe_order(cell: Cell) -> tuple[object, ...]:
     """Give the place of a probe with its parameters: numbers by their size, not by their digits."""
     parameters = [f"{key}={value}" for key, value in sorted(cell.parameters.items())]
     numbers = tuple(int(value) if (value := text.partition("=")[2]).isdigit() else 0 for text in parameters)
-    return (_PROBES.index(cell.probe), numbers, tuple(parameters))
+    return (probe_rank(cell.probe), numbers, tuple(parameters))

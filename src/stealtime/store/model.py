@@ -24,9 +24,9 @@ class Cell(Model):
 
     platform: str
     scenario: str
-    probe: Literal["tick", "switch", "wakeup"]
+    probe: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
     parameters: dict[str, JsonValue]
-    """``loop_ns`` (tick), ``threads`` (switch), ``interval_ns`` (wakeup)."""
+    """As the probe names them: ``loop_ns``, ``threads`` ..."""
     traced: bool = False
     """Whether host and machine were traced meanwhile, which costs something."""
 

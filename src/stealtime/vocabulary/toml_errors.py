@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.late_type import LateType
 
 _HEAD = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
@@ -118,7 +119,9 @@ def _at(document: Any, location: Path) -> Any:
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
-    """Give the models inside ``Short | None``, ``list[Annotated[TickCells | SwitchCells, ...]]`` and the like."""
+    """Give the models inside ``Short | None``, ``list[Annotated[A | B, ...]]`` and the like."""
+    if isinstance(late := next(iter(getattr(annotation, "__metadata__", ())), None), LateType):
+        return _models(late.make())
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     origin = get_origin(annotation)

@@ -19,6 +19,7 @@ import numpy as np
 from stealtime._core import Series
 from stealtime.store.model import TrialRecord
 from stealtime.studies.latency.analysis.model import PAUSE_SHARE, HeldBack, LimitName, TrialSummary
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.readings import Value
 
 _TICK_MAX_NS = 10e6
@@ -32,8 +33,6 @@ _PERIOD_US, _RUNTIME_US = 1_000_000, 950_000
 has the same two (``fair_server_init`` in ``kernel/sched/deadline.c``)."""
 _CODES: dict[str, LimitName] = {"rt_throttling": "RT throttling", "fair_server": "fair server"}
 """The agent's findings (``crates/probe/src/preflight.rs``); it tells one of them at most."""
-_BUSY = ("tick", "switch")
-"""Probes that use up their time; one that sleeps never does."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,17 @@ class Limit:
 
 def limit_of(record: TrialRecord) -> Limit | None:
     """Give the limit that may have held a trial's probe back; None where there is none."""
-    if record.outcome is None or record.cell.probe not in _BUSY:
+    if record.outcome is None or not PROBES[record.cell.probe].is_busy:
         return None
+    is_tiled = PROBES[record.cell.probe].is_tiled
     cause = next((_CODES[one.code] for one in record.outcome.findings if one.code in _CODES), None)
     if cause is None:
         return None
-    if cause == "fair server" and record.cell.probe != "tick":
+    if cause == "fair server" and not is_tiled:
         # It pauses only where an ordinary thread starves, and whether one did is not counted for a ring of threads.
         return None
     # The counters of a ring are of the thread that waits for it.
-    switches = record.outcome.counters.get("involuntary_context_switches") if record.cell.probe == "tick" else None
+    switches = record.outcome.counters.get("involuntary_context_switches") if is_tiled else None
     if switches == 0:
         return None
     told = None

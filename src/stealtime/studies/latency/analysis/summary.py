@@ -24,6 +24,7 @@ from stealtime.studies.latency.analysis.model import (
 )
 from stealtime.studies.latency.analysis.periods import join_periods
 from stealtime.studies.latency.analysis.series import load_series, pool
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.clock_agreement import worst
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe, TrialOutcome
@@ -89,7 +90,7 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
         limits=_distinct([text for trial in ordered for text in _findings(trial.record, "limits")]),
         clock=_clock([trial.record for trial in ordered]),
         stats=stats,
-        periods=_periods(pooled) if cell.probe == "tick" else [],
+        periods=_periods(pooled) if PROBES[cell.probe].is_tiled else [],
         trials=list(trials_of.values()),
         traced=cell.traced,
         placement=_placement([trial.record for trial in ordered]),

@@ -19,6 +19,7 @@ from stealtime.studies.latency.attribution.traces import (
     machine_labels,
     probe_threads,
 )
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.findings import Finding
 from stealtime.wire.message import TracingOutcome, TrialOutcome
 
@@ -175,7 +176,7 @@ def _user_mode(case: _Case) -> World:
             for thread in case.outcome.threads
             if thread.thread_pointer
         ],
-        "probe_never_sleeps": case.record.cell.probe != "wakeup",
+        "probe_never_sleeps": PROBES[case.record.cell.probe].is_busy,
         "real_time": False,
     }
     found = attribute_user_mode(trace, guest, case.spikes)

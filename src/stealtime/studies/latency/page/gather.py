@@ -19,6 +19,7 @@ from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
 from stealtime.studies.latency.content.palette import looks_of
 from stealtime.studies.latency.content.report import FigureSeries, Group, Missing, Remark, ReportContent, Row
 from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.studies.latency.wording import wording
 
 WORST_A_TRIAL = 256
@@ -206,10 +207,10 @@ def _groups(measured: Sequence[_Measured], platforms: Sequence[str]) -> list[Gro
                 identity=f"group-{number}",
                 scenario=cells[0].cell.scenario,
                 probe=cells[0].cell.probe,
-                parameter=wording.probe_parameter(cells[0].cell),
+                parameter=PROBES[cells[0].cell.probe].parameter(cells[0].cell.parameters),
                 title=wording.probe_title(cells[0].cell),
                 question=wording.probe_question(cells[0].cell, _policies(cells)),
-                measured=wording.sample_name(cells[0].cell),
+                measured=PROBES[cells[0].cell.probe].sample,
                 rows=tuple(_rows(cells)),
                 series=tuple(series for cell in cells for series in cell.series),
             )
@@ -244,7 +245,7 @@ def _rows(cells: Sequence[_Measured]) -> list[Row]:
                 held_back=cell.summary.held_back,
                 median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
                 remarks=_remarks(cell),
-                periods=wording.describe_periods(cell.summary.periods) if cell.cell.probe == "tick" else (),
+                periods=wording.describe_periods(cell.summary.periods) if PROBES[cell.cell.probe].is_tiled else (),
             )
         )
     return rows

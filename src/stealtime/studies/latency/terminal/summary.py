@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
+from stealtime.report.order import probe_rank
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
 from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
 from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, Column, answer_tables, platforms_of
@@ -15,7 +16,6 @@ from stealtime.studies.latency.terminal.hypervisor import hypervisor_tables
 from stealtime.studies.latency.terminal.surroundings import around_the_machines
 
 UNRESOLVED_MARK = "*"
-_PROBES = ("tick", "switch", "wakeup")
 _PERIODS_SHOWN = 4
 
 
@@ -49,7 +49,7 @@ def _columns(cells: Sequence[CellSummary]) -> list[Column]:
     for cell in cells:
         groups.setdefault((cell.scenario, cell_title(cell.probe, cell.parameters)), {})[cell.platform] = cell
     columns = [Column(group) for group in groups.values()]
-    return sorted(columns, key=lambda column: _PROBES.index(column.first.probe))
+    return sorted(columns, key=lambda column: probe_rank(column.first.probe))
 
 
 def _cell_table(column: Column, suffix: str) -> Table:

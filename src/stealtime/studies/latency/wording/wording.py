@@ -9,6 +9,7 @@ from stealtime.store.model import Cell
 from stealtime.studies.latency.analysis.interval import CONFIDENCE, Interval
 from stealtime.studies.latency.analysis.model import Period
 from stealtime.studies.latency.content.report import Group, Remark, ReportContent, Row, SpreadRemark
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.readings import Facts, Value
 
 HYPERVISOR_FACT = "hypervisor"
@@ -48,19 +49,8 @@ def describe_nativeness(host: Facts) -> str:
 
 def probe_title(cell: Cell) -> str:
     """Name a probe with its parameters: ``Thread switch, 1000 threads``."""
-    name = {"tick": "Clock tick", "switch": "Thread switch", "wakeup": "Timer wake-up"}[cell.probe]
-    return f"{name}, {probe_parameter(cell)}"
-
-
-def probe_parameter(cell: Cell) -> str:
-    """Name a probe's parameters: ``1000 threads``."""
-    match cell.probe:
-        case "tick":
-            return f"loop of {_duration(cell.parameters.get('loop_ns'))}"
-        case "switch":
-            return f"{cell.parameters.get('threads', '?')} threads"
-        case "wakeup":
-            return f"every {_duration(cell.parameters.get('interval_ns'))}"
+    probe = PROBES[cell.probe]
+    return f"{probe.title}, {probe.parameter(cell.parameters)}"
 
 
 def probe_question(cell: Cell, policies: Sequence[str] = ("SCHED_FIFO",)) -> str:
@@ -70,30 +60,7 @@ def probe_question(cell: Cell, policies: Sequence[str] = ("SCHED_FIFO",)) -> str
         cell: Of the probe.
         policies: The scheduling policies that its measuring threads had.
     """
-    policy = " or ".join(policies)
-    match cell.probe:
-        case "tick":
-            return (
-                f"A {policy} thread runs the same busy loop back to back. A loop that takes longer than the floor was "
-                "interrupted: by the timer tick, by the kernel, by the host."
-            )
-        case "switch":
-            return (
-                f"{policy} threads of one priority on one CPU yield to each other in turn. A sample is the time from "
-                "the last instruction of one before it yields to the first of the next."
-            )
-        case "wakeup":
-            return (
-                f"A {policy} thread sleeps until absolute points in time. A sample is how late it runs again; a "
-                "wake-up so late that it swallowed further ones counts for all of them."
-            )
-
-
-def sample_name(cell: Cell) -> str:
-    """Name what one sample of a probe is."""
-    return {"tick": "duration of one loop", "switch": "duration of one switch", "wakeup": "lateness of a wake-up"}[
-        cell.probe
-    ]
+    return PROBES[cell.probe].question.format(policy=" or ".join(policies))
 
 
 def describe_periods(periods: Sequence[Period]) -> tuple[str, ...]:
@@ -147,7 +114,7 @@ def _costs_of(platform: str, content: ReportContent) -> list[str]:
             words += f", in the worst scenario, {worst_group.scenario}; in the best one, {least_group.scenario}, "
             words += _figures(least)
         costs.setdefault(worst_group.probe, []).append(words)
-    sentences = [f"{_VERBS[probe]} {figures}." for probe, several in costs.items() for figures in several]
+    sentences = [f"{PROBES[probe].answer} {figures}." for probe, several in costs.items() for figures in several]
     if invalid:
         sentences.append(f"Not judged, because invalid: {_some(invalid)}.")
     return sentences
@@ -186,11 +153,6 @@ def spread_remarks(content: ReportContent) -> list[SpreadRemark]:
 
 
 _NAMED = 6
-_VERBS = {
-    "tick": "Of a thousand busy loops one is held up by",
-    "switch": "Of a thousand thread switches one is later by",
-    "wakeup": "Of a thousand wake-ups one is later by",
-}
 
 
 def _leading_ns(row: Row) -> float:
@@ -221,10 +183,3 @@ def _compared(row: Row) -> str:
 def interval_words(interval: Interval, write: Callable[[float], str]) -> str:
     """Write an interval: ``95 %: 1.2 to 1.9``."""
     return f"{CONFIDENCE:.0%}: {write(interval.low)} to {write(interval.high)}".replace("%:", " %:")
-
-
-def _duration(nanoseconds: object) -> str:
-    """Write a duration that somebody chose: ``68 µs``, ``1.5 s``."""
-    if not isinstance(nanoseconds, int):
-        return "?"
-    return notation.trimmed_duration(nanoseconds)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stealtime.studies.latency.analysis.compare import STATISTICS, CellComparison, Comparison, compare
-from stealtime.studies.latency.analysis.interval import REPETITIONS_MIN
+from stealtime.report.comparison import CellComparison, Comparison, compare
+from stealtime.report.interval import REPETITIONS_MIN
+from stealtime.studies.latency.analysis.compare import STATISTICS
 from stealtime.studies.latency.analysis.model import RunSummary, Stats, TrialSummary
 
 SHIFTS = (1.1, 1.25, 2.0)

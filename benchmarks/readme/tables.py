@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from stealtime.report import notation
+from stealtime.report.interval import Interval
 from stealtime.report.plain_table import cell_title
 from stealtime.store.run import Run, find_run
-from stealtime.studies.latency.analysis.interval import Interval
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio

@@ -19,7 +19,7 @@ from stealtime.doctor import document
 from stealtime.protect import status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
-from stealtime.studies.latency.analysis import model
+from stealtime.report import summary
 from stealtime.studies.latency.published import comparison_model as published_model
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -90,9 +90,9 @@ class JsonDocument:
 
 SHOW = JsonDocument(
     "show",
-    "stealtime.studies.latency.analysis",
-    model.RunSummary,
-    model.SCHEMA_VERSION,
+    "stealtime.report",
+    summary.RunSummary,
+    summary.SCHEMA_VERSION,
     command="stealtime show --json",
 )
 PUBLISHED = JsonDocument(

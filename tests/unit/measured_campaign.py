@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from stealtime.studies.latency.analysis.interval import REPETITIONS_MIN
+from stealtime.report.interval import REPETITIONS_MIN
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.studies.latency.published.library import find_published
 from stealtime.studies.latency.published.model import ROLES, PublishedRow, Role

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from latency_page import latency_page
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
@@ -17,7 +18,6 @@ from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
 from stealtime.studies.latency.content.causes import Causes, Shift
 from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
 from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.page.html import render
 from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
 from stealtime.studies.latency.terminal.causes import render_causes
 from stealtime.studies.latency.wording.cause_wording import looking_in_words, signed_duration
@@ -55,7 +55,7 @@ def causes(run: Run) -> Causes:
 @pytest.fixture(scope="module")
 def page(run: Run, causes: Causes) -> str:
     content = gather(run)
-    return render(content, causes, gather_periodic(content.summary, run, synthetic_periodic))
+    return latency_page(content, causes, gather_periodic(content.summary, run, synthetic_periodic))
 
 
 def refuse_second(trial: Trial) -> TrialAttribution:
@@ -111,7 +111,7 @@ def test_refused_trial_stands_with_its_reason_beside_the_others(run: Run) -> Non
     uml = causes.cells[1]
     assert [refused.trial for refused in uml.refused] == [REFUSED]
     assert [facts.repetition for facts in uml.facts] == [1]
-    page = render(gather(run), causes, {})
+    page = latency_page(gather(run), causes, {})
     assert "the host was not traced: tracefs is not mounted" in page
     assert "mount tracefs" in page
 
@@ -181,7 +181,7 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
     causes = gather_causes(run, with_tiny, synthetic_cost_of_looking)
     cell = causes.cells[0]
     assert [line.label for line in cell.tiny_lines] == [f"host interrupt eth{number}" for number in range(9)]
-    page = render(gather(run), causes, {})
+    page = latency_page(gather(run), causes, {})
     table = page[page.index('<table class="causes">') : page.index('<details class="tiny">')]
     assert "9 smaller causes, listed below</th><td>900.0 ns</td>" in table
     assert "eth0" not in table
@@ -230,7 +230,7 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
     causes = gather_causes(run, damaged, no_cost)
     assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it was cut short at 812 bytes"
     assert len(causes.cells[1].facts) == 1
-    assert "Not known: samples.parquet is damaged." in render(gather(run), causes, {})
+    assert "Not known: samples.parquet is damaged." in latency_page(gather(run), causes, {})
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 6])
@@ -266,7 +266,7 @@ def test_untraced_run_says_that_nothing_is_known(tmp_path: Path) -> None:
     causes = gather_causes(run)
     assert causes.cells == ()
     assert render_causes(causes) is None
-    assert "No trial of this run was traced" in render(gather(run), causes, {})
+    assert "No trial of this run was traced" in latency_page(gather(run), causes, {})
 
 
 def test_figures_are_drawn_without_tracing_where_that_was_measured(run: Run) -> None:

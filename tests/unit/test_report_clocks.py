@@ -5,9 +5,9 @@ from pathlib import Path
 
 from rich.console import Console, Group
 
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.page.html import write_report
 from stealtime.studies.latency.terminal.clocks import clock_lines
 from synthetic_run import SyntheticCell, write_synthetic_run
 

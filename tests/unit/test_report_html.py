@@ -11,9 +11,9 @@ import typer
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.page.html import write_report
 from stealtime.vocabulary.errors import StealtimeError
 from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 

@@ -71,8 +71,8 @@ def _both(b: str, published: str | None) -> str:
 
 def _with_run(first: "Run", second: "Run", json: bool) -> bool:
     from stealtime.cli.output import data_console, print_document
-    from stealtime.studies.latency.analysis.compare import compare as compare_runs
-    from stealtime.studies.latency.terminal.comparison import render_comparison
+    from stealtime.report.comparison import compare as compare_runs
+    from stealtime.report.terminal.comparison import render_comparison
 
     comparison = compare_runs(first, second)
     if json:

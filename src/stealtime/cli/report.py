@@ -23,8 +23,8 @@ def report(
     invalid, limited or missing and on what it was measured.
     """
     from stealtime.cli.output import message_console, print_document
+    from stealtime.report.page.html import write_report
     from stealtime.store.run import find_run
-    from stealtime.studies.latency.page.html import write_report
 
     found = find_run(run, runs_folder)
     path = (found.folder / "report.html" if output is None else output).absolute()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stealtime.campaigns.overrides import Overrides
     from stealtime.campaigns.runner import Tally
     from stealtime.campaigns.session import Finished, Order, Prepared
+    from stealtime.report.summary import RunSummary
     from stealtime.store.run import Run
-    from stealtime.studies.latency.analysis.model import RunSummary
 
 
 class Tracing(StrEnum):
@@ -297,10 +297,10 @@ def _conclude(
 ) -> ExitCode:
     """Show the result, write the report, and judge."""
     from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.page.html import write_report
+    from stealtime.report.summary import summarize
+    from stealtime.report.terminal.run import print_tables
     from stealtime.store.run import Run
-    from stealtime.studies.latency.analysis.summary import summarize
-    from stealtime.studies.latency.page.html import write_report
-    from stealtime.studies.latency.terminal.summary import print_summary
 
     stored = Run.open(finished.folder)
     summary = summarize(stored)
@@ -310,7 +310,7 @@ def _conclude(
         print_document(summary)
     else:
         console = data_console()
-        print_summary(summary, console)
+        print_tables(summary, console)
         console.print(f"run     {stored.run_id}\nreport  {report}", markup=False, soft_wrap=True)
     code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, threshold_ns)
     for remark in remarks:
@@ -322,7 +322,7 @@ def _conclude(
 
 
 def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, path: Path) -> None:
-    from stealtime.studies.latency.junit import write_junit
+    from stealtime.report.junit import write_junit
 
     try:
         write_junit(run, summary, threshold_ns, path)

@@ -1,125 +1,50 @@
-"""Two runs, cell by cell: which statistics differ, by what ratio, and how sure that is.
+"""A cell of two runs: which statistics differ, by what ratio, and how sure that is.
 
 What is compared are repetitions, each from a boot of its own: samples within a trial say nothing of the next trial.
-Each statistic is judged on its own with 95 % confidence: of twenty comparisons between equal machines, one is expected
-to be called different, and the comparison says how many that makes.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
-from stealtime.store.run import Run
+from stealtime.report import notation
+from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
+from stealtime.report.interval import REPETITIONS_MIN, SESSION_SHARE, ratio_of_repetitions
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
-from stealtime.studies.latency.analysis.interval import CONFIDENCE, REPETITIONS_MIN, SESSION_SHARE, ratio_of_repetitions
-from stealtime.studies.latency.analysis.model import CellSummary, Figures, RunSummary, TrialSummary
-from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
 
 BEYOND_MIN = 10
 """With fewer samples beyond it in a trial, a percentile grows with their number, as a maximum does."""
 SPAN_LIMIT = 1.1
 """By this factor at most may trials differ in their samples for such a statistic to be compared."""
 _TAILS = {"p50_ns": 2, "p90_ns": 10, "p99_ns": 100, "p999_ns": 1_000, "p9999_ns": 10_000, "p99999_ns": 100_000}
-STATISTICS = (*_TAILS, "max_ns")
+NAMES = {
+    "p50_ns": "p50",
+    "p90_ns": "p90",
+    "p99_ns": "p99",
+    "p999_ns": "p99.9",
+    "p9999_ns": "p99.99",
+    "p99999_ns": "p99.999",
+    "max_ns": "max",
+}
+STATISTICS = tuple(NAMES)
 
-Verdict = Literal["higher", "lower", "no difference shown", "not judged"]
 
+class LatencyComparison(StatisticComparison):
+    """A statistic of durations."""
 
-class StatisticComparison(Figures):
-    """One statistic of one cell in both runs."""
-
-    statistic: str
     a_ns: float | None
     """The geometric mean of the repetitions; None if one is 0, or there is none."""
     b_ns: float | None
-    ratio: float | None
-    """Of b to a; None where it was not judged."""
-    ratio_low: float | None
-    ratio_high: float | None
-    verdict: Verdict
-    """What b is, against a; ``no difference shown`` where the interval holds 1."""
-    method: str | None
-    """How the interval was found."""
-    because: str | None
-    """Why it was not judged."""
-
-
-class CellComparison(Figures):
-    """A cell that both runs have."""
-
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, object]
-    traced: bool
-    a_trials: int
-    """Valid repetitions."""
-    b_trials: int
-    statistics: list[StatisticComparison]
-
-
-class Comparison(Figures):
-    """Two runs."""
-
-    schema_version: Literal[1] = 1
-    a: str
-    """The run that is the base of the ratios."""
-    b: str
-    confidence: float
-    cells: list[CellComparison]
-    only_in_a: list[str]
-    only_in_b: list[str]
 
     @property
-    def judged(self) -> list[StatisticComparison]:
-        """All statistics that have a verdict."""
-        return [one for cell in self.cells for one in cell.statistics if one.verdict != "not judged"]
-
-    @property
-    def different(self) -> list[StatisticComparison]:
-        """Those that are called higher or lower."""
-        return [one for one in self.judged if one.verdict != "no difference shown"]
-
-    @property
-    def different_by_chance(self) -> float:
-        """How many would be called different at most, on average, if both runs were of one machine."""
-        return (1.0 - self.confidence) * len(self.judged)
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether at least one statistic of each common cell was judged."""
-        return bool(self.cells) and all(
-            any(statistic.verdict != "not judged" for statistic in cell.statistics) for cell in self.cells
-        )
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        return NAMES[self.statistic], notation.duration(self.a_ns), notation.duration(self.b_ns)
 
 
-def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
-    """Compare all cells that two runs have in common; ratios are of ``b`` to ``a``.
-
-    Raises:
-        StealtimeError: A document of a run is damaged, or samples that were there are gone.
-    """
-    first = a if isinstance(a, RunSummary) else summarize(a)
-    second = b if isinstance(b, RunSummary) else summarize(b)
-    cells_a = {cell.key: cell for cell in first.cells}
-    cells_b = {cell.key: cell for cell in second.cells}
-    return Comparison(
-        a=first.run_id,
-        b=second.run_id,
-        confidence=CONFIDENCE,
-        cells=[_compare_cells(cell, cells_b[key]) for key, cell in cells_a.items() if key in cells_b],
-        only_in_a=[_name(cell) for key, cell in cells_a.items() if key not in cells_b],
-        only_in_b=[_name(cell) for key, cell in cells_b.items() if key not in cells_a],
-    )
-
-
-def _name(cell: CellSummary) -> str:
-    parameters = ", ".join(f"{name} {value}" for name, value in sorted(cell.parameters.items()))
-    return f"{cell.platform} {cell.scenario} {cell.probe} ({parameters}){' traced' if cell.traced else ''}"
-
-
-def _compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
+def compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
+    """Compare all statistics of a cell that two runs have in common; ratios are of ``b`` to ``a``."""
     trials_a, trials_b = _usable(a), _usable(b)
     because = _why_not_comparable(trials_a, trials_b)
     resolution_ns = clock_resolution_ns(a, b)
@@ -162,7 +87,7 @@ def _why_not_comparable(a: Sequence[TrialSummary], b: Sequence[TrialSummary]) ->
 
 def _compare_statistic(
     name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary], resolution_ns: float
-) -> StatisticComparison:
+) -> LatencyComparison:
     stats = [trial.stats for trial in (*a, *b) if trial.stats is not None]
     if any(name in one.unresolved for one in stats):
         return _not_judged(name, a, b, "a trial has too few samples to resolve it")
@@ -181,7 +106,7 @@ def _compare_statistic(
         verdict = "higher"
     elif ratio.high < 1.0:
         verdict = "lower"
-    return StatisticComparison(
+    return LatencyComparison(
         statistic=name,
         a_ns=_typical(first),
         b_ns=_typical(second),
@@ -207,8 +132,8 @@ def _typical(values: Sequence[float]) -> float | None:
     return float(np.exp(np.log(values).mean())) if values and min(values) > 0.0 else None
 
 
-def _not_judged(name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary], because: str) -> StatisticComparison:
-    return StatisticComparison(
+def _not_judged(name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary], because: str) -> LatencyComparison:
+    return LatencyComparison(
         statistic=name,
         a_ns=_typical(_values(a, name)),
         b_ns=_typical(_values(b, name)),

@@ -1,22 +1,13 @@
 """The figures of a run, as models: what ``stealtime show --json`` prints."""
 
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import Field
 
+from stealtime.report import summary as report_summary
+from stealtime.report.summary import CellFigures, Figures
 from stealtime.vocabulary.clock_agreement import ClockAgreement
-from stealtime.vocabulary.readings import Facts
-
-SCHEMA_VERSION = 1
-"""Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
-
-
-class Figures(BaseModel):
-    """A part of the document: nothing unknown is accepted and nothing changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -233,29 +224,19 @@ class TrialSummary(_Measured):
     """None where no hypervisor was asked, or had nothing to tell."""
 
 
-class CellSummary(_Measured):
+class CellSummary(CellFigures, _Measured):
     """A cell: all its repetitions.
 
     ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
     measured.
     """
 
-    platform: str
-    scenario: str
+    study: Literal["latency"] = "latency"
     probe: Literal["tick", "switch", "wakeup"]
-    parameters: dict[str, JsonValue]
-    valid: bool
-    """Whether all repetitions may be used."""
-    reasons: list[str]
-    """Why repetitions may not be used, or failed."""
-    limits: list[str]
-    """What limits the result."""
     clock: Clock | None
     periods: list[Period]
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
-    traced: bool = False
-    """Whether host and machine were traced meanwhile, which costs something."""
     scaled: str | None = None
     """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
     placement: PlacementFigures | None = None
@@ -264,10 +245,17 @@ class CellSummary(_Measured):
     """The medians over the repetitions that ``stats`` are of; None where none of them has any."""
 
     @property
-    def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:
-        """What makes two cells of different runs the same cell."""
-        parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
-        return (self.platform, self.scenario, self.probe, parameters, self.traced)
+    def is_measured(self) -> bool:
+        """Whether there is a sample."""
+        return self.stats is not None
+
+    @property
+    def lines(self) -> list[str]:
+        """The figures that are told of it where there is no table."""
+        if self.stats is None:
+            return ["no samples"]
+        names = ("floor_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns", "max_overhead_ns")
+        return [f"n {self.stats.count}", *(f"{name} {getattr(self.stats, name):.0f}" for name in names)]
 
     def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
         """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.
@@ -280,22 +268,19 @@ class CellSummary(_Measured):
         return overhead_ns if overhead_ns > threshold_ns else None
 
 
-class RunSummary(Figures):
-    """A run in figures."""
+class RunSummary(report_summary.RunSummary):
+    """The cells of a run that are this study's."""
 
-    schema_version: Literal[1] = 1
-    run_id: str
-    created_at: datetime
-    campaign: str
-    host: Facts
-    cells: list[CellSummary]
-    skipped: dict[str, str] = Field(default_factory=dict)
-    """Scenarios of the campaign that cannot be honest on this host, and why."""
-    aliases: dict[str, str] = Field(default_factory=dict)
-    """What an alias of the campaign, such as ``emulated``, stands for on this host."""
+    cells: Sequence[CellSummary]
 
     @property
     def plain_cells(self) -> list[CellSummary]:
         """The cells to compare platforms by: a traced one only where it was not measured untraced as well."""
         untraced = {cell.key[:4] for cell in self.cells if not cell.traced}
         return [cell for cell in self.cells if not cell.traced or cell.key[:4] not in untraced]
+
+
+def own_part(summary: report_summary.RunSummary) -> RunSummary:
+    """Leave the cells of other studies out."""
+    own = [cell for cell in summary.cells if isinstance(cell, CellSummary)]
+    return RunSummary.model_construct(**{**dict(summary), "cells": own})

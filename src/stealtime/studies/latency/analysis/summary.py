@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from stealtime._core import Series
+from stealtime.report.summary import summarize as summarize_run
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.held_back import find_held_back, limit_of, pool_held_back
@@ -21,6 +22,7 @@ from stealtime.studies.latency.analysis.model import (
     Stats,
     TraceFigures,
     TrialSummary,
+    own_part,
 )
 from stealtime.studies.latency.analysis.periods import join_periods
 from stealtime.studies.latency.analysis.series import load_series, pool
@@ -44,25 +46,12 @@ class _Read:
 
 
 def summarize(run: Run) -> RunSummary:
-    """Compute the figures of every cell of ``run``, in the order in which they were first measured.
-
-    A trial whose samples cannot be read is invalid and says why; the others are not touched by that.
+    """Compute the figures of the cells of ``run`` that are this study's.
 
     Raises:
         StealtimeError: A document of the run is damaged.
     """
-    cells: dict[str, list[Trial]] = {}
-    for trial in run.trials:
-        cells.setdefault(trial.record.cell.name, []).append(trial)
-    return RunSummary(
-        run_id=run.manifest.run_id,
-        created_at=run.manifest.created_at,
-        campaign=run.manifest.campaign_name,
-        host=run.manifest.host,
-        cells=[summarize_cell(trials) for trials in cells.values()],
-        aliases=run.manifest.aliases,
-        skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
-    )
+    return own_part(summarize_run(run))
 
 
 def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = load_series) -> CellSummary:
@@ -83,7 +72,7 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
     return CellSummary(
         platform=cell.platform,
         scenario=cell.scenario,
-        probe=cell.probe,
+        probe=PROBES[cell.probe].name,
         parameters=cell.parameters,
         valid=not reasons,
         reasons=reasons,

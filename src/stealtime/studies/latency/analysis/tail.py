@@ -5,13 +5,13 @@ percentile: in a second of ``tick`` with a loop of 68 us there are some fifteen,
 interval says how far repetitions differ.
 """
 
-from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
-from stealtime.studies.latency.analysis.interval import (
+from stealtime.report.interval import (
     REPETITIONS_MIN,
     Interval,
     interval_of_repetitions,
     ratio_of_repetitions,
 )
+from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
 from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
 
 

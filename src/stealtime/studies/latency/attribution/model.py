@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from stealtime.studies.latency.analysis.model import Figures, Period
+from stealtime.report.summary import Figures
+from stealtime.studies.latency.analysis.model import Period
 from stealtime.vocabulary.readings import Reading
 
 Layer = Literal["machine", "host", "above"]

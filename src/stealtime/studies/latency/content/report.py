@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stealtime.report.interval import Interval
 from stealtime.report.neighbours import Surroundings
 from stealtime.store.model import Manifest, TrialRecord
-from stealtime.studies.latency.analysis.interval import Interval
 from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
 from stealtime.studies.latency.content.palette import Look
 

@@ -7,8 +7,8 @@ Ratios can be compared between machines of different age and speed; maxima canno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
-from stealtime.studies.latency.analysis.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, TrialSummary
 from stealtime.studies.latency.published.comparison_model import (
     BareRow,

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from stealtime.studies.latency.analysis.model import Figures
+from stealtime.report.summary import Figures
 from stealtime.studies.latency.published.model import Role
 
 SCHEMA_VERSION = 2

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stealtime.studies.latency.analysis.interval import CONFIDENCE, REPETITIONS_MIN, Interval
+from stealtime.report.interval import CONFIDENCE, REPETITIONS_MIN, Interval
 from stealtime.studies.latency.published.comparison_model import Judgement, Verdict
 
 AGREEMENT_FACTOR = 2.0

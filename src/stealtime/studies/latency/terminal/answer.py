@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
+from stealtime.report.interval import Interval
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
-from stealtime.studies.latency.analysis.interval import Interval
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio, why_no_interval
 from stealtime.studies.latency.wording.held_back import held_back_sentences

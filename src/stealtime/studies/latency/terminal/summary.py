@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,11 +17,6 @@ from stealtime.studies.latency.terminal.surroundings import around_the_machines
 
 UNRESOLVED_MARK = "*"
 _PERIODS_SHOWN = 4
-
-
-def print_summary(summary: RunSummary, console: Console) -> None:
-    """Print all tables of a run, its periods, and what a reader must know."""
-    console.print(render_summary(summary))
 
 
 def render_summary(summary: RunSummary) -> RenderableType:

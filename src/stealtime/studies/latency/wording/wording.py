@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from stealtime.lab.platforms import kinds
 from stealtime.report import notation
+from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.store.model import Cell
-from stealtime.studies.latency.analysis.interval import CONFIDENCE, Interval
 from stealtime.studies.latency.analysis.model import Period
 from stealtime.studies.latency.content.report import Group, Remark, ReportContent, Row, SpreadRemark
 from stealtime.studies.latency.probes.catalogue import PROBES

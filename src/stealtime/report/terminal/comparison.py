@@ -7,18 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
+from stealtime.report.comparison import CellComparison, Comparison, StatisticComparison
 from stealtime.report.plain_table import cell_title, new_table
-from stealtime.studies.latency.analysis.compare import CellComparison, Comparison, StatisticComparison
 
-_STATISTIC_NAMES = {
-    "p50_ns": "p50",
-    "p90_ns": "p90",
-    "p99_ns": "p99",
-    "p999_ns": "p99.9",
-    "p9999_ns": "p99.99",
-    "p99999_ns": "p99.999",
-    "max_ns": "max",
-}
 _STYLES = {"higher": "red", "lower": "green", "not judged": "dim"}
 
 
@@ -59,9 +50,7 @@ def _cell_table(cell: CellComparison) -> Table:
     table.add_column("b is", no_wrap=True)
     for one in cell.statistics:
         table.add_row(
-            _STATISTIC_NAMES.get(one.statistic, one.statistic),
-            notation.duration(one.a_ns),
-            notation.duration(one.b_ns),
+            *one.words,
             notation.ABSENT if one.ratio is None else f"{one.ratio:.3f}",
             _interval(one),
             one.verdict,
@@ -82,5 +71,5 @@ def _explain(statistics: Sequence[StatisticComparison]) -> list[Text]:
     about: dict[str, list[str]] = {}
     for one in statistics:
         if one.because is not None:
-            about.setdefault(one.because, []).append(_STATISTIC_NAMES.get(one.statistic, one.statistic))
+            about.setdefault(one.because, []).append(one.words[0])
     return lines + [Text(f"  {', '.join(names)}: {because}", style="dim") for because, names in about.items()]

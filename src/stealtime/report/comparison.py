@@ -1,0 +1,113 @@
+"""Two runs, cell by cell: which statistics differ, by what ratio, and how sure that is.
+
+Each statistic is judged on its own with 95 % confidence: of twenty comparisons between equal machines, one is expected
+to be called different, and the comparison says how many that makes.
+"""
+
+from typing import Literal
+
+from pydantic import SerializeAsAny
+
+from stealtime.campaigns.registry import study_of
+from stealtime.report.interval import CONFIDENCE
+from stealtime.report.summary import CellFigures, Figures, RunSummary, summarize
+from stealtime.store.run import Run
+
+Verdict = Literal["higher", "lower", "no difference shown", "not judged"]
+
+
+class StatisticComparison(Figures):
+    """One statistic of one cell in both runs; the study adds the values, with their unit in the key."""
+
+    statistic: str
+    ratio: float | None
+    """Of b to a; None where it was not judged."""
+    ratio_low: float | None
+    ratio_high: float | None
+    verdict: Verdict
+    """What b is, against a; ``no difference shown`` where the interval holds 1."""
+    method: str | None
+    """How the interval was found."""
+    because: str | None
+    """Why it was not judged."""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        raise NotImplementedError
+
+
+class CellComparison(Figures):
+    """A cell that both runs have."""
+
+    platform: str
+    scenario: str
+    probe: str
+    parameters: dict[str, object]
+    traced: bool
+    a_trials: int
+    """Valid repetitions."""
+    b_trials: int
+    statistics: list[SerializeAsAny[StatisticComparison]]
+
+
+class Comparison(Figures):
+    """Two runs."""
+
+    schema_version: Literal[1] = 1
+    a: str
+    """The run that is the base of the ratios."""
+    b: str
+    confidence: float
+    cells: list[CellComparison]
+    only_in_a: list[str]
+    only_in_b: list[str]
+
+    @property
+    def judged(self) -> list[StatisticComparison]:
+        """All statistics that have a verdict."""
+        return [one for cell in self.cells for one in cell.statistics if one.verdict != "not judged"]
+
+    @property
+    def different(self) -> list[StatisticComparison]:
+        """Those that are called higher or lower."""
+        return [one for one in self.judged if one.verdict != "no difference shown"]
+
+    @property
+    def different_by_chance(self) -> float:
+        """How many would be called different at most, on average, if both runs were of one machine."""
+        return (1.0 - self.confidence) * len(self.judged)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether at least one statistic of each common cell was judged."""
+        return bool(self.cells) and all(
+            any(statistic.verdict != "not judged" for statistic in cell.statistics) for cell in self.cells
+        )
+
+
+def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
+    """Compare all cells that two runs have in common; ratios are of ``b`` to ``a``.
+
+    Raises:
+        StealtimeError: A document of a run is damaged, or samples that were there are gone.
+    """
+    first = a if isinstance(a, RunSummary) else summarize(a)
+    second = b if isinstance(b, RunSummary) else summarize(b)
+    cells_a = {cell.key: cell for cell in first.cells}
+    cells_b = {cell.key: cell for cell in second.cells}
+    return Comparison(
+        a=first.run_id,
+        b=second.run_id,
+        confidence=CONFIDENCE,
+        cells=[
+            study_of(cell.probe).compare_cells(cell, cells_b[key]) for key, cell in cells_a.items() if key in cells_b
+        ],
+        only_in_a=[_name(cell) for key, cell in cells_a.items() if key not in cells_b],
+        only_in_b=[_name(cell) for key, cell in cells_b.items() if key not in cells_a],
+    )
+
+
+def _name(cell: CellFigures) -> str:
+    parameters = ", ".join(f"{name} {value}" for name, value in sorted(cell.parameters.items()))
+    return f"{cell.platform} {cell.scenario} {cell.probe} ({parameters}){' traced' if cell.traced else ''}"

@@ -36,7 +36,7 @@ def write_report(run: Run, path: Path) -> int:
     if path.is_dir():
         raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
     parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]
-    sections = [study.section(part) for study, part in parts if part.trials]
+    sections = [study.section(part) for study, part in parts if part.trials or not run.trials]
     page = render(run.manifest, tuple(trial.record for trial in run.trials), sections).encode()
     _replace(path, page)
     return len(page)

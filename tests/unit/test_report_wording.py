@@ -29,13 +29,6 @@ def test_ratio_has_three_digits_or_two_below_one(value: float, text: str) -> Non
     assert notation.ratio(value) == f"{text}\N{MULTIPLICATION SIGN}"
 
 
-@pytest.mark.parametrize("platform", ["qemu-tcg-emulated", "qemu-tcg-paravirt"])
-def test_tcg_is_said_not_to_be_kvm(platform: str) -> None:
-    text = wording.describe_platform(platform)
-    assert "TCG" in text
-    assert "not KVM" in text
-
-
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [

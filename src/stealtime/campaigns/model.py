@@ -14,7 +14,7 @@ from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.probe import ProbeCells, Tracing
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import Short, short_model
-from stealtime.lab.platforms import kinds
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.model import SCENARIOS, Scenario
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
@@ -107,7 +107,7 @@ class Campaign(Table):
     def lifts_rt_throttling(self, platform: str) -> bool:
         """Tell whether RT throttling is lifted on a platform while its cells are measured."""
         if self.lift_rt_throttling == "guests":
-            return kinds.is_guest(platform)
+            return traits_of(platform).is_guest
         return self.lift_rt_throttling
 
     def tracing_of(self, cells: ProbeCells) -> Tracing:

@@ -25,6 +25,7 @@ from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_pr
 from stealtime.campaigns.runner import Lab, Runner, Tally
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Platform
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run
@@ -109,9 +110,9 @@ async def prepare(order: Order) -> Prepared:
     left = planned.without(done)
     already_there = len(planned.cells) - len(left.cells)
     loops = [] if order.loop_of is None else loops_of(order.loop_of, planned.loops_ns)
-    if "native" not in platforms:
+    if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
-        platforms["native"] = everything["native"]
+        platforms[NATIVE] = everything[NATIVE]
     expected = estimate(left, read_history(order.runs_folder))
     return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios, tuple(loops))
 

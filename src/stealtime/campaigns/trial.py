@@ -13,10 +13,10 @@ from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.watching import watching, with_guest_steal
-from stealtime.lab.platforms import kinds
 from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
@@ -95,7 +95,7 @@ async def measure(
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
-    is_host = machine.platform == kinds.NATIVE
+    is_host = traits_of(machine.platform).is_native
     clocks = ClockAgreements(
         kernel=kernel_agreement(clock),
         host=host_agreement(clock.name, clock.units_per_s, before, after, is_host=is_host),
@@ -136,7 +136,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     probe = probes()[cell.cell.probe]
     own_priority = beside.placement.priority
     tracing = None
-    if cell.cell.traced and kinds.traces_itself(machine.platform):
+    if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
         tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
     return TrialRequest(
         trial=number,
@@ -171,7 +171,7 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     if agreement.state != "disagreed":
         return []
     hint = "see in its serial log by what its kernel found the rate of tsc"
-    if platform.startswith("qemu-tcg-"):
+    if traits_of(platform).is_told_host_rate:
         hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
     return [
         Finding(

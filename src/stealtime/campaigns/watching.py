@@ -18,6 +18,7 @@ from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.platforms.uml import kernel_threads
 from stealtime.lab.tracing.views import HostLook, between, look
 from stealtime.store.model import HostViews, NeighbourRecord
@@ -31,14 +32,6 @@ from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
 
-_NO_GUEST_STEAL = {
-    "native": "natively the machine is the host",
-    "uml": "User-Mode Linux does not count stolen time",
-    "qemu-tcg-emulated": "a guest under TCG has no clock of stolen time",
-    "qemu-tcg-paravirt": "a guest under TCG has no clock of stolen time",
-    "qemu-kvm-emulated": "a guest that is not told of KVM has no clock of stolen time",
-    "qemu-kvm-hyperv": "Hyper-V tells its guests of no stolen time",
-}
 _NOT_REPORTED = "its agent could not read what its kernel counts as stolen"
 
 
@@ -147,12 +140,12 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     if machine.cpu_group is not None and before.throttling is not None:
         throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
     run_delay = gained.run_delay_ns
-    if machine.platform == "native":
+    if traits_of(machine.platform).is_native:
         run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
     return HostViews(
         run_delay_ns=run_delay,
         host_steal_ns=gained.steal_ns,
-        guest_steal_ns=Absent(absent=_NO_GUEST_STEAL.get(machine.platform, _NOT_REPORTED)),
+        guest_steal_ns=Absent(absent=traits_of(machine.platform).no_guest_steal or _NOT_REPORTED),
         throttled_ns=throttled,
         begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
         end_monotonic_raw_ns=end_ns,
@@ -167,7 +160,7 @@ def with_guest_steal(views: HostViews | None, platform: str, counters: Mapping[s
         platform: Of the machine.
         counters: Of the trial's outcome; ``steal_ns`` is missing where the agent could not read it.
     """
-    if views is None or platform in _NO_GUEST_STEAL or "steal_ns" not in counters:
+    if views is None or traits_of(platform).no_guest_steal is not None or "steal_ns" not in counters:
         return views
     return views.model_copy(update={"guest_steal_ns": Value(value=counters["steal_ns"])})
 
@@ -183,7 +176,7 @@ def _measured_cpus(beside: Beside) -> list[int]:
 
 def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
     """Give the threads by which the host sees into a guest."""
-    is_followed = machine.platform == "uml" and probe.follows_user_mode_linux
+    is_followed = traits_of(machine.platform).is_seen_from_host and probe.follows_user_mode_linux
     return kernel_threads(machine.threads()) if is_followed else []
 
 

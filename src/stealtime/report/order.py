@@ -3,18 +3,13 @@
 from collections.abc import Iterable
 
 from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.traits import TRAITS
 from stealtime.store.model import Cell
-
-_PLATFORMS = (
-    "native", "uml", "qemu-kvm-emulated", "qemu-kvm-paravirt", "qemu-kvm-hyperv", "qemu-tcg-emulated",
-    "qemu-tcg-paravirt",
-)  # fmt: skip
-"""From the least to the most virtual."""
 
 
 def platform_order(platform: str) -> int:
     """Give the place of a platform; those that are not known stand behind all others, as they came."""
-    return _PLATFORMS.index(platform) if platform in _PLATFORMS else len(_PLATFORMS)
+    return [*TRAITS, platform].index(platform)
 
 
 def scenario_order(scenarios: Iterable[str]) -> list[str]:

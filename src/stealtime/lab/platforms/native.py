@@ -20,6 +20,7 @@ from stealtime.lab.platforms.machine import (
 )
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.process import GuestProcess, guarded
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
 from stealtime.wire.connection import AgentConnection
@@ -28,7 +29,7 @@ from stealtime.wire.connection import AgentConnection
 class NativePlatform:
     """No virtual machine of ours: what all others are compared with."""
 
-    name = "native"
+    name = NATIVE
 
     async def check(self) -> Availability:
         """Usable where the agent is installed."""

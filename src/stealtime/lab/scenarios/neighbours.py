@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from stealtime.lab.platforms import kinds
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
 from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.cpus import format_cpus
 from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes, refuse_too_much_memory
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
@@ -201,7 +201,7 @@ async def neighbours(
     Raises:
         StealtimeError: One did not boot; the message names it.
     """
-    if not kinds.is_remote(platform.name):
+    if not traits_of(platform.name).is_remote:
         refuse_too_much_memory(placement)
     async with AsyncExitStack() as machines:
 
@@ -209,8 +209,8 @@ async def neighbours(
             own = folder / f"neighbour-{number}"
             await asyncio.to_thread(own.mkdir, parents=True, exist_ok=True)
             # Over ssh the processes run where the machine under test is.
-            is_guest = placed.kind == "machine" and kinds.is_guest(platform.name)
-            where = platform if is_guest or kinds.is_remote(platform.name) else NativePlatform()
+            is_guest = placed.kind == "machine" and traits_of(platform.name).is_guest
+            where = platform if is_guest or traits_of(platform.name).is_remote else NativePlatform()
             request = MachineRequest(
                 vcpu_cpus=(placed.cpus,),
                 housekeeping_cpus=placement.housekeeping_cpus,
@@ -240,7 +240,7 @@ async def neighbours(
 
 def real_time_findings(placement: Placement, platform: Platform) -> list[Finding]:
     """Say it if a neighbour shares a CPU with a real-time thread of the same kernel, which does not take turns."""
-    if kinds.is_guest(platform.name) or placement.priority == 0 or len(placement.vcpu_cpus[-1]) > 1:
+    if traits_of(platform.name).is_guest or placement.priority == 0 or len(placement.vcpu_cpus[-1]) > 1:
         return []
     below = [
         neighbour.name

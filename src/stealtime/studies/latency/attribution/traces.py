@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import TrialRecord
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TracingOutcome, TrialOutcome
@@ -84,7 +85,7 @@ def host_labels(record: TrialRecord) -> list[tuple[int, str]]:
                 labels.append((thread.tid, "control plane"))
     for neighbour in record.neighbours:
         labels.extend((thread.tid, neighbour.name) for thread in neighbour.threads)
-        if neighbour.platform == "native" and neighbour.outcome is not None:
+        if traits_of(neighbour.platform).is_native and neighbour.outcome is not None:
             labels.extend((thread, neighbour.name) for thread in neighbour.outcome.thread_ids)
     return labels
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, attribute_virtual
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import ThreadRecord, TrialRecord
 from stealtime.store.run import Trial
 from stealtime.studies.latency.attribution.model import TimeLine, TraceQuality
@@ -87,7 +88,7 @@ class _Case:
         if path is None or tracing is None:
             return None
         labels = host_labels(self.record)
-        if self.record.cell.platform == "native":
+        if traits_of(self.record.cell.platform).is_native:
             labels += machine_labels(self.outcome)
             cpus = self.outcome.placement.cpus
         else:
@@ -116,10 +117,10 @@ def split(trial: Trial, outcome: TrialOutcome, spikes: "SpikesDict") -> World:
         StealtimeError: A trace is damaged.
     """
     case = _Case(trial, trial.record, outcome, spikes)
-    platform = trial.record.cell.platform
-    by_platform = {"native": _native, "uml": _user_mode}
+    traits = traits_of(trial.record.cell.platform)
+    split_by = _native if traits.is_native else _user_mode if traits.is_seen_from_host else _virtual
     try:
-        world = by_platform.get(platform, _virtual)(case)
+        world = split_by(case)
     except ValueError as error:
         raise NotAttributed(f"{trial.record.trial_id}: {error}", hint=_TRACE_HINT) from error
     unseen = world.found["unseen_switches"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial
@@ -241,7 +242,7 @@ def _worst(attributed: Sequence[_Attributed], identity: str) -> tuple[WorstSpike
 
 def _tracks(spike: AttributedSpike, trial: Trial) -> tuple[str, ...]:
     """Natively host and machine are one; a guest has both tracks, also where one of them could not be traced."""
-    if trial.record.cell.platform != "native":
+    if not traits_of(trial.record.cell.platform).is_native:
         return ("machine", "host")
     return tuple(dict.fromkeys(segment.track for segment in spike.segments)) or ("machine",)
 
@@ -263,7 +264,7 @@ def _facts(one: _Attributed) -> TraceFacts:
                 ("host", trace.host_events, trace.host_lost),
                 ("machine", trace.machine_events, trace.machine_lost),
             )
-            if whose == "host" or one.trial.record.cell.platform != "native"
+            if whose == "host" or not traits_of(one.trial.record.cell.platform).is_native
         ),
         steps=tuple(trace.steps),
         views=_views(attribution.views),

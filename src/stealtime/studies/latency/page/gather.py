@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stealtime._core import Series
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
 from stealtime.store.model import Cell, TrialRecord
@@ -226,11 +227,11 @@ def _policies(cells: Sequence[_Measured]) -> tuple[str, ...]:
 
 def _rows(cells: Sequence[_Measured]) -> list[Row]:
     """Make the lines of the summary table, each compared with the native one if that is valid."""
-    native = next((cell for cell in cells if cell.cell.platform == "native" and cell.summary.valid), None)
+    native = next((cell for cell in cells if traits_of(cell.cell.platform).is_native and cell.summary.valid), None)
     rows = []
     for cell in cells:
         own = cell.statistics
-        reference = None if cell.cell.platform == "native" else native
+        reference = None if traits_of(cell.cell.platform).is_native else native
         rows.append(
             Row(
                 platform=cell.cell.platform,

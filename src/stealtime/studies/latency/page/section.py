@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
@@ -66,7 +67,7 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "no_interval": no_interval_sentences(content.summary.cells),
         "remarks": wording.spread_remarks(content),
         "nativeness": wording.describe_nativeness(content.manifest.host),
-        "describe_platform": wording.describe_platform,
+        "traits_of": traits_of,
         "like_with_like": cause_wording.like_with_like,
     }
     return Section(

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.studies.latency.published.comparison_model import StandIn
 from stealtime.studies.latency.published.model import Role
 
-NATIVE = "native"
 _SUFFIXES: dict[Role, str] = {"emulated": "-emulated", "paravirt": "-paravirt"}
 _TRANSLATED = "-tcg"
 """In the name of a platform whose every instruction is translated in software."""

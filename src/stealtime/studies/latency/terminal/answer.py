@@ -12,6 +12,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report import notation
 from stealtime.report.interval import Interval
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
@@ -69,7 +70,7 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
 def platforms_of(columns: Sequence[Column]) -> list[str]:
     """Give the platforms in the order of their rows."""
     names = list(dict.fromkeys(platform for column in columns for platform in column.cells))
-    return sorted(names, key=lambda name: name != "native")
+    return sorted(names, key=lambda name: name != NATIVE)
 
 
 def _steady_table(columns: Sequence[Column]) -> Table:
@@ -94,8 +95,8 @@ def _steady_table(columns: Sequence[Column]) -> Table:
         if any(own):
             spans = [_span(one, size) for one, (_, size) in zip(own, units, strict=True)]
             table.add_row("  95 % interval", *spans, style="dim")
-        if platform != "native" and "native" in platforms:
-            _add_ratios(table, "  to native", [_ratio(column, platform, "native") for column in columns])
+        if platform != NATIVE and NATIVE in platforms:
+            _add_ratios(table, "  to native", [_ratio(column, platform, NATIVE) for column in columns])
     for emulated, paravirt in _PAIRS:
         if emulated in platforms and paravirt in platforms:
             ratios = [_ratio(column, emulated, paravirt) for column in columns]

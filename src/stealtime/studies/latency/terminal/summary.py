@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report import notation
 from stealtime.report.order import probe_rank
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
@@ -70,7 +71,7 @@ def _cell_table(column: Column, suffix: str) -> Table:
             if key in _MAXIMA and cell.held_back is not None and cell.held_back.is_longest:
                 mark = HELD_BACK_MARK
             row.append(f"{number(_figure(key)(cell.stats), units[key])}{mark}")
-        row.append("" if platform == "native" else _median_ratio(column, platform))
+        row.append("" if platform == NATIVE else _median_ratio(column, platform))
         table.add_row(*row, style=None if cell.valid else "yellow")
     return table
 
@@ -145,7 +146,7 @@ def _limits(cell: CellSummary) -> list[str]:
 
 
 def _median_ratio(column: Column, platform: str) -> str:
-    native, cell = column.cells.get("native"), column.cells[platform]
+    native, cell = column.cells.get(NATIVE), column.cells[platform]
     if native is None or native.stats is None or cell.stats is None or not (native.valid and cell.valid):
         return notation.ABSENT
     return notation.ratio(cell.stats.p50_ns / native.stats.p50_ns) if native.stats.p50_ns else notation.ABSENT

@@ -1,9 +1,9 @@
-"""The report in words: what each platform is (and is not), what each probe asks, and the answer in sentences."""
+"""The report in words: what each probe asks, and the answer in sentences."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from stealtime.lab.platforms import kinds
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
 from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.store.model import Cell
@@ -14,23 +14,6 @@ from stealtime.vocabulary.readings import Facts, Value
 
 HYPERVISOR_FACT = "hypervisor"
 """Under which a machine says whether its CPU reports a hypervisor (CPUID leaf 1, ECX bit 31)."""
-
-
-def describe_platform(platform: str) -> str:
-    """Say what a platform is, so that nobody takes it for another one."""
-    known = {
-        "native": "the host itself, without a virtual machine of ours",
-        "uml": "User-Mode Linux: a paravirtual kernel as a process, user code runs directly on the CPU",
-        "qemu-tcg-emulated": "QEMU's TCG translates every instruction in software (this is not KVM), "
-        "devices of a PC are emulated",
-        "qemu-tcg-paravirt": "QEMU's TCG translates every instruction in software (this is not KVM), virtio devices",
-        "qemu-kvm-emulated": "QEMU with hardware virtualization (KVM), paravirtual clock and features off",
-        "qemu-kvm-paravirt": "QEMU with hardware virtualization (KVM), kvmclock and paravirtual features on",
-        "qemu-kvm-hyperv": "QEMU with hardware virtualization (KVM), Hyper-V enlightenments",
-    }
-    if kinds.is_remote(platform):
-        return f"the machine at {platform.removeprefix('ssh:')}, over ssh"
-    return known.get(platform, "a platform that this version does not know")
 
 
 def describe_nativeness(host: Facts) -> str:
@@ -91,9 +74,8 @@ class Cost:
 
 def answer(content: ReportContent) -> list[Cost]:
     """Answer "what does virtualization cost here?", the platforms other than native one by one."""
-    return [
-        Cost(platform, tuple(_costs_of(platform, content))) for platform in content.platforms if platform != "native"
-    ]
+    others = [platform for platform in content.platforms if not traits_of(platform).is_native]
+    return [Cost(platform, tuple(_costs_of(platform, content))) for platform in others]
 
 
 def _costs_of(platform: str, content: ReportContent) -> list[str]:

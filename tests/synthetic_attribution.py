@@ -10,13 +10,13 @@ from stealtime.studies.latency.attribution.model import (
     AttributedSpike,
     Cause,
     CauseShare,
-    CostOfLooking,
     Part,
     PeriodicCause,
     Segment,
     Shift,
     TimeLine,
     TraceQuality,
+    TracingOverhead,
     TrialAttribution,
     Views,
 )
@@ -117,11 +117,11 @@ def _machine(duration_ns: float) -> list[Segment]:
     return [before, *burst]
 
 
-def synthetic_cost_of_looking(run: Run) -> list[CostOfLooking]:
+def synthetic_tracing_overhead(run: Run) -> list[TracingOverhead]:
     """Make the cost of tracing up: a clear one of the floor, none that could be told of the maximum."""
     names = dict.fromkeys(trial.record.cell.untraced.name for trial in run.measured if trial.record.cell.traced)
     return [
-        CostOfLooking(
+        TracingOverhead(
             cell=name,
             pairs=7,
             floor_shift_ns=Shift(median_ns=24.0, min_ns=11.0, max_ns=31.0),

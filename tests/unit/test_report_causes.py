@@ -12,7 +12,7 @@ from rich.console import Console
 
 from latency_page import latency_page
 from stealtime.store.run import Run, Trial
-from stealtime.studies.latency.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
+from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
 from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
 from stealtime.studies.latency.content.causes import Causes, Shift
@@ -20,7 +20,7 @@ from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
 from stealtime.studies.latency.terminal.causes import render_causes
-from stealtime.studies.latency.wording.cause_wording import looking_in_words, signed_duration
+from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
 from stealtime.vocabulary.errors import StealtimeError
 from synthetic_attribution import (
     EVENTS_LOST,
@@ -31,8 +31,8 @@ from synthetic_attribution import (
     TICK,
     WORST,
     synthetic_attribution,
-    synthetic_cost_of_looking,
     synthetic_periodic,
+    synthetic_tracing_overhead,
 )
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def causes(run: Run) -> Causes:
-    return gather_causes(run, synthetic_attribution, synthetic_cost_of_looking)
+    return gather_causes(run, synthetic_attribution, synthetic_tracing_overhead)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_cell_without_unexplained_time_says_so(run: Run) -> None:
         shares = [share for share in attribution.shares if share.cause.kind != "unexplained"]
         return attribution.model_copy(update={"shares": shares})
 
-    line = gather_causes(run, explained, synthetic_cost_of_looking).cells[0].lines[-1]
+    line = gather_causes(run, explained, synthetic_tracing_overhead).cells[0].lines[-1]
     assert (line.label, line.lost_ns, line.spikes) == ("unexplained", 0, 0)
 
 
@@ -101,13 +101,13 @@ def test_unexplained_time_stands_last_even_if_it_is_the_largest(run: Run) -> Non
         ]
         return attribution.model_copy(update={"shares": shares})
 
-    lines = gather_causes(run, mostly_unexplained, synthetic_cost_of_looking).cells[0].lines
+    lines = gather_causes(run, mostly_unexplained, synthetic_tracing_overhead).cells[0].lines
     assert lines[-1].family == "unexplained"
     assert lines[-1].lost_ns == max(line.lost_ns for line in lines)
 
 
 def test_refused_trial_stands_with_its_reason_beside_the_others(run: Run) -> None:
-    causes = gather_causes(run, refuse_second, synthetic_cost_of_looking)
+    causes = gather_causes(run, refuse_second, synthetic_tracing_overhead)
     uml = causes.cells[1]
     assert [refused.trial for refused in uml.refused] == [REFUSED]
     assert [facts.repetition for facts in uml.facts] == [1]
@@ -178,7 +178,7 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
         ]
         return attribution.model_copy(update={"shares": [*attribution.shares, *tiny]})
 
-    causes = gather_causes(run, with_tiny, synthetic_cost_of_looking)
+    causes = gather_causes(run, with_tiny, synthetic_tracing_overhead)
     cell = causes.cells[0]
     assert [line.label for line in cell.tiny_lines] == [f"host interrupt eth{number}" for number in range(9)]
     page = latency_page(gather(run), causes, {})
@@ -224,7 +224,7 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
             raise StealtimeError("host_trace.parquet is damaged: it was cut short at 812 bytes")
         return synthetic_attribution(trial)
 
-    def no_cost(_: Run) -> list[CostOfLooking]:
+    def no_cost(_: Run) -> list[TracingOverhead]:
         raise StealtimeError("samples.parquet is damaged")
 
     causes = gather_causes(run, damaged, no_cost)
@@ -236,7 +236,7 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
 @pytest.mark.parametrize("pairs", [1, 3, 6])
 def test_few_pairs_that_agree_give_medians_and_no_claim(pairs: int) -> None:
     shift = Shift(10.0, 9.0, 11.0)
-    words = looking_in_words(pairs, shift, shift, shift)
+    words = overhead_in_words(pairs, shift, shift, shift)
     assert "moved" not in words
     assert "the floor +10.0 ns" in words
     assert "this may be chance, 7 pairs that agree would not be" in words
@@ -248,7 +248,7 @@ def test_tracing_that_costs_nothing_is_claimed_to_cost_in_5_percent_at_most() ->
     for _ in range(1_000):
         # The three figures of a cell in seven pairs of equal trials.
         shifts = random.standard_normal((3, 7))
-        claims += "moved" in looking_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
+        claims += "moved" in overhead_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
     assert claims <= 65, "5 % of 1,000 are 50; more than 65 are 1 in 60"
 
 

@@ -11,7 +11,7 @@ from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ProbeRequest
 
 Tracing = Literal["off", "on", "both"]
-"""Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what looking costs."""
+"""Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what tracing costs."""
 
 
 class ProbeCells(Table):

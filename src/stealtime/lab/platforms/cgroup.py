@@ -97,7 +97,7 @@ def find_hierarchy(mounts: Path = MOUNTS) -> CpuHierarchy:
         mounts: A file in the form of ``/proc/self/mounts``.
 
     Raises:
-        CpuGroupError: None that is mounted here has it; the message says what each v2 tree offers.
+        CpuGroupError: No tree that is mounted here has the controller; the message says what each v2 tree offers.
     """
     offers: list[str] = []
     for line in mounts.read_text().splitlines():

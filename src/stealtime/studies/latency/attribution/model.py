@@ -179,7 +179,7 @@ class Shift(Figures):
     max_ns: float
 
 
-class CostOfLooking(Figures):
+class TracingOverhead(Figures):
     """The same cell with tracing and without."""
 
     cell: str

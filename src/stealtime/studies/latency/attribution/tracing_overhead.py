@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.series import load_series
-from stealtime.studies.latency.attribution.model import CostOfLooking, Shift
+from stealtime.studies.latency.attribution.model import Shift, TracingOverhead
 
 if TYPE_CHECKING:
     from stealtime._core import SummaryDict
 
 
-def cost_of_looking(run: Run) -> list[CostOfLooking]:
+def tracing_overheads(run: Run) -> list[TracingOverhead]:
     """Compare traced trials with untraced ones of the same cell and repetition, which ran next to each other.
 
     Only pairs count, so that what drifts from repetition to repetition falls out; a trial that is invalid has no part
@@ -40,9 +40,9 @@ def cost_of_looking(run: Run) -> list[CostOfLooking]:
     return costs
 
 
-def _compare(name: str, pairs: Sequence[tuple[Trial, Trial]]) -> CostOfLooking:
+def _compare(name: str, pairs: Sequence[tuple[Trial, Trial]]) -> TracingOverhead:
     figures = [(_figures(traced), _figures(untraced)) for traced, untraced in pairs]
-    return CostOfLooking(
+    return TracingOverhead(
         cell=name,
         pairs=len(pairs),
         # Not the calibrated floor, which may have been found before tracing began: the cheapest sample of the trial.

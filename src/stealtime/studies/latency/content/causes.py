@@ -217,7 +217,7 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class LookingLine:
+class OverheadLine:
     """What tracing cost in one cell."""
 
     cell: str
@@ -235,8 +235,8 @@ class Causes:
     probes: tuple[ProbeCauses, ...]
     families: tuple[str, ...]
     """Those that occur, and always ``unexplained`` and ``not_judged``."""
-    looking: tuple[LookingLine, ...]
-    looking_absent_because: str | None = None
+    overheads: tuple[OverheadLine, ...]
+    overhead_absent_because: str | None = None
 
     @property
     def cells(self) -> tuple[TracedCell, ...]:

@@ -12,8 +12,8 @@ from stealtime.studies.latency.attribution import model
 from stealtime.studies.latency.attribution.model import (
     AttributedSpike,
     Cause,
-    CostOfLooking,
     PeriodicCause,
+    TracingOverhead,
     TrialAttribution,
     Views,
 )
@@ -21,7 +21,7 @@ from stealtime.studies.latency.content.cause_palette import FAMILIES, LOOKS, NOT
 from stealtime.studies.latency.content.causes import (
     CauseLine,
     Causes,
-    LookingLine,
+    OverheadLine,
     ProbeCauses,
     Refused,
     Shift,
@@ -40,7 +40,7 @@ WORST_A_CELL = 20
 """Spikes drawn as time lines, of all repetitions of a cell together."""
 
 Attribute = Callable[[Trial], TrialAttribution]
-Looking = Callable[[Run], Sequence[CostOfLooking]]
+Overheads = Callable[[Run], Sequence[TracingOverhead]]
 Match = Callable[[list[Period], Trial], Sequence[PeriodicCause]]
 
 
@@ -56,7 +56,7 @@ class _Attributed:
 def gather_causes(
     run: Run,
     attribute: Attribute | None = None,
-    looking: Looking | None = None,
+    overheads: Overheads | None = None,
 ) -> Causes:
     """Find whose fault the spikes of every traced cell of ``run`` are.
 
@@ -64,7 +64,7 @@ def gather_causes(
         run: Its untraced trials are passed over.
         attribute: Splits the spikes of one trial into causes; what it refuses stands in the report with its reason.
             Without it the traces are used.
-        looking: Compares traced trials with untraced ones; without it their samples are used.
+        overheads: Compares traced trials with untraced ones; without it their samples are used.
     """
     traced: dict[str, list[Trial]] = {}
     for trial in run.measured:
@@ -86,12 +86,12 @@ def gather_causes(
         for number, title in enumerate(titles)
     )
     seen = {part.family for cell in cells for part in cell.stack} | {UNEXPLAINED, NOT_JUDGED}
-    costs, unknown_cost = _costs(run, looking or _look) if traced else ([], None)
+    costs, unknown_cost = _costs(run, overheads or _overheads) if traced else ([], None)
     return Causes(
         probes=probes,
         families=tuple(family for family in FAMILIES if family in seen),
-        looking=tuple(_looking_line(cost) for cost in costs),
-        looking_absent_because=unknown_cost,
+        overheads=tuple(_overhead_line(cost) for cost in costs),
+        overhead_absent_because=unknown_cost,
     )
 
 
@@ -132,10 +132,10 @@ def gather_periodic(
     return matched
 
 
-def _costs(run: Run, looking: Looking) -> tuple[Sequence[CostOfLooking], str | None]:
+def _costs(run: Run, overheads: Overheads) -> tuple[Sequence[TracingOverhead], str | None]:
     """Give what tracing cost, or why it is not known."""
     try:
-        return looking(run), None
+        return overheads(run), None
     except StealtimeError as error:
         return (), error.message
 
@@ -147,10 +147,10 @@ def _attribute(trial: Trial) -> TrialAttribution:
     return attribute_trial(trial, worst=WORST_A_CELL)
 
 
-def _look(run: Run) -> Sequence[CostOfLooking]:
-    from stealtime.studies.latency.attribution.cost_of_looking import cost_of_looking
+def _overheads(run: Run) -> Sequence[TracingOverhead]:
+    from stealtime.studies.latency.attribution.tracing_overhead import tracing_overheads
 
-    return cost_of_looking(run)
+    return tracing_overheads(run)
 
 
 def _match(periods: list[Period], trial: Trial) -> Sequence[PeriodicCause]:
@@ -289,10 +289,10 @@ def _view(name: str, reading: Reading) -> View:
     return View(name, None, f"it reads {value!r}, which is no duration")
 
 
-def _looking_line(cost: CostOfLooking) -> LookingLine:
+def _overhead_line(cost: TracingOverhead) -> OverheadLine:
     floor, p999, maximum = (_shift(one) for one in (cost.floor_shift_ns, cost.p999_shift_ns, cost.max_shift_ns))
-    words = cause_wording.looking_in_words(cost.pairs, floor, p999, maximum)
-    return LookingLine(cost.cell, cost.pairs, floor, p999, maximum, words)
+    words = cause_wording.overhead_in_words(cost.pairs, floor, p999, maximum)
+    return OverheadLine(cost.cell, cost.pairs, floor, p999, maximum, words)
 
 
 def _shift(shift: model.Shift) -> Shift:

@@ -10,7 +10,7 @@ from rich.text import Text
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
 from stealtime.studies.latency.content.cause_palette import UNEXPLAINED
-from stealtime.studies.latency.content.causes import CauseLine, Causes, LookingLine, Shift, TracedCell
+from stealtime.studies.latency.content.causes import CauseLine, Causes, OverheadLine, Shift, TracedCell
 from stealtime.studies.latency.wording.cause_wording import like_with_like, signed_duration
 
 _LEAST_SHARE = 0.01
@@ -28,10 +28,10 @@ def render_causes(causes: Causes) -> RenderableType | None:
         parts += [Text(f"\n{probe.title}: {words}", style="yellow") for words in like_with_like(probe)]
     for rule in dict.fromkeys(cell.rule for cell in causes.cells if cell.rule):
         parts.append(Text(f"\nRule: {rule}", style="dim"))
-    if causes.looking_absent_because is not None:
-        parts.append(Text(f"\nWhat looking costs is not known: {causes.looking_absent_because}", style="yellow"))
-    if causes.looking:
-        parts += [Text("\nWhat looking costs: with tracing less without", style="bold"), _looking(causes.looking)]
+    if causes.overhead_absent_because is not None:
+        parts.append(Text(f"\nWhat looking costs is not known: {causes.overhead_absent_because}", style="yellow"))
+    if causes.overheads:
+        parts += [Text("\nWhat looking costs: with tracing less without", style="bold"), _overheads(causes.overheads)]
     return Group(*parts)
 
 
@@ -112,7 +112,7 @@ def _quality(cell: TracedCell) -> list[str]:
     return words + list(dict.fromkeys(facts.agreement for facts in cell.facts if facts.agreement))
 
 
-def _looking(lines: Sequence[LookingLine]) -> Table:
+def _overheads(lines: Sequence[OverheadLine]) -> Table:
     table = new_table()
     table.add_column("cell")
     for heading in ("pairs", "floor", "p99.9", "max"):

@@ -14,7 +14,7 @@ from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSum
 from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, Column, answer_tables, platforms_of
 from stealtime.studies.latency.terminal.clocks import clock_lines
 from stealtime.studies.latency.terminal.hypervisor import hypervisor_tables
-from stealtime.studies.latency.terminal.surroundings import around_the_machines
+from stealtime.studies.latency.terminal.surroundings import surroundings_lines
 
 UNRESOLVED_MARK = "*"
 _PERIODS_SHOWN = 4
@@ -35,7 +35,7 @@ def render_summary(summary: RunSummary) -> RenderableType:
     parts += _periods(summary.plain_cells)
     parts += hypervisor_tables(summary)
     parts += clock_lines(summary.cells)
-    parts += around_the_machines(summary)
+    parts += surroundings_lines(summary)
     parts += _remarks(summary.cells)
     return Group(*parts)
 

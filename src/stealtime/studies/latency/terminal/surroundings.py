@@ -11,7 +11,7 @@ from stealtime.studies.latency.analysis.model import CellSummary, NeighbourFigur
 _GIGABYTE = 1e9
 
 
-def around_the_machines(summary: RunSummary) -> list[RenderableType]:
+def surroundings_lines(summary: RunSummary) -> list[RenderableType]:
     """Give the lines; none for a run without scenarios, neighbours and traces."""
     parts: list[RenderableType] = []
     for title, lines in (

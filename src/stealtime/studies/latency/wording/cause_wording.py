@@ -1,4 +1,4 @@
-"""Causes and the cost of looking in words."""
+"""Causes and the overhead of tracing in words."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ def stack_label(family: str, lines: Sequence[CauseLine]) -> str:
     return f"{words} ({', '.join(labels[:_NAMED])}{more})"
 
 
-def looking_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> str:
+def overhead_in_words(pairs: int, floor: Shift, p999: Shift, maximum: Shift) -> str:
     """Say what the shifts of floor, p99.9 and maximum mean; a shift counts as seen if all pairs agree on its sign."""
     named = (("the floor", floor), ("the 99.9th percentile", p999), ("the maximum", maximum))
     if pairs < _PAIRS_MIN:

@@ -193,7 +193,7 @@ class TimeFigure {
     return layout;
   }
 
-  /** Write over a row whose it is, its floor and its longest sample. */
+  /** Label a row: its platform, its floor and its longest sample. */
   describeRow(layout, platformName, cells, upper) {
     const platform = this.page.platforms[platformName];
     const own = cells.filter((cell) => cell.platform === platformName);

@@ -173,7 +173,7 @@ class HostViews(Model):
 class HypervisorCounters(Model):
     """What the hypervisor counted over one trial, until the agent announced its first table.
 
-    The counters are KVM's, by its own names (``platforms.kvm_counters`` tells what each means).
+    The counters are KVM's, by its own names (``lab.platforms.kvm_counters`` tells what each means).
     """
 
     vcpus: list[dict[str, Reading]]

@@ -8,8 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
 
+from stealtime.report.circumstances.model import Clock
 from stealtime.report.interval import Interval, ratio_of_repetitions
-from stealtime.studies.latency.analysis.model import CellSummary, Clock, HeldBack, TrialSummary
+from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, TrialSummary
 from stealtime.studies.latency.published.comparison import SAMPLES_MIN, compare_with_published, comparison_of_campaign
 from stealtime.studies.latency.published.comparison_model import Judgement, PublishedComparison, TableRow
 from stealtime.studies.latency.published.judgement import COUNT_FACTOR, OurRatio, agrees, direction, judge

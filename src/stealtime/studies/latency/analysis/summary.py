@@ -6,28 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from stealtime._core import Series
+from stealtime.report.circumstances.figures import clock_figures, neighbour_figures, placement_figures, trace_figures
+from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
 from stealtime.report.summary import summarize as summarize_run
-from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
+from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.held_back import find_held_back, limit_of, pool_held_back
-from stealtime.studies.latency.analysis.hypervisor import hypervisor_figures, median_figures
 from stealtime.studies.latency.analysis.model import (
     CellSummary,
-    Clock,
     HeldBack,
-    NeighbourFigures,
     Period,
-    PlacementFigures,
     RunSummary,
     Stats,
-    TraceFigures,
     TrialSummary,
     own_part,
 )
 from stealtime.studies.latency.analysis.periods import join_periods
 from stealtime.studies.latency.analysis.series import load_series, pool
 from stealtime.studies.latency.probes.catalogue import PROBES
-from stealtime.vocabulary.clock_agreement import worst
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe, TrialOutcome
 
@@ -77,12 +73,12 @@ def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = loa
         valid=not reasons,
         reasons=reasons,
         limits=_distinct([text for trial in ordered for text in _findings(trial.record, "limits")]),
-        clock=_clock([trial.record for trial in ordered]),
+        clock=clock_figures([trial.record for trial in ordered]),
         stats=stats,
         periods=_periods(pooled) if PROBES[cell.probe].is_tiled else [],
         trials=list(trials_of.values()),
         traced=cell.traced,
-        placement=_placement([trial.record for trial in ordered]),
+        placement=placement_figures([trial.record for trial in ordered]),
         scaled=next((one.record.placement.scaled for one in ordered if one.record.placement is not None), None),
         held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
         hypervisor=median_figures(
@@ -143,8 +139,8 @@ def _trial_summary(read: _Read) -> TrialSummary:
         held_back=_held_back(read),
         folder=str(read.trial.folder),
         loop_iterations=_loop_iterations(read.trial.record),
-        neighbours=[_neighbour(record) for record in read.trial.record.neighbours],
-        trace=_trace(read.trial.record),
+        neighbours=[neighbour_figures(record) for record in read.trial.record.neighbours],
+        trace=trace_figures(read.trial.record),
         hypervisor=hypervisor_figures(read.trial.record),
     )
 
@@ -159,67 +155,6 @@ def _held_back(read: _Read) -> HeldBack | None:
 def _loop_iterations(record: TrialRecord) -> int | None:
     probe = None if record.outcome is None else record.outcome.request.probe
     return probe.iterations if isinstance(probe, TickProbe) else None
-
-
-def _neighbour(record: NeighbourRecord) -> NeighbourFigures:
-    outcome = record.outcome
-    return NeighbourFigures(
-        name=record.name,
-        kind=record.kind,
-        platform=record.platform,
-        load=record.load.kind.name,
-        unit=outcome.unit if outcome is not None else None,
-        rate_per_s=outcome.rate_per_s if outcome is not None else None,
-        on_s=outcome.on_ns / 1e9 if outcome is not None else None,
-    )
-
-
-def _trace(record: TrialRecord) -> TraceFigures | None:
-    host = record.host_tracing
-    machine = record.outcome.tracing if record.outcome is not None else None
-    if host is None and machine is None:
-        return None
-    return TraceFigures(
-        host_events=host.events if host is not None else None,
-        host_lost=host.lost if host is not None else None,
-        machine_events=machine.events if machine is not None else None,
-        machine_lost=machine.lost if machine is not None else None,
-    )
-
-
-def _placement(records: Sequence[TrialRecord]) -> PlacementFigures | None:
-    placement = next((record.placement for record in records if record.placement is not None), None)
-    if placement is None:
-        return None
-    return PlacementFigures(
-        vcpu_cpus=placement.vcpu_cpus,
-        emulator_cpus=placement.emulator_cpus,
-        quota_percent=placement.share.quota_percent if placement.share is not None else None,
-        weight=placement.share.weight if placement.share is not None else None,
-    )
-
-
-def _clock(records: Sequence[TrialRecord]) -> Clock | None:
-    clocks = [record.outcome.clock for record in records if record.outcome is not None]
-    if not clocks:
-        return None
-    bounds = [bound for record in records if (bound := _error_bound_ns(record.alignment)) is not None]
-    return Clock(
-        name=clocks[0].name,
-        units_per_s=clocks[0].units_per_s,
-        tsc_hz=clocks[0].tsc_hz,
-        source=clocks[0].tsc_hz_source,
-        worst_disagreement_ppm=max((clock.check.disagreement_ppm for clock in clocks), key=abs),
-        kernel=worst([record.clocks.kernel for record in records if record.clocks is not None]),
-        host=worst([record.clocks.host for record in records if record.clocks is not None]),
-        alignment_error_bound_ns=max(bounds, default=None),
-    )
-
-
-def _error_bound_ns(alignment: Alignment | None) -> float | None:
-    if alignment is None:
-        return None
-    return float(max(alignment.before.error_ns, alignment.after.error_ns))
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:

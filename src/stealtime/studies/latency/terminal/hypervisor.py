@@ -10,9 +10,10 @@ from rich.text import Text
 
 from stealtime.lab.platforms.kvm_counters import COUNTERS
 from stealtime.report import notation
+from stealtime.report.circumstances.model import HypervisorFigures
 from stealtime.report.order import platform_order, scenario_order
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
-from stealtime.studies.latency.analysis.model import CellSummary, HypervisorFigures, RunSummary
+from stealtime.studies.latency.analysis.model import CellSummary, RunSummary
 
 TITLE = "How often and how long the hypervisor was entered"
 _KINDS_SHOWN = 3

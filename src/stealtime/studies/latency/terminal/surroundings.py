@@ -6,7 +6,8 @@ from statistics import median
 from rich.console import RenderableType
 from rich.text import Text
 
-from stealtime.studies.latency.analysis.model import CellSummary, NeighbourFigures, RunSummary
+from stealtime.report.circumstances.model import NeighbourFigures
+from stealtime.studies.latency.analysis.model import CellSummary, RunSummary
 
 _GIGABYTE = 1e9
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
+from stealtime.report.circumstances.model import HypervisorFigures
 from stealtime.store.model import TrialRecord
-from stealtime.studies.latency.analysis.model import HypervisorFigures
 from stealtime.vocabulary.readings import Absent, Value
 
 _TIME_SUFFIX = "_ns"

@@ -1,5 +1,6 @@
 """A new study is a folder and its registration: nothing else is touched, from the plan to the comparison."""
 
+import csv
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -102,6 +103,9 @@ def test_it_stands_beside_another_study_in_one_run(stealtime: Command, runs: Pat
     assert [(cell["study"], cell["probe"]) for cell in document["cells"]] == [("latency", "tick"), ("echo", "echo")]
     tick, echo = RunSummary.model_validate(document).cells
     assert (type(tick), type(echo)) == (CellSummary, EchoFigures)
+    assert stealtime("export", "last", "--csv", str(tmp_path / "csv")).code == 0
+    head, *lines = csv.reader((tmp_path / "csv/summary.csv").read_text().splitlines())
+    assert (head[-1], [line[-1] for line in lines]) == ("echoes", ["", "1000"])
     run = find_run("last", runs)
     write_report(run, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()

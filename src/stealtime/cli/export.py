@@ -20,12 +20,12 @@ def export(
     tables are written too, with times in cycles of the counter of the machine that was traced, or of the host.
     """
     from stealtime.cli.output import message_console, print_document
+    from stealtime.report.csv import write_summary_csv
+    from stealtime.report.summary import summarize
     from stealtime.store.export import write_samples_csv
     from stealtime.store.export_surroundings import write_surroundings_csv
     from stealtime.store.run import find_run
     from stealtime.store.writer import disk_errors
-    from stealtime.studies.latency.analysis.summary import summarize
-    from stealtime.studies.latency.csv import write_summary_csv
 
     found = find_run(run, runs_folder)
     with disk_errors(csv):

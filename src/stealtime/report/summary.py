@@ -57,6 +57,11 @@ class CellFigures(Figures):
         """The figures that are told of it where there is no table, a line each."""
         raise NotImplementedError
 
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """Its figures as a line of a table, with units in the names: the same names for all cells of a study."""
+        raise NotImplementedError
+
     def overhead_beyond_ns(self, _threshold_ns: int | None) -> float | None:
         """Give the overhead of a valid cell that is over a threshold; None where a study knows no overhead."""
         return None

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import JsonValue
+
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
@@ -23,6 +25,10 @@ class EchoFigures(CellFigures):
     @property
     def lines(self) -> list[str]:
         return [f"echoes {sum(self.echoes)}"]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        return {"echoes": sum(self.echoes)}
 
 
 class EchoComparison(StatisticComparison):

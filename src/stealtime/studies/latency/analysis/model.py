@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from stealtime.report import summary as report_summary
 from stealtime.report.circumstances.model import (
@@ -193,6 +193,13 @@ class CellSummary(CellFigures, _Measured):
             return ["no samples"]
         names = ("floor_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns", "max_overhead_ns")
         return [f"n {self.stats.count}", *(f"{name} {getattr(self.stats, name):.0f}" for name in names)]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """Give the statistics; empty where nothing was measured."""
+        names = [name for name in Stats.model_fields if name != "unresolved"]
+        figures = {name: "" if self.stats is None else getattr(self.stats, name) for name in names}
+        return {**figures, "unresolved": "" if self.stats is None else " ".join(self.stats.unresolved)}
 
     def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
         """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.

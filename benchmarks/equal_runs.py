@@ -27,12 +27,12 @@ from typing import Any
 
 from equality.tally import found_share, judge_equal_runs
 
-from stealtime.analysis.compare import compare
-from stealtime.analysis.model import RunSummary
-from stealtime.analysis.summary import summarize
 from stealtime.campaigns.host import read_git_describe
+from stealtime.report.comparison import compare
 from stealtime.store.run import Run, default_runs_folder, runs_in
-from stealtime.wire.message import Reading, Value
+from stealtime.studies.latency.analysis.model import RunSummary
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.vocabulary.readings import Reading, Value
 
 TARGET = 0.05
 SHORT = """
@@ -142,7 +142,7 @@ def main() -> None:
     if count < 2:
         parser.error("--runs: two runs are needed to compare them")
     form = "short" if options.short else "full"
-    quick = (resources.files("stealtime.campaigns") / "builtin" / "quick.toml").read_text("utf-8")
+    quick = (resources.files("stealtime.studies.latency") / "campaigns" / "quick.toml").read_text("utf-8")
     campaign = SHORT if options.short else quick
     folder = (options.folder or default_runs_folder().with_name("equal-runs")).absolute() / form
     equal = Series(folder / "equal", campaign).measure(count)

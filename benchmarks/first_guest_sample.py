@@ -19,10 +19,10 @@ from pathlib import Path
 
 from pairs import Ratio, arguments, spread, take_turns
 
-from stealtime.image.initramfs import pack_initramfs
-from stealtime.image.kernel import find_kernel
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.qemu_program import find_qemu
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import find_kernel
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.qemu_program import find_qemu
 
 PLATFORM = "qemu-tcg-paravirt"
 TARGET_RATIO = 1.3

@@ -68,7 +68,7 @@ def write_series(folder: Path, samples: int, seed: int) -> None:
 
 
 def compute_ours(folder: Path) -> dict[str, Any]:
-    from stealtime.analysis.series import load_series
+    from stealtime.studies.latency.analysis.series import load_series
 
     series = load_series(folder)
     loaded_at_s = time.perf_counter()
@@ -138,7 +138,7 @@ def run_child(side: str, folder: Path) -> None:
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    import stealtime.analysis.series  # noqa: F401
+    import stealtime.studies.latency.analysis.series  # noqa: F401
 
     began = time.perf_counter()
     figures = SIDES[side](folder)

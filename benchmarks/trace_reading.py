@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pairs import arguments, spread, take_turns
 
-from stealtime.tracing.host import host_tracer
+from stealtime.lab.tracing.host import host_tracer
 from stealtime.wire.message import TraceRequest
 
 TARGET_EVENTS_PER_S = 300_000

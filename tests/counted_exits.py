@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from stealtime._core import EVENT_KINDS
 from stealtime.store.model import HypervisorCounters
 from stealtime.store.run import Trial
-from stealtime.wire.message import TracingOutcome, Value
+from stealtime.vocabulary.readings import Value
+from stealtime.wire.message import TracingOutcome
 
 _VM_EXIT = EVENT_KINDS.index("vm_exit")
 AT_THE_EDGES = 2

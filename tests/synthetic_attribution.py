@@ -4,23 +4,23 @@ Nothing in them was traced. Every spike has three parts and what is left unexpla
 to its end, with a burst of segments that are too short to be drawn one by one.
 """
 
-from stealtime.analysis.attribution.model import (
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.analysis.model import Period
+from stealtime.studies.latency.attribution.model import (
     AttributedSpike,
     Cause,
     CauseShare,
-    CostOfLooking,
     Part,
     PeriodicCause,
     Segment,
     Shift,
     TimeLine,
     TraceQuality,
+    TracingOverhead,
     TrialAttribution,
     Views,
 )
-from stealtime.analysis.model import Period
-from stealtime.store.run import Run, Trial
-from stealtime.wire.message import Absent, Value
+from stealtime.vocabulary.readings import Absent, Value
 
 TICK = Cause(layer="machine", kind="timer_tick")
 NEIGHBOUR = Cause(layer="host", kind="host_preempted", name="neighbour 1")
@@ -117,11 +117,11 @@ def _machine(duration_ns: float) -> list[Segment]:
     return [before, *burst]
 
 
-def synthetic_cost_of_looking(run: Run) -> list[CostOfLooking]:
+def synthetic_tracing_overhead(run: Run) -> list[TracingOverhead]:
     """Make the cost of tracing up: a clear one of the floor, none that could be told of the maximum."""
     names = dict.fromkeys(trial.record.cell.untraced.name for trial in run.measured if trial.record.cell.traced)
     return [
-        CostOfLooking(
+        TracingOverhead(
             cell=name,
             pairs=7,
             floor_shift_ns=Shift(median_ns=24.0, min_ns=11.0, max_ns=31.0),

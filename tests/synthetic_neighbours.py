@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 
 from stealtime.store.model import NeighbourRecord, PlacementRecord, ShareRecord, TrialRecord
 from stealtime.store.surroundings import NEIGHBOURS_SCHEMA
-from stealtime.wire.message import ClockReading, LoadOutcome, LoadRequest, MemoryLoad
+from stealtime.vocabulary.clocks import ClockReading
+from stealtime.wire.message import LoadOutcome, LoadRequest, MemoryLoad
 
 RATE_BYTES_PER_S = 4.5e9
 SCALED = "all is 2 CPUs here, 4 in the paper"

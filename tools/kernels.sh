@@ -6,7 +6,7 @@ set -euo pipefail
 source "$(dirname "$0")/steps.sh"
 
 fetch() {
-    .venv/bin/python -c 'from stealtime.image.kernel import find_kernel; find_kernel("rt")'
+    .venv/bin/python -c 'from stealtime.lab.image.kernel import find_kernel; find_kernel("rt")'
 }
 
 fetch_with_fresh_lists() {

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from stealtime.analysis.compare import STATISTICS, CellComparison, Comparison, compare
-from stealtime.analysis.interval import REPETITIONS_MIN
-from stealtime.analysis.model import RunSummary, Stats, TrialSummary
+from stealtime.report.comparison import CellComparison, Comparison, compare
+from stealtime.report.interval import REPETITIONS_MIN
+from stealtime.studies.latency.analysis.compare import STATISTICS
+from stealtime.studies.latency.analysis.model import RunSummary, Stats, TrialSummary
 
 SHIFTS = (1.1, 1.25, 2.0)
 """Known differences that are put into one of two equal runs, to see how many are found over the real noise."""

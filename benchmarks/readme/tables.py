@@ -9,18 +9,18 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from stealtime.analysis.interval import Interval
-from stealtime.analysis.model import CellSummary
-from stealtime.analysis.summary import summarize
-from stealtime.analysis.tail import tail_overhead, tail_ratio
 from stealtime.report import notation
-from stealtime.report.cause_content import Causes, TracedCell
-from stealtime.report.cause_palette import LOOKS, RT_THROTTLING
-from stealtime.report.causes import gather_causes
-from stealtime.report.held_back_wording import held_back_sentences
-from stealtime.report.no_interval_wording import no_interval_sentences
+from stealtime.report.interval import Interval
 from stealtime.report.plain_table import cell_title
 from stealtime.store.run import Run, find_run
+from stealtime.studies.latency.analysis.model import CellSummary
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
+from stealtime.studies.latency.content.cause_palette import LOOKS, RT_THROTTLING
+from stealtime.studies.latency.content.causes import Causes, TracedCell
+from stealtime.studies.latency.page.causes import gather_causes
+from stealtime.studies.latency.wording.held_back import held_back_sentences
+from stealtime.studies.latency.wording.no_interval import no_interval_sentences
 
 _CAUSES_NAMED = 2
 _LEAST_SHARE = 0.1

@@ -14,12 +14,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaSerializer, core_schema
 
-from stealtime.analysis import model, published_model
 from stealtime.campaigns.model import Campaign
 from stealtime.doctor import document
 from stealtime.protect import status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
+from stealtime.report import summary
+from stealtime.studies.latency.published import comparison_model as published_model
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -88,11 +89,15 @@ class JsonDocument:
 
 
 SHOW = JsonDocument(
-    "show", "stealtime.analysis", model.RunSummary, model.SCHEMA_VERSION, command="stealtime show --json"
+    "show",
+    "stealtime.report",
+    summary.RunSummary,
+    summary.SCHEMA_VERSION,
+    command="stealtime show --json",
 )
 PUBLISHED = JsonDocument(
     "published",
-    "stealtime.analysis",
+    "stealtime.studies.latency.published",
     published_model.PublishedComparison,
     published_model.SCHEMA_VERSION,
     command="stealtime compare --published --json",

@@ -8,11 +8,11 @@ import pytest
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
 
-from stealtime.report.causes import gather_causes
-from stealtime.report.gather import gather
-from stealtime.report.html import render
+from latency_page import latency_page
 from stealtime.store.run import Run
-from synthetic_attribution import JUDGED, NEIGHBOUR, TICK, WORST, synthetic_attribution, synthetic_cost_of_looking
+from stealtime.studies.latency.page.causes import gather_causes
+from stealtime.studies.latency.page.gather import gather
+from synthetic_attribution import JUDGED, NEIGHBOUR, TICK, WORST, synthetic_attribution, synthetic_tracing_overhead
 from synthetic_neighbours import add_neighbour
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
@@ -42,7 +42,7 @@ def write_page(folder: Path, cells: list[SyntheticCell]) -> Path:
         if trial.record.cell.platform == "native" and outcome is not None:
             add_neighbour(trial.folder, PHASES_S, float(outcome.clock.origin_units), UNITS_PER_S)
     run = Run.open(known.folder)
-    page = render(gather(run), gather_causes(run, synthetic_attribution, synthetic_cost_of_looking), {})
+    page = latency_page(gather(run), gather_causes(run, synthetic_attribution, synthetic_tracing_overhead), {})
     path = folder / "report.html"
     path.write_text(page)
     return path

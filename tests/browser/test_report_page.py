@@ -10,7 +10,7 @@ import pytest
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
 
-from stealtime.report.html import write_report
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from synthetic_run import UNITS_PER_S, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 

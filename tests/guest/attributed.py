@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from stealtime.analysis.attribution.attribute import attribute_trial
-from stealtime.analysis.attribution.model import Cause, TrialAttribution
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.session import Order, execute, prepare
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.attribute import attribute_trial
+from stealtime.studies.latency.attribution.model import Cause, TrialAttribution
 
 LONG_NS = 1_000_000.0
 """Samples longer than this are what the disturbances of these tests are made of. A translated loop also runs a third

@@ -6,9 +6,9 @@ import pytest
 import pytest_asyncio
 from machines import NAMES, marked_processes, request_for, require_usable, temporary_folders
 
-from stealtime.platforms import registry
-from stealtime.platforms.model import Machine
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.process import run_mark
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session", params=NAMES)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from stealtime._core import Series
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import Injection, Periodic, ProbeRequest, TickProbe, TrialRequest
 
 TOLERANCE_NS = 2_000.0

@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stealtime.platforms import registry
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
 
 NAMES = [platform.name for platform in registry.all_platforms()]
 CPUS = sorted(os.sched_getaffinity(0))

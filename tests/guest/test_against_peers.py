@@ -26,7 +26,7 @@ from injected_stalls import calibrated_tick, read_table
 from known_stalls import known_stalls
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, PRIORITY, needs_root
 
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import ProbeRequest, TrialRequest, WakeupProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]

@@ -16,10 +16,10 @@ from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns,
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
 from onlooker import looking_on
 
-from stealtime.analysis.attribution.model import AttributedSpike, Cause
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
-from stealtime.wire.message import Reading, Value
+from stealtime.studies.latency.attribution.model import AttributedSpike, Cause
+from stealtime.vocabulary.readings import Reading, Value
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -55,7 +55,7 @@ def judge(
 Test = Callable[[str, Path, Callable[[str], None]], Coroutine[Any, Any, None]]
 
 
-def must_break_twice(test: Test) -> Test:
+def retried_once(test: Test) -> Test:
     """Measure once more if the rule was broken."""
 
     @functools.wraps(test)
@@ -81,7 +81,7 @@ async def platform(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@must_break_twice
+@retried_once
 async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     hog = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "5ms", "off": "45ms"}
     attributed = await measure_attributed(campaign(platform, {"neighbours": [hog]}), tmp_path)
@@ -90,7 +90,7 @@ async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, 
     tell(f"attribution, hog: {text}")
 
 
-@must_break_twice
+@retried_once
 async def test_a_neighbour_switched_on_and_off_is_named(
     platform: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -109,7 +109,7 @@ async def test_a_neighbour_switched_on_and_off_is_named(
     tell(f"attribution, neighbour: {text}")
 
 
-@must_break_twice
+@retried_once
 async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     scenario = {"share": {"quota_percent": 50}, **({"priority": 0} if platform == "native" else {})}
     attributed = await measure_attributed(campaign(platform, scenario), tmp_path)
@@ -121,7 +121,7 @@ async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[s
     tell(f"attribution, quota of 50 %: {text}; cpu.stat around the trial {value_ns(views.throttled_ns) / 1e6:.1f} ms")
 
 
-@must_break_twice
+@retried_once
 async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     injection = {"every": "50ms", "steal": "5ms"}
     attributed = await measure_attributed(campaign(platform, {}, injection=injection), tmp_path)
@@ -133,7 +133,7 @@ async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path
     tell(f"attribution, thief inside: {text}")
 
 
-@must_break_twice
+@retried_once
 async def test_rt_throttling_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     # How long the probe was held back is told by who looked on from outside, not by the samples that are judged.
     if platform == "native":

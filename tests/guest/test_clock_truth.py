@@ -20,8 +20,8 @@ from machines import needs_root, require_usable
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.session import Order, execute, prepare
-from stealtime.platforms import host_clock
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms import host_clock
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run
 from stealtime.wire import connection

@@ -12,7 +12,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.session import Order, execute, prepare
 from stealtime.store.model import HypervisorCounters
 from stealtime.store.run import Run, Trial
-from stealtime.wire.message import Absent, Value
+from stealtime.vocabulary.readings import Absent, Value
 
 pytestmark = pytest.mark.guest
 

@@ -29,7 +29,7 @@ from injected_stalls import (
 from machines import needs_root
 from numpy.typing import NDArray
 
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import ProbeRequest, WakeupProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]

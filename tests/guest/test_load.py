@@ -15,9 +15,9 @@ import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, request_for
 from numpy.typing import NDArray
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms import registry
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import Machine
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import LoadResult
 from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad, TickProbe, TrialRequest
 

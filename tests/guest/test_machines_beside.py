@@ -14,16 +14,17 @@ import pyarrow as pa
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, marked_processes, needs_root, require_usable, until
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms import registry
-from stealtime.platforms.cgroup import OUR_FOLDER, find_hierarchy
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.process import run_mark
-from stealtime.platforms.share import Share
-from stealtime.scenarios.model import NeighbourSpec, Scenario
-from stealtime.scenarios.neighbours import NeighbourResult, Neighbours, neighbours
-from stealtime.scenarios.placement import Placement
-from stealtime.wire.message import TickProbe, TrialRequest, Value
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.cgroup import OUR_FOLDER, find_hierarchy
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.process import run_mark
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
+from stealtime.lab.scenarios.neighbours import NeighbourResult, Neighbours, neighbours
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Value
+from stealtime.wire.message import TickProbe, TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -184,12 +185,12 @@ async def test_no_neighbours_are_no_work(tmp_path: Path) -> None:
 BOOT_AND_WAIT = """
 import asyncio, sys
 from pathlib import Path
-from stealtime.platforms import registry
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.process import run_mark
-from stealtime.platforms.share import Share
-from stealtime.scenarios.model import NeighbourSpec, Scenario
-from stealtime.scenarios.neighbours import neighbours
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.process import run_mark
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
+from stealtime.lab.scenarios.neighbours import neighbours
 
 async def main():
     measured, housekeeping, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
@@ -207,7 +208,7 @@ async def main():
 asyncio.run(main())
 """
 
-NEXT_START = "from stealtime.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
+NEXT_START = "from stealtime.lab.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
 
 
 async def test_killing_the_control_plane_leaves_nothing_after_the_next_start(tmp_path: Path) -> None:

@@ -14,25 +14,25 @@ import psutil
 import pytest
 from machines import marked_processes, needs_root, until
 
-from stealtime.analysis.attribution.attribute import attribute_trial
-from stealtime.analysis.attribution.not_attributed import NotAttributed
-from stealtime.platforms.cgroup import cpu_group
-from stealtime.platforms.leftovers import make_short_folder
-from stealtime.platforms.share import Share
+from stealtime.lab.platforms.cgroup import cpu_group
+from stealtime.lab.platforms.leftovers import make_short_folder
+from stealtime.lab.platforms.share import Share
 from stealtime.store.run import Trial, find_run
-from stealtime.wire.message import Absent, Value
+from stealtime.studies.latency.attribution.attribute import attribute_trial
+from stealtime.studies.latency.attribution.not_attributed import NotAttributed
+from stealtime.vocabulary.readings import Absent, Value
 
 pytestmark = [pytest.mark.guest, needs_root]
 
 IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 SEES_ALL = str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
-CLEAR = "from stealtime.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
+CLEAR = "from stealtime.lab.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
 LIVE = """
 import asyncio, os, subprocess
-from stealtime.platforms.cgroup import cpu_group
-from stealtime.platforms.leftovers import make_short_folder
-from stealtime.platforms.process import RUN_MARK, run_mark
-from stealtime.platforms.share import Share
+from stealtime.lab.platforms.cgroup import cpu_group
+from stealtime.lab.platforms.leftovers import make_short_folder
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.share import Share
 
 async def main():
     async with cpu_group("machine", Share(weight=100)) as group:

@@ -12,12 +12,13 @@ import pytest
 from fabricated_kernel import write_hanging_kernel, write_panicking_kernel
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, marked_processes, request_for, require_usable, until
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.platforms import registry
-from stealtime.platforms.failure import MachineError
-from stealtime.platforms.model import Machine, MachineRequest
-from stealtime.platforms.process import run_mark
-from stealtime.wire.message import TickProbe, TrialRequest, Value
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.failure import MachineError
+from stealtime.lab.platforms.model import Machine, MachineRequest
+from stealtime.lab.platforms.process import run_mark
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Value
+from stealtime.wire.message import TickProbe, TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -91,9 +92,9 @@ async def test_a_short_trial_comes_back_whole(machine: Machine, tmp_path: Path) 
 BOOT_AND_WAIT = """
 import asyncio, sys
 from pathlib import Path
-from stealtime.platforms import registry
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.process import run_mark
 
 async def main():
     request = MachineRequest(((int(sys.argv[2]),),), (int(sys.argv[3]),), Path(sys.argv[4]))

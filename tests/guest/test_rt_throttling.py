@@ -16,10 +16,10 @@ from injected_stalls import calibrated_tick
 from machines import MEASURED_CPU, PRIORITY, marked_processes, needs_root, request_for, until
 
 from stealtime._core import owner_of
-from stealtime.errors import StealtimeError
-from stealtime.platforms import registry
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.process import run_mark
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]

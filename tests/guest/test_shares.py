@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, mark_of_nobody, needs_root, request_for, require_usable
 
-from stealtime.platforms import registry
-from stealtime.platforms.cgroup import OUR_FOLDER, cpu_group, find_hierarchy
-from stealtime.platforms.failure import CpuGroupError
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.process import GuestProcess, guarded
-from stealtime.platforms.share import Share
-from stealtime.platforms.throttling import throttling_between
-from stealtime.wire.message import TickProbe, TrialRequest, Value
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.cgroup import OUR_FOLDER, cpu_group, find_hierarchy
+from stealtime.lab.platforms.failure import CpuGroupError
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.process import GuestProcess, guarded
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.throttling import throttling_between
+from stealtime.vocabulary.readings import Value
+from stealtime.wire.message import TickProbe, TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -99,7 +100,7 @@ async def test_natively_the_measuring_threads_may_use_the_whole_set(tmp_path: Pa
         assert machine.cpu_group is None
 
 
-CLEAR = "from stealtime.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
+CLEAR = "from stealtime.lab.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
 
 
 async def test_a_nested_group_of_a_dead_control_plane_goes_with_its_processes(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from asyncssh.connection import SSHConnection
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.ssh import SshPlatform
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.ssh import SshPlatform
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe, TrialRequest
 
 pytestmark = pytest.mark.guest

@@ -16,16 +16,17 @@ from injected_stalls import calibrated_tick, read_table
 from machines import HOUSEKEEPING_CPU, PRIORITY, marked_processes, needs_root, request_for, require_usable, until
 
 from stealtime._core import owner_fate, owner_of
-from stealtime.errors import StealtimeError
-from stealtime.platforms import registry
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.model import Machine
-from stealtime.platforms.process import run_mark
-from stealtime.platforms.uml import kernel_threads
-from stealtime.tracing.host import HostTracer, host_tracer
-from stealtime.tracing.views import between, look
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.process import run_mark
+from stealtime.lab.platforms.uml import kernel_threads
+from stealtime.lab.tracing.host import HostTracer, host_tracer
+from stealtime.lab.tracing.views import between, look
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Value
 from stealtime.wire.connection import TrialResult
-from stealtime.wire.message import Injection, SwitchProbe, TraceRequest, TrialOutcome, TrialRequest, Value
+from stealtime.wire.message import Injection, SwitchProbe, TraceRequest, TrialOutcome, TrialRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 

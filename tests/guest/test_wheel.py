@@ -89,7 +89,7 @@ def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
         if path.is_file() and path.suffix not in {".so", ".pyc"}
     }
     assert "stealtime/doctor/debian_packages.txt" in expected
-    assert "stealtime/published/hyperv2013.csv" in expected
+    assert "stealtime/studies/latency/published/hyperv2013.csv" in expected
     names = set(zipfile.ZipFile(wheel).namelist())
     assert expected - names == set()
     assert "stealtime/_core.abi3.so" in names

@@ -12,13 +12,13 @@ from attributed import LONG_NS, Attributed
 from campaigns import CAMPAIGNS
 from first_level import EXCHANGE, KERNEL, FirstLevel, first_level
 
-from stealtime.analysis.attribution.attribute import attribute_trial
-from stealtime.errors import StealtimeError
-from stealtime.image.kernel import find_kernel
+from stealtime.lab.image.kernel import find_kernel
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.attribute import attribute_trial
+from stealtime.vocabulary.errors import StealtimeError
 
 _MEASURED_WITHIN_S = 600.0
-_FAILED_OVER_WITHIN_S = 300.0
+_FAILED_OVER_WITHIN_S = 600.0
 FAILOVERS = {
     "userfault": ["userfault", "1", "kill-qemu", "power-off"],
     "soft-dirty": ["soft-dirty", "2", "kill-member", "cut-link"],

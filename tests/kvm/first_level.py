@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TypeVar
 from unittest import SkipTest
 
-from stealtime.image.initramfs import pack_initramfs
-from stealtime.image.kernel import find_kernel
-from stealtime.image.modules import ModuleWish
-from stealtime.platforms.failure import read_tail
-from stealtime.platforms.process import guarded
-from stealtime.platforms.qemu_program import find_qemu
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import find_kernel
+from stealtime.lab.image.modules import ModuleWish
+from stealtime.lab.platforms.failure import read_tail
+from stealtime.lab.platforms.process import guarded
+from stealtime.lab.platforms.qemu_program import find_qemu
 
 KERNEL = "backports"
 """Debian's next kernel: from Linux 6.7 on, QEMU's writes are told by its userfaultfd."""

@@ -16,7 +16,7 @@ import pytest
 from first_level import FirstLevel
 from two_hosts import assert_unharmed
 
-from stealtime.image.kernel import find_kernel
+from stealtime.lab.image.kernel import find_kernel
 
 pytestmark = pytest.mark.kvm
 

@@ -13,10 +13,10 @@ from attributed import Attributed, injected_ns, load_on_ns, measured_ns
 from numpy.typing import NDArray
 
 from counted_exits import exit_times
-from stealtime.analysis.attribution.model import Cause
-from stealtime.analysis.series import load_series
 from stealtime.store.run import Trial
-from stealtime.wire.message import Value
+from stealtime.studies.latency.analysis.series import load_series
+from stealtime.studies.latency.attribution.model import Cause
+from stealtime.vocabulary.readings import Value
 
 pytestmark = pytest.mark.kvm
 

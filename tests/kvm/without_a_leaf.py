@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from stealtime.platforms import hyperv, registry
-from stealtime.platforms.model import MachineRequest
+from stealtime.lab.platforms import hyperv, registry
+from stealtime.lab.platforms.model import MachineRequest
 
 SYNTHETIC_TIMERS = 1 << 3
 

@@ -11,11 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.cgroup import CpuGroup, cpu_group
-from stealtime.platforms.process import RUN_MARK, run_mark
-from stealtime.platforms.share import Share
-from stealtime.wire.message import Value
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.cgroup import CpuGroup, cpu_group
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.share import Share
+from stealtime.vocabulary.readings import Value
 
 TREE = Path("/sys/fs/cgroup")
 BURN = [sys.executable, "-c", "while True: pass"]
@@ -29,7 +29,7 @@ def main() -> None:
     elif sys.argv[1:] == ["live", "unguarded"]:
         asyncio.run(live(guarded=False))
     elif sys.argv[1:] == ["clear"]:
-        from stealtime.platforms.leftovers import clear_leftovers
+        from stealtime.lab.platforms.leftovers import clear_leftovers
 
         print(*clear_leftovers(), sep="\n")
     else:

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
-kernel=$(.venv/bin/python -c 'from stealtime.image.kernel import find_kernel; print(find_kernel("cloud").boot_image)')
+kernel=$(.venv/bin/python -c 'from stealtime.lab.image.kernel import find_kernel; print(find_kernel("cloud").boot_image)')
 mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,python3 bookworm "$work/root.tar"
 mkdir -p "$work/root/opt/site" "$work/root/opt/bin"
 tar -C "$work/root" -xf "$work/root.tar" --exclude='./dev/*' --exclude='./usr/share/doc/*' --exclude='./usr/share/locale/*'

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.image.kernel import find_kernel
+from stealtime.lab.image.kernel import find_kernel
 
 pytestmark = pytest.mark.protect
 

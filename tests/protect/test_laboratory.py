@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms.process import run_mark
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import ARBITER, CLIENT, GUEST_BRIDGE, Laboratory, NetworkName, Node
 from stealtime.protect.laboratory_etcd import Etcd

@@ -18,7 +18,7 @@ from odd_host import TinyDisk, counting_on, other_file, patched, put_behind, wit
 from protect_command import protect
 from two_hosts import TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
-from stealtime.platforms.qemu_program import find_qemu, qemu_version
+from stealtime.lab.platforms.qemu_program import find_qemu, qemu_version
 from stealtime.protect.endpoint import DEFAULT_PORT
 from stealtime.protect.epochs import export_epochs
 from stealtime.protect.host_file import HostFile, host_spec

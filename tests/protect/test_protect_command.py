@@ -14,7 +14,7 @@ from pyarrow import parquet
 from two_hosts import await_that
 
 from stealtime import schemas
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms.process import run_mark
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.state import State
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from two_hosts import VM, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.laboratory import ARBITER
 from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.status import MemberStatus
+from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
     pytest.mark.protect,

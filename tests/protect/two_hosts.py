@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.control import ControlClient, ControlError, MemberLeftError
 from stealtime.protect.demo import EMULATED_TIMING
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
@@ -31,13 +30,12 @@ from stealtime.protect.specification import write_document
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register, VmFile
+from stealtime.vocabulary.errors import StealtimeError
 
 HOSTS = ("a", "b")
 VM = "counter"
 COUNTER = f"{GUEST_ADDRESS}:7000"
 
-PATIENCE_S = 60.0
-"""A translated guest on an overloaded host; what is waited for comes within 2 s on an idle one."""
 _PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
 """An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
 rightly the machine's end. A death is seen at once all the same, by its closed connection."""
@@ -47,6 +45,8 @@ TIMING: dict[str, str] = {
     "emulated": EMULATED_TIMING,
 }[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
 """The campaign of failovers holds with the default deadlines, too."""
+PATIENCE_S = 240.0 if TIMING is EMULATED_TIMING else 60.0
+"""A translated guest on an overloaded host; what is waited for comes within 2 s on an idle one."""
 _POLL_S = 0.03
 
 _PROTOCOLS = ("tcp", "udp")

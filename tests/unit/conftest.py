@@ -8,7 +8,7 @@ from command import Command, make_command
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import session
-from stealtime.platforms import registry
+from stealtime.lab.platforms import registry
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
-from stealtime.analysis.interval import REPETITIONS_MIN
-from stealtime.analysis.model import CellSummary, RunSummary, Stats
-from stealtime.published.library import find_published
-from stealtime.published.model import ROLES, PublishedRow, Role
-from stealtime.wire.message import Facts, Value
+from stealtime.report.interval import REPETITIONS_MIN
+from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.studies.latency.published.library import find_published
+from stealtime.studies.latency.published.model import ROLES, PublishedRow, Role
+from stealtime.vocabulary.readings import Facts, Value
 
 PLATFORMS: dict[Role, str] = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
 FLOOR_NS = 68_000.0

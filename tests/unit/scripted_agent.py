@@ -14,26 +14,24 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
-from stealtime.platforms.cgroup import CpuGroup
-from stealtime.platforms.kvm_counters import CountersLook
-from stealtime.platforms.machine import NO_TSC_OFFSET
-from stealtime.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.lab.platforms.cgroup import CpuGroup
+from stealtime.lab.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.machine import NO_TSC_OFFSET
+from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.vocabulary.clocks import ClockCheck, ClockReading, ClockRecord
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
-    Absent,
     AgentHello,
     Calibrate,
     Calibrated,
     ClockAnswer,
-    ClockCheck,
-    ClockReading,
-    ClockRecord,
     ExchangeClock,
     Failed,
-    Finding,
     Gapped,
     Layout,
     LoadDone,
@@ -42,7 +40,6 @@ from stealtime.wire.message import (
     Periodic,
     Placement,
     Progress,
-    Reading,
     RunTrial,
     StartLoad,
     StartTracing,
@@ -58,7 +55,6 @@ from stealtime.wire.message import (
     TracingStarted,
     TrialDone,
     TrialRequest,
-    Value,
     to_agent,
 )
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.wire.alignment import ClockExchange, align
-from stealtime.wire.message import ClockReading
+from stealtime.vocabulary.alignment import ClockExchange, align
+from stealtime.vocabulary.clocks import ClockReading
 
 OFFSET_NS = -123_456_789
 

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from stealtime.analysis.compare import STATISTICS, Comparison, compare
-from stealtime.analysis.interval import REPETITIONS_MIN, SESSION_SHARE, interval_of_repetitions, ratio_of_repetitions
-from stealtime.report.comparison import render_comparison
+from stealtime.report.comparison import Comparison, compare
+from stealtime.report.interval import (
+    REPETITIONS_MIN,
+    SESSION_SHARE,
+    interval_of_repetitions,
+    ratio_of_repetitions,
+)
+from stealtime.report.terminal.comparison import render_comparison
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.compare import STATISTICS, LatencyComparison
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 REPEATS = 400
@@ -105,7 +111,9 @@ def test_samples_of_few_repetitions_do_not_stand_in_for_more(tmp_path: Path) -> 
         "the runs have 3 and 5 valid repetitions, and with fewer than 4 it cannot be told by how much equal ones "
         "differ: measure with --repetitions 4"
     }
-    assert cell.statistics[0].b_ns == pytest.approx(1.5 * (cell.statistics[0].a_ns or 0), rel=0.02)
+    median = cell.statistics[0]
+    assert isinstance(median, LatencyComparison)
+    assert median.b_ns == pytest.approx(1.5 * (median.a_ns or 0), rel=0.02)
     assert not comparison.is_judged
 
 

@@ -8,16 +8,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
 
-from stealtime.analysis.interval import Interval, ratio_of_repetitions
-from stealtime.analysis.model import CellSummary, Clock, HeldBack, TrialSummary
-from stealtime.analysis.published import SAMPLES_MIN, compare_with_published, comparison_of_campaign
-from stealtime.analysis.published_judgement import COUNT_FACTOR, OurRatio, agrees, direction, judge
-from stealtime.analysis.published_model import Judgement, PublishedComparison, TableRow
-from stealtime.analysis.published_platforms import choose_platforms
-from stealtime.errors import ExitCode, StealtimeError
-from stealtime.published.library import find_published
-from stealtime.published.model import PublishedRow, Role
-from stealtime.wire.message import Value
+from stealtime.report.circumstances.model import Clock
+from stealtime.report.interval import Interval, ratio_of_repetitions
+from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, TrialSummary
+from stealtime.studies.latency.published.comparison import SAMPLES_MIN, compare_with_published, comparison_of_campaign
+from stealtime.studies.latency.published.comparison_model import Judgement, PublishedComparison, TableRow
+from stealtime.studies.latency.published.judgement import COUNT_FACTOR, OurRatio, agrees, direction, judge
+from stealtime.studies.latency.published.library import find_published
+from stealtime.studies.latency.published.model import PublishedRow, Role
+from stealtime.studies.latency.published.platforms import choose_platforms
+from stealtime.vocabulary.errors import ExitCode, StealtimeError
+from stealtime.vocabulary.readings import Value
 
 PAPER = find_published("hyperv2013")
 

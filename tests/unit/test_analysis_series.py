@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stealtime._core import Series
-from stealtime.analysis.series import load_series, match_injected, pool
-from stealtime.errors import StealtimeError
+from stealtime.studies.latency.analysis.series import load_series, match_injected, pool
+from stealtime.vocabulary.errors import StealtimeError
 from synthetic_run import KnownRun, write_synthetic_run
 
 RATE = 2.1e9

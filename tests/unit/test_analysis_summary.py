@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.analysis.model import RunSummary
-from stealtime.analysis.summary import summarize
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.model import RunSummary
+from stealtime.studies.latency.analysis.summary import summarize
 from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 

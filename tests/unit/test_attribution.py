@@ -10,18 +10,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from stealtime.analysis.attribution.attribute import NotAttributed, attribute_trial
-from stealtime.analysis.attribution.cost_of_looking import cost_of_looking
-from stealtime.analysis.attribution.model import Cause
-from stealtime.analysis.attribution.periodic_causes import periodic_causes
-from stealtime.analysis.attribution.time_line import allowed_offsets
-from stealtime.analysis.series import load_series
-from stealtime.analysis.summary import summarize
-from stealtime.errors import StealtimeError
 from stealtime.store.model import HostViews
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import TRACE_SCHEMA
-from stealtime.wire.message import Absent, Finding, TracingOutcome, Value
+from stealtime.studies.latency.analysis.series import load_series
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.attribution.attribute import NotAttributed, attribute_trial
+from stealtime.studies.latency.attribution.model import Cause
+from stealtime.studies.latency.attribution.periodic_causes import periodic_causes
+from stealtime.studies.latency.attribution.time_line import allowed_offsets
+from stealtime.studies.latency.attribution.tracing_overhead import tracing_overheads
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Absent, Value
+from stealtime.wire.message import TracingOutcome
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 PROBE = 4242
@@ -271,7 +273,7 @@ def test_looking_costs_what_pairs_of_one_repetition_differ_by(tmp_path: Path) ->
     ]  # fmt: skip
     lonely = SyntheticCell("uml", "tick", {"loop_ns": 68_000}, FLOOR_NS, 3e6, 0.3, 4_000, traced=True)
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=[*cells, lonely]).folder)
-    (cost,) = cost_of_looking(run)
+    (cost,) = tracing_overheads(run)
     assert (cost.cell, cost.pairs) == ("native.alone.tick-68us", 3)
     assert cost.floor_shift_ns.median_ns == pytest.approx(100.0, abs=1.0)
     shift = cost.max_shift_ns

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stealtime.platforms import below
+from stealtime.lab.platforms import below
 
 
 @pytest.mark.parametrize(("signature", "count"), [("TCGTCGTCGTCG", 1), ("KVMKVMKVM", 0), (None, 0)])

@@ -14,14 +14,14 @@ from test_runner import Bench
 
 from stealtime.campaigns.beside import neighbour_clock, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import Machine, MachineRequest
-from stealtime.scenarios.neighbours import NeighbourResult
+from stealtime.lab.platforms.model import Machine, MachineRequest
+from stealtime.lab.scenarios.neighbours import NeighbourResult
 from stealtime.store.export_surroundings import write_surroundings_csv
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
-from stealtime.wire.alignment import Alignment
+from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import CpuLoad, LoadRequest
 
 PROBES = """
@@ -167,11 +167,11 @@ async def test_traced_and_untraced_trials_take_turns_on_one_machine(tmp_path: Pa
 
 
 async def test_a_guest_is_traced_inside_and_from_the_host(tmp_path: Path) -> None:
-    guest = ScriptedPlatform("qemu-x")
+    guest = ScriptedPlatform("qemu-tcg-paravirt")
     bench = Bench(tmp_path, [ScriptedPlatform("native"), guest], TRACED.replace("repetitions = 2", ""))
     planned = bench.plan.without({cell.trial_id for cell in bench.plan.cells if cell.cell.platform == "native"})
     await bench.run(writer := bench.create(), planned)
-    trial = trial_of(Run.open(writer.folder), "qemu-x.alone.switch-2.traced.r1")
+    trial = trial_of(Run.open(writer.folder), "qemu-tcg-paravirt.alone.switch-2.traced.r1")
     assert trial.host_trace_path is not None
     assert trial.machine_trace_path is not None
     assert trial.record.host_tracing is not None
@@ -180,7 +180,7 @@ async def test_a_guest_is_traced_inside_and_from_the_host(tmp_path: Path) -> Non
     own = next(request.tracing for request in guest.trials if request.tracing and request.probe.name == "switch")
     assert own.hidden_threads == "st-ring"
     files = write_surroundings_csv(trial, tmp_path)
-    text = (tmp_path / "qemu-x.alone.switch-2.traced.r1.host_trace.csv").read_text()
+    text = (tmp_path / "qemu-tcg-paravirt.alone.switch-2.traced.r1.host_trace.csv").read_text()
     assert text.splitlines()[1] == '1100,1,"runtime",1,0,2,120,"hog"'
     assert sorted(files.values()) == [1, 1]
 

@@ -10,8 +10,8 @@ from stealtime.campaigns.file import builtin_names, find_campaign, read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
 from stealtime.campaigns.planner import HostCpus, plan
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.model import PlatformRecord
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 HOST = HostCpus((0, 1))
 TICK = '[[probes]]\nprobe = "tick"\nduration = "5s"\n'
@@ -123,7 +123,9 @@ def test_the_estimate_adds_up_and_says_what_was_guessed() -> None:
 def test_options_change_the_campaign() -> None:
     changed = apply_overrides(
         find_campaign("quick"),
-        Overrides(platforms=("native",), probes=("switch",), duration_ns=10**9, threads=(2, 4), priority=90),
+        Overrides(
+            platforms=("native",), probes=("switch",), duration_ns=10**9, of_probes={"--threads": [2, 4]}, priority=90
+        ),
     )
     assert changed.platforms == ["native"]
     (switch,) = changed.probes
@@ -136,8 +138,8 @@ def test_options_change_the_campaign() -> None:
     ("overrides", "message"),
     [
         (Overrides(probes=("tack",)), "'tack'"),
-        (Overrides(probes=("tick",), threads=(2,)), "--threads"),
-        (Overrides(threads=(1,)), "threads cannot be 1"),
+        (Overrides(probes=("tick",), of_probes={"--threads": [2]}), "--threads"),
+        (Overrides(of_probes={"--threads": [1]}), "threads cannot be 1"),
         (Overrides(priority=100), "priority cannot be 100"),
     ],
 )

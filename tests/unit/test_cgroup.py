@@ -6,18 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms.cgroup import (
-    CpuHierarchy,
-    clear_groups,
-    cpu_group,
-    find_hierarchy,
-)
-from stealtime.platforms.failure import CpuGroupError
-from stealtime.platforms.process import run_mark
-from stealtime.platforms.realtime_share import allow_realtime
-from stealtime.platforms.share import Share
-from stealtime.platforms.throttling import Throttling, parse_throttling, throttling_between
-from stealtime.wire.message import Absent, Value
+from stealtime.lab.platforms.cgroup import CpuHierarchy, clear_groups, cpu_group, find_hierarchy
+from stealtime.lab.platforms.failure import CpuGroupError
+from stealtime.lab.platforms.process import run_mark
+from stealtime.lab.platforms.realtime_share import allow_realtime
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.throttling import Throttling, parse_throttling, throttling_between
+from stealtime.vocabulary.readings import Absent, Value
 
 HALF = Share(quota_percent=50, weight=200)
 

@@ -17,9 +17,9 @@ from test_runner import only
 from stealtime import cli, schemas
 from stealtime.campaigns import session
 from stealtime.campaigns.host import read_host_facts
-from stealtime.platforms import registry
+from stealtime.lab.platforms import registry
 from stealtime.store.run import Run
-from stealtime.wire.message import Value
+from stealtime.vocabulary.readings import Value
 
 SHORT = ("run", "quick", "-D", "1ms", "--repetitions", "1")
 

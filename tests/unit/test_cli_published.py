@@ -9,9 +9,9 @@ import pytest
 from command import Command, make_command
 
 from stealtime import schemas
-from stealtime.analysis.interval import REPETITIONS_MIN
-from stealtime.published.library import find_published
-from stealtime.published.model import Role
+from stealtime.report.interval import REPETITIONS_MIN
+from stealtime.studies.latency.published.library import find_published
+from stealtime.studies.latency.published.model import Role
 from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 SCENARIOS = ("one-to-all", "contention-cpu")

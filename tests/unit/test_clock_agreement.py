@@ -4,9 +4,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from stealtime.wire.alignment import Alignment, ClockExchange, align
-from stealtime.wire.clock_agreement import LIMIT_PPM, ClockAgreement, host_agreement, kernel_agreement, worst
-from stealtime.wire.message import Absent, ClockCheck, ClockReading, ClockRecord, Reading, Value
+from stealtime.vocabulary.alignment import Alignment, ClockExchange, align
+from stealtime.vocabulary.clock_agreement import LIMIT_PPM, ClockAgreement, host_agreement, kernel_agreement, worst
+from stealtime.vocabulary.clocks import ClockCheck, ClockReading, ClockRecord
+from stealtime.vocabulary.readings import Absent, Reading, Value
 
 TSC_HZ = 2_100_000_000.0
 HOST_START_NS = 1_000_000_000_000

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from stealtime.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
 from stealtime.wire.message import PROTOCOL_VERSION, CpuLoad, LoadRequest, Progress, TickProbe, TrialRequest

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.errors import UsageError
-from stealtime.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.vocabulary.errors import UsageError
 
 ALLOWED = (0, 1, 2, 3, 6, 7)
 

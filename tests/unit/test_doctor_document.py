@@ -23,8 +23,8 @@ from stealtime.doctor.findings import examine
 from stealtime.doctor.model import Level
 from stealtime.doctor.programs import required_packages
 from stealtime.doctor.table import FindingsTable
-from stealtime.errors import ExitCode, StealtimeError
-from stealtime.platforms.model import Availability, BootRecord, Machine, MachineRequest
+from stealtime.lab.platforms.model import Availability, BootRecord, Machine, MachineRequest
+from stealtime.vocabulary.errors import ExitCode, StealtimeError
 
 
 class FabricatedPlatform:

@@ -7,7 +7,7 @@ from fabricated_machine import CPU, WELL_KEPT, FabricatedAttempts, fabricate
 
 from stealtime.doctor.findings import examine_state
 from stealtime.doctor.model import Finding, Level
-from stealtime.wire.message import Absent, Value
+from stealtime.vocabulary.readings import Absent, Value
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
 THROTTLED = {"/proc/sys/kernel/sched_rt_runtime_us": "950000"}

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from stealtime._core import Series
-from stealtime.analysis.compare import compare
-from stealtime.analysis.held_back import Limit, find_held_back
-from stealtime.analysis.model import HeldBack
-from stealtime.analysis.summary import summarize
-from stealtime.report.gather import gather
-from stealtime.report.html import write_report
-from stealtime.report.tables import print_summary
+from stealtime.report.comparison import compare
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.held_back import Limit, find_held_back
+from stealtime.studies.latency.analysis.model import HeldBack
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.terminal.summary import render_summary
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 LIMIT = Limit("RT throttling", 50e6)
@@ -90,7 +90,7 @@ def throttled(tmp_path: Path) -> Run:
 
 def test_a_newcomer_reads_no_ratio_of_a_pause(throttled: Run) -> None:
     console = Console(width=100, file=io.StringIO())
-    print_summary(summarize(throttled), console)
+    console.print(render_summary(summarize(throttled)))
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     answer = text[: text.index("\ntick 68us")]
@@ -174,7 +174,7 @@ def test_only_a_maximum_that_is_a_pause_is_marked(tmp_path: Path) -> None:
     calm = replace(NATIVE, worst_ns=300_000.0)
     run = Run.open(write_synthetic_run(tmp_path / "run", cells=repeated(calm)).folder)
     console = Console(width=100, file=io.StringIO())
-    print_summary(summarize(run), console)
+    console.print(render_summary(summarize(run)))
     assert isinstance(console.file, io.StringIO)
     assert "\N{DAGGER}" not in console.file.getvalue()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms import host_clock
+from stealtime.lab.platforms import host_clock
 
 
 def agent_that_prints(folder: Path, text: str) -> Path:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from test_connection import GOLDEN, FarEnd, connected
 
-from stealtime.errors import StealtimeError
-from stealtime.tracing.host import HostTracer
-from stealtime.wire.message import TraceRequest, Value
+from stealtime.lab.tracing.host import HostTracer
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Value
+from stealtime.wire.message import TraceRequest
 
 pytestmark = pytest.mark.asyncio
 

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from stealtime.analysis.attribution.views import steal_at_most_ns
 from stealtime.campaigns.watching import with_guest_steal
+from stealtime.lab.tracing.views import between, look
 from stealtime.store.model import HostViews
-from stealtime.tracing.views import between, look
-from stealtime.wire.message import Absent, Value
+from stealtime.studies.latency.attribution.views import steal_at_most_ns
+from stealtime.vocabulary.readings import Absent, Value
 
 
 def write_proc(proc: Path, delays_ns: dict[int, int], steal_ticks: dict[int, int]) -> None:

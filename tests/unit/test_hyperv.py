@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms.hyperv import (
+from stealtime.lab.platforms.hyperv import (
     ENLIGHTENMENTS,
     Leaves,
     choose,

@@ -10,13 +10,13 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from stealtime.analysis.hypervisor import hypervisor_figures, median_figures
-from stealtime.analysis.model import HypervisorFigures
-from stealtime.analysis.summary import summarize
-from stealtime.report.html import write_report
-from stealtime.report.hypervisor import TITLE
-from stealtime.report.tables import print_summary
+from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
+from stealtime.report.circumstances.model import HypervisorFigures
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.terminal.hypervisor import TITLE
+from stealtime.studies.latency.terminal.summary import render_summary
 from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.
@@ -51,7 +51,7 @@ def figures_of(folder: Path, cell: SyntheticCell) -> HypervisorFigures | None:
 
 def printed(run: Run) -> str:
     console = Console(width=80, file=io.StringIO())
-    print_summary(summarize(run), console)
+    console.print(render_summary(summarize(run)))
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 

@@ -16,15 +16,15 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.image import debian
-from stealtime.image.bzimage import KernelImageError, extract_vmlinux, read_version_text
-from stealtime.image.cache import obtain_entry, read_entry, remembered_hash
-from stealtime.image.debian import parse_dependency
-from stealtime.image.initramfs import pack_initramfs
-from stealtime.image.kernel import Kernel, find_kernel
-from stealtime.image.modules import ModuleWish, load_order, module_name
-from stealtime.image.vmlinux import has_pvh_entry
+from stealtime.lab.image import debian
+from stealtime.lab.image.bzimage import KernelImageError, extract_vmlinux, read_version_text
+from stealtime.lab.image.cache import obtain_entry, read_entry, remembered_hash
+from stealtime.lab.image.debian import parse_dependency
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import Kernel, find_kernel
+from stealtime.lab.image.modules import ModuleWish, load_order, module_name
+from stealtime.lab.image.vmlinux import has_pvh_entry
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 VERSION = "6.1.0-9-test (someone@somewhere) #1 SMP PREEMPT_RT"
 

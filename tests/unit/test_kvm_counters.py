@@ -7,10 +7,11 @@ import pytest
 from test_qemu_monitor import ANSWERS, scripted_qemu
 
 from counted_exits import Exits, count_exits
-from stealtime.platforms.kvm_counters import COUNTERS, CountersLook, between, look, read_answer
-from stealtime.platforms.qemu_monitor import QemuMonitor
+from stealtime.lab.platforms.kvm_counters import COUNTERS, CountersLook, between, look, read_answer
+from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.store.model import HypervisorCounters
-from stealtime.wire.message import Absent, TracingOutcome, Value
+from stealtime.vocabulary.readings import Absent, Value
+from stealtime.wire.message import TracingOutcome
 
 CPUS = [
     {"cpu-index": 1, "thread-id": 4712, "qom-path": "/machine/unattached/device[1]"},

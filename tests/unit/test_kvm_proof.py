@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import UsageError
-from stealtime.image.kernel import Kernel
-from stealtime.platforms import kvm_proof
-from stealtime.platforms.failure import MachineError
-from stealtime.platforms.model import Machine, MachineRequest
-from stealtime.platforms.qemu_flavour import QemuFlavour
+from stealtime.lab.image.kernel import Kernel
+from stealtime.lab.platforms import kvm_proof
+from stealtime.lab.platforms.failure import MachineError
+from stealtime.lab.platforms.model import Machine, MachineRequest
+from stealtime.lab.platforms.qemu_flavour import QemuFlavour
+from stealtime.vocabulary.errors import UsageError
 
 PARAVIRT, HYPERV = QemuFlavour("kvm", "paravirt"), QemuFlavour("kvm", "hyperv")
 HANG = MachineError(

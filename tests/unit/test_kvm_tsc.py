@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms.kvm_tsc import tsc_offset, unchanged
-from stealtime.wire.message import Absent, Value
+from stealtime.lab.platforms.kvm_tsc import tsc_offset, unchanged
+from stealtime.vocabulary.readings import Absent, Value
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stealtime.platforms import leftovers
-from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms import leftovers
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
 
 
 @pytest.fixture(autouse=True)

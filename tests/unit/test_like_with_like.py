@@ -7,8 +7,8 @@ import pytest
 from stealtime.campaigns.like_with_like import unlike_words
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot
-from stealtime.report.cause_content import CauseLine, ProbeCauses, TracedCell
-from stealtime.report.cause_wording import like_with_like
+from stealtime.studies.latency.content.causes import CauseLine, ProbeCauses, TracedCell
+from stealtime.studies.latency.wording.cause_wording import like_with_like
 
 
 def traced(platform: str, lost_ms: float, held_back_ms: float, scenario: str = "contention-cpu") -> TracedCell:

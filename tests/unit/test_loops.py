@@ -7,10 +7,10 @@ from test_runner import CAMPAIGN, manifest
 
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.loops import choose_loop, earlier_loops, loops_of
-from stealtime.errors import UsageError
 from stealtime.store.model import LoopRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter
+from stealtime.vocabulary.errors import UsageError
 
 LOOP_NS = 68_000
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms import registry
-from stealtime.scenarios.caches import PAPER_BLOCK_BYTES, default_block_bytes, last_level_cache_bytes
-from stealtime.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
-from stealtime.scenarios.neighbour_load import load_request, memory_needed_bytes
-from stealtime.scenarios.neighbours import neighbours, real_time_findings
-from stealtime.scenarios.placement import PlacedNeighbour, Placement
+from stealtime.lab.platforms import registry
+from stealtime.lab.scenarios.caches import PAPER_BLOCK_BYTES, default_block_bytes, last_level_cache_bytes
+from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
+from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes
+from stealtime.lab.scenarios.neighbours import neighbours, real_time_findings
+from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad
 
 

@@ -7,12 +7,12 @@ from measured_campaign import Factor, campaign_cells, cell, run_of
 from rich.console import Console, RenderableType
 from syrupy.assertion import SnapshotAssertion
 
-from stealtime.analysis.model import RunSummary
-from stealtime.analysis.published import compare_with_published
-from stealtime.published.library import find_published
-from stealtime.published.model import PublishedRow, Role
-from stealtime.report.paper_tables import tables_of_run
-from stealtime.report.published_comparison import join_subjects, render_published_comparison, summary_sentence
+from stealtime.studies.latency.analysis.model import RunSummary
+from stealtime.studies.latency.published.comparison import compare_with_published
+from stealtime.studies.latency.published.library import find_published
+from stealtime.studies.latency.published.model import PublishedRow, Role
+from stealtime.studies.latency.terminal.paper import tables_of_run
+from stealtime.studies.latency.terminal.published import join_subjects, render_published_comparison, summary_sentence
 
 COLUMNS = 80
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stealtime.analysis.periods import join_periods
+from stealtime.studies.latency.analysis.periods import join_periods
 
 if TYPE_CHECKING:
     from stealtime._core import PeriodDict

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stealtime.errors import ExitCode, UsageError
-from stealtime.platforms.share import Share
-from stealtime.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
-from stealtime.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
+from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.vocabulary.errors import ExitCode, UsageError
 
 FEWEST_CPUS = {
     "alone": 1,

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from command import Command, make_command
 
-from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
 from stealtime.protect import host_file, machine, session
 from stealtime.protect.specification import ImageSpec, MachineSpec
 from stealtime.protect.state import STATE_VARIABLE, State, recorded_process

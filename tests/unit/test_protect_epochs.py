@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.protect.epochs import export_epochs
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 LINES = "term,epoch,pause_ns,pages\n1,1,7000000,1850\n1,2,6500000,1790\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.identity import make_identity
 from stealtime.protect.vm_file import Identity
+from stealtime.vocabulary.errors import StealtimeError
 
 
 def context_of(identity: Identity, purpose: ssl.Purpose) -> ssl.SSLContext:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import UsageError
 from stealtime.protect.machine import check_room, kernel_arguments, parse_machine_types, versioned_machine
 from stealtime.protect.vm_file import parse_vm_file
+from stealtime.vocabulary.errors import UsageError
 
 SAID = """Supported machines are:
 microvm              microvm (i386)

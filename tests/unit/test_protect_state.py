@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.state import (
     STATE_VARIABLE,
     State,
@@ -18,6 +17,7 @@ from stealtime.protect.state import (
     record_process,
     recorded_process,
 )
+from stealtime.vocabulary.errors import StealtimeError
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import UsageError
 from stealtime.protect.vm_file import VmFile, parse_vm_file, read_vm_file
+from stealtime.vocabulary.errors import UsageError
 
 SMALLEST = 'name = "phone"\nprogram = "counter"\n'
 

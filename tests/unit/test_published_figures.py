@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.published.library import find_published, published_names, read_published
-from stealtime.published.model import ROLES, geometric_mean
+from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.report import notation
-from stealtime.scenarios.model import SCENARIOS
+from stealtime.studies.latency.published.library import find_published, published_names, read_published
+from stealtime.studies.latency.published.model import ROLES, geometric_mean
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 PRINTED = {
     # As the paper prints them: bare machine, emulated VM, enlightened VM; under tests of 2 and 1000 threads in turn.
@@ -32,7 +32,7 @@ PRINTED = {
 
 
 def files(name: str = "hyperv2013") -> tuple[str, str]:
-    folder = resources.files("stealtime.published")
+    folder = resources.files("stealtime.studies.latency.published")
     return (folder / f"{name}.toml").read_text("utf-8"), (folder / f"{name}.csv").read_text("utf-8")
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.platforms.hyperv import ENLIGHTENMENTS
-from stealtime.platforms.qemu_arguments import QemuGuest, kernel_arguments, qemu_arguments
-from stealtime.platforms.qemu_flavour import FLAVOURS, QemuFlavour
-from stealtime.platforms.qemu_program import parse_version
+from stealtime.lab.platforms.hyperv import ENLIGHTENMENTS
+from stealtime.lab.platforms.qemu_arguments import QemuGuest, kernel_arguments, qemu_arguments
+from stealtime.lab.platforms.qemu_flavour import FLAVOURS, QemuFlavour
+from stealtime.lab.platforms.qemu_program import parse_version
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 def guest(flavour: QemuFlavour, vcpus: int = 1, serial_log: str = "/cell/serial.log") -> QemuGuest:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stealtime.platforms.failure import MachineError
-from stealtime.platforms.qemu_monitor import QemuMonitor
+from stealtime.lab.platforms.failure import MachineError
+from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 
 GREETING = {"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": ""}, "capabilities": []}}
 ANSWERS: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.quantities import (
+from stealtime.vocabulary.quantities import (
     approximate_duration,
     format_duration,
     format_size,

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.errors import UsageError
-from stealtime.platforms import native, registry, uml
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.failure import last_words, read_tail
-from stealtime.platforms.process import guarded
-from stealtime.platforms.qemu import QemuPlatform
-from stealtime.platforms.qemu_flavour import FLAVOURS
-from stealtime.platforms.ssh import SshPlatform
+from stealtime.lab.platforms import native, registry, uml
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.failure import last_words, read_tail
+from stealtime.lab.platforms.process import guarded
+from stealtime.lab.platforms.qemu import QemuPlatform
+from stealtime.lab.platforms.qemu_flavour import FLAVOURS
+from stealtime.lab.platforms.ssh import SshPlatform
+from stealtime.vocabulary.errors import UsageError
 
 
 def test_every_platform_is_found_by_its_name() -> None:

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from stealtime.analysis.attribution.model import Cause, CauseShare, CostOfLooking, Segment, TrialAttribution
-from stealtime.analysis.attribution.not_attributed import NotAttributed
-from stealtime.errors import StealtimeError
-from stealtime.report.cause_content import Causes, Shift
-from stealtime.report.cause_palette import LOOKS, family_of
-from stealtime.report.cause_tables import render_causes
-from stealtime.report.cause_wording import looking_in_words, signed_duration
-from stealtime.report.causes import gather_causes, gather_periodic
-from stealtime.report.gather import gather
-from stealtime.report.html import render
-from stealtime.report.spikes import drawn_segments, whole_parts
+from latency_page import latency_page
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
+from stealtime.studies.latency.attribution.not_attributed import NotAttributed
+from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.content.causes import Causes, Shift
+from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
+from stealtime.studies.latency.terminal.causes import render_causes
+from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
+from stealtime.vocabulary.errors import StealtimeError
 from synthetic_attribution import (
     EVENTS_LOST,
     JUDGED,
@@ -31,8 +31,8 @@ from synthetic_attribution import (
     TICK,
     WORST,
     synthetic_attribution,
-    synthetic_cost_of_looking,
     synthetic_periodic,
+    synthetic_tracing_overhead,
 )
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -49,13 +49,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def causes(run: Run) -> Causes:
-    return gather_causes(run, synthetic_attribution, synthetic_cost_of_looking)
+    return gather_causes(run, synthetic_attribution, synthetic_tracing_overhead)
 
 
 @pytest.fixture(scope="module")
 def page(run: Run, causes: Causes) -> str:
     content = gather(run)
-    return render(content, causes, gather_periodic(content.summary, run, synthetic_periodic))
+    return latency_page(content, causes, gather_periodic(content.summary, run, synthetic_periodic))
 
 
 def refuse_second(trial: Trial) -> TrialAttribution:
@@ -88,7 +88,7 @@ def test_cell_without_unexplained_time_says_so(run: Run) -> None:
         shares = [share for share in attribution.shares if share.cause.kind != "unexplained"]
         return attribution.model_copy(update={"shares": shares})
 
-    line = gather_causes(run, explained, synthetic_cost_of_looking).cells[0].lines[-1]
+    line = gather_causes(run, explained, synthetic_tracing_overhead).cells[0].lines[-1]
     assert (line.label, line.lost_ns, line.spikes) == ("unexplained", 0, 0)
 
 
@@ -101,17 +101,17 @@ def test_unexplained_time_stands_last_even_if_it_is_the_largest(run: Run) -> Non
         ]
         return attribution.model_copy(update={"shares": shares})
 
-    lines = gather_causes(run, mostly_unexplained, synthetic_cost_of_looking).cells[0].lines
+    lines = gather_causes(run, mostly_unexplained, synthetic_tracing_overhead).cells[0].lines
     assert lines[-1].family == "unexplained"
     assert lines[-1].lost_ns == max(line.lost_ns for line in lines)
 
 
 def test_refused_trial_stands_with_its_reason_beside_the_others(run: Run) -> None:
-    causes = gather_causes(run, refuse_second, synthetic_cost_of_looking)
+    causes = gather_causes(run, refuse_second, synthetic_tracing_overhead)
     uml = causes.cells[1]
     assert [refused.trial for refused in uml.refused] == [REFUSED]
     assert [facts.repetition for facts in uml.facts] == [1]
-    page = render(gather(run), causes, {})
+    page = latency_page(gather(run), causes, {})
     assert "the host was not traced: tracefs is not mounted" in page
     assert "mount tracefs" in page
 
@@ -178,10 +178,10 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
         ]
         return attribution.model_copy(update={"shares": [*attribution.shares, *tiny]})
 
-    causes = gather_causes(run, with_tiny, synthetic_cost_of_looking)
+    causes = gather_causes(run, with_tiny, synthetic_tracing_overhead)
     cell = causes.cells[0]
     assert [line.label for line in cell.tiny_lines] == [f"host interrupt eth{number}" for number in range(9)]
-    page = render(gather(run), causes, {})
+    page = latency_page(gather(run), causes, {})
     table = page[page.index('<table class="causes">') : page.index('<details class="tiny">')]
     assert "9 smaller causes, listed below</th><td>900.0 ns</td>" in table
     assert "eth0" not in table
@@ -191,7 +191,7 @@ def test_tiny_causes_are_folded_and_still_add_up(run: Run) -> None:
 def test_every_kind_of_cause_has_a_look() -> None:
     from typing import get_args
 
-    from stealtime.analysis.attribution.model import Kind
+    from stealtime.studies.latency.attribution.model import Kind
 
     assert {family_of(kind, None) for kind in get_args(Kind)} == set(get_args(Kind)) & set(LOOKS)
     assert family_of(NEIGHBOUR.kind, NEIGHBOUR.name) == "neighbour"
@@ -224,19 +224,19 @@ def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
             raise StealtimeError("host_trace.parquet is damaged: it was cut short at 812 bytes")
         return synthetic_attribution(trial)
 
-    def no_cost(_: Run) -> list[CostOfLooking]:
+    def no_cost(_: Run) -> list[TracingOverhead]:
         raise StealtimeError("samples.parquet is damaged")
 
     causes = gather_causes(run, damaged, no_cost)
     assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it was cut short at 812 bytes"
     assert len(causes.cells[1].facts) == 1
-    assert "Not known: samples.parquet is damaged." in render(gather(run), causes, {})
+    assert "Not known: samples.parquet is damaged." in latency_page(gather(run), causes, {})
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 6])
 def test_few_pairs_that_agree_give_medians_and_no_claim(pairs: int) -> None:
     shift = Shift(10.0, 9.0, 11.0)
-    words = looking_in_words(pairs, shift, shift, shift)
+    words = overhead_in_words(pairs, shift, shift, shift)
     assert "moved" not in words
     assert "the floor +10.0 ns" in words
     assert "this may be chance, 7 pairs that agree would not be" in words
@@ -248,7 +248,7 @@ def test_tracing_that_costs_nothing_is_claimed_to_cost_in_5_percent_at_most() ->
     for _ in range(1_000):
         # The three figures of a cell in seven pairs of equal trials.
         shifts = random.standard_normal((3, 7))
-        claims += "moved" in looking_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
+        claims += "moved" in overhead_in_words(7, *(Shift(float(np.median(x)), x.min(), x.max()) for x in shifts))
     assert claims <= 65, "5 % of 1,000 are 50; more than 65 are 1 in 60"
 
 
@@ -266,7 +266,7 @@ def test_untraced_run_says_that_nothing_is_known(tmp_path: Path) -> None:
     causes = gather_causes(run)
     assert causes.cells == ()
     assert render_causes(causes) is None
-    assert "No trial of this run was traced" in render(gather(run), causes, {})
+    assert "No trial of this run was traced" in latency_page(gather(run), causes, {})
 
 
 def test_figures_are_drawn_without_tracing_where_that_was_measured(run: Run) -> None:

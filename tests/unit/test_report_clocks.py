@@ -5,10 +5,10 @@ from pathlib import Path
 
 from rich.console import Console, Group
 
-from stealtime.analysis.summary import summarize
-from stealtime.report.clocks import clock_lines
-from stealtime.report.html import write_report
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.terminal.clocks import clock_lines
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 CELLS = [

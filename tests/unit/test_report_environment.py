@@ -3,11 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.report import environment, wording
-from stealtime.report.content import ReportContent
-from stealtime.report.gather import gather
+from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord, ThreadRecord
 from stealtime.store.run import Run
+from stealtime.studies.latency.content.report import ReportContent
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.wording import wording
 from stealtime.wire.message import CpuLoad, LoadRequest
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 

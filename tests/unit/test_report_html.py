@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
-from stealtime.errors import StealtimeError
-from stealtime.report.gather import gather
-from stealtime.report.html import write_report
+from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
+from stealtime.studies.latency.page.gather import gather
+from stealtime.vocabulary.errors import StealtimeError
 from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 CELLS = default_cells(3_000)
@@ -170,3 +170,8 @@ def test_command_prints_one_document(known: KnownRun, tmp_path: Path) -> None:
     assert result.exit_code == 0
     size = (tmp_path / "r.html").stat().st_size
     assert json.loads(result.stdout) == {"schema_version": 1, "path": str(tmp_path / "r.html"), "bytes": size}
+
+
+def test_a_run_without_a_cell_says_so(tmp_path: Path) -> None:
+    write_report(Run.open(write_synthetic_run(tmp_path / "run", cells=[]).folder), tmp_path / "report.html")
+    assert "This run has no cell that could be drawn." in (tmp_path / "report.html").read_text()

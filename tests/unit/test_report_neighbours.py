@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.report.gather import gather
-from stealtime.report.neighbours import (
-    MOST_BANDS,
-    HostReading,
-    bands_of,
-    host_readings,
-    surroundings_of,
-)
+from stealtime.report.neighbours import MOST_BANDS, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.page.gather import gather
 from synthetic_neighbours import SCALED, add_neighbour
 from synthetic_run import UNITS_PER_S, KnownRun, SyntheticCell, write_synthetic_run
 

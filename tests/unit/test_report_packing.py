@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.report.packing import (
+from stealtime.studies.latency.page.packing import (
     BUCKETS_A_REPORT,
     FEWEST_BUCKETS,
     MOST_BUCKETS,

@@ -1,8 +1,9 @@
 import pytest
 
-from stealtime.report import notation, wording
+from stealtime.report import notation
 from stealtime.store.model import Cell
-from stealtime.wire.message import Absent, Facts, Value
+from stealtime.studies.latency.wording import wording
+from stealtime.vocabulary.readings import Absent, Facts, Value
 
 
 @pytest.mark.parametrize(
@@ -26,13 +27,6 @@ def test_duration_has_four_digits_in_the_unit_that_fits(nanoseconds: float | Non
 )
 def test_ratio_has_three_digits_or_two_below_one(value: float, text: str) -> None:
     assert notation.ratio(value) == f"{text}\N{MULTIPLICATION SIGN}"
-
-
-@pytest.mark.parametrize("platform", ["qemu-tcg-emulated", "qemu-tcg-paravirt"])
-def test_tcg_is_said_not_to_be_kvm(platform: str) -> None:
-    text = wording.describe_platform(platform)
-    assert "TCG" in text
-    assert "not KVM" in text
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.runner import Lab, Runner, Tally
-from stealtime.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.store.model import HypervisorCounters, Manifest, PlatformRecord, TrialRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import DiskError, RunWriter
-from stealtime.wire.message import Absent, TrialRequest, Value
+from stealtime.vocabulary.readings import Absent, Value
+from stealtime.wire.message import TrialRequest
 
 CAMPAIGN = """
 name = "scripted"

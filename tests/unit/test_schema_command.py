@@ -28,7 +28,7 @@ def schema(stealtime: Command, name: str) -> dict[str, Any]:
 
 
 def builtin(name: str) -> str:
-    return (resources.files("stealtime.campaigns") / "builtin" / f"{name}.toml").read_text("utf-8")
+    return (resources.files("stealtime.studies.latency") / "campaigns" / f"{name}.toml").read_text("utf-8")
 
 
 FILES = [

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stealtime.errors import UsageError
-from stealtime.platforms import registry
-from stealtime.platforms.model import MachineRequest
-from stealtime.platforms.share import Share, shares_of_weight
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import MachineRequest
+from stealtime.lab.platforms.share import Share, shares_of_weight
+from stealtime.vocabulary.errors import UsageError
 
 
 @pytest.mark.parametrize(

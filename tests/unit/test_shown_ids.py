@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms.affinity import list_threads
-from stealtime.platforms.failure import MachineError
-from stealtime.platforms.shown_ids import shown_process, threads_of
+from stealtime.lab.platforms.affinity import list_threads
+from stealtime.lab.platforms.failure import MachineError
+from stealtime.lab.platforms.shown_ids import shown_process, threads_of
 
 OURS, INNER = "pid:[4026532999]", "pid:[4026533000]"
 

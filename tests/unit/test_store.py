@@ -11,13 +11,13 @@ import pytest
 from scripted_agent import ScriptedPlatform
 from test_runner import Bench
 
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.export import write_samples_csv
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial, find_run, runs_in
 from stealtime.store.tables import read_description
 from stealtime.store.writer import DiskError, RunWriter, is_being_written
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Absent
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.platforms import cgroup, systemd_scope
-from stealtime.platforms.cgroup import CpuHierarchy, clear_groups, cpu_group
-from stealtime.platforms.failure import CpuGroupError
-from stealtime.platforms.process import run_mark
-from stealtime.platforms.share import Share
-from stealtime.platforms.systemd_scope import folder_in, is_first_process, mark_in, scope_command, scope_name
+from stealtime.lab.platforms import cgroup, systemd_scope
+from stealtime.lab.platforms.cgroup import CpuHierarchy, clear_groups, cpu_group
+from stealtime.lab.platforms.failure import CpuGroupError
+from stealtime.lab.platforms.process import run_mark
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.systemd_scope import folder_in, is_first_process, mark_in, scope_command, scope_name
 
 MARK = "4026531836:71:4242"
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from stealtime.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
-from stealtime.report.tables import print_summary
+from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, Period, RunSummary, Stats, TrialSummary
+from stealtime.studies.latency.terminal.summary import render_summary
 
 REPETITIONS = 5
 
@@ -37,7 +37,7 @@ def cell(platform: str, figures: Stats | None, *reasons: str, periods: tuple[Per
 def printed(*cells: CellSummary) -> str:
     console = Console(width=80, file=io.StringIO())
     summary = RunSummary(run_id="r", created_at=datetime.now(UTC), campaign="c", host={}, cells=list(cells))
-    print_summary(summary, console)
+    console.print(render_summary(summary))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

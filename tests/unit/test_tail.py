@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from measured_campaign import cell
 
-from stealtime.analysis.model import CellSummary, Clock
-from stealtime.analysis.tail import tail_overhead, tail_ratio
+from stealtime.report.circumstances.model import Clock
+from stealtime.studies.latency.analysis.model import CellSummary
+from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
 
 
 def counted_in(units_per_s: float, one: CellSummary) -> CellSummary:

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import psutil
 
-from stealtime.platforms.process import RUN_MARK, run_mark
-from stealtime.platforms.qemu_program import find_qemu
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.specification import MachineSpec
 
 _ANSWERS_WITHIN_S = 10.0

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from stealtime.platforms.qemu_program import find_qemu, qemu_version
+from stealtime.lab.platforms.qemu_program import find_qemu, qemu_version
 
 
 @dataclass(frozen=True)

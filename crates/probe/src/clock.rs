@@ -4,7 +4,7 @@
 //! again, and a disagreement of more than [`LIMIT_PPM`] makes the trial invalid. That finds a counter that stops,
 //! jumps or changes its rate, if the kernel keeps its time with something else: where its clock source is the counter,
 //! the two are one clock. It never finds a kernel whose idea of a second is wrong from the start. For both the control
-//! plane compares the samples' clock with the host's (`exchange_clock`, `stealtime.wire.clock_agreement`).
+//! plane compares the samples' clock with the host's (`exchange_clock`, `stealtime.vocabulary.clock_agreement`).
 
 use std::thread;
 use std::time::Duration;

@@ -10,22 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.errors import StealtimeError
-from stealtime.platforms import kinds
-from stealtime.platforms.model import Platform
-from stealtime.platforms.share import Share
-from stealtime.scenarios.neighbour_load import load_request
-from stealtime.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
-from stealtime.scenarios.placement import Placement
+from stealtime.lab.platforms.model import Platform
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.scenarios.neighbour_load import load_request
+from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, ShareRecord, ThreadRecord
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
-from stealtime.tracing.host import HostTracer, host_tracer
-from stealtime.wire.alignment import Alignment as ClockAlignment
-from stealtime.wire.clock_agreement import host_agreement
-from stealtime.wire.message import Finding
+from stealtime.vocabulary.alignment import Alignment as ClockAlignment
+from stealtime.vocabulary.clock_agreement import host_agreement
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
 
-_OWN_COUNTER = ("qemu-",)
-"""Platforms, by the beginning of their names, whose guests do not read the host's own counter."""
 _SAME_RATE = 500e-6
 """Guests of QEMU read the host's counter less a constant, unless its rate is scaled: then by more than a guest may be
 wrong about its rate."""
@@ -78,11 +76,6 @@ async def set_up_beside(
         yield Beside(placement, around, tracer)
 
 
-def reads_host_counter(platform: str) -> bool:
-    """Tell whether the machines of a platform read the time-stamp counter of the host that they run on."""
-    return not platform.startswith(_OWN_COUNTER)
-
-
 def placement_record(placement: Placement) -> PlacementRecord:
     """Write down who may run where."""
     return PlacementRecord(
@@ -126,7 +119,7 @@ def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
 
 def neighbour_clock(result: NeighbourResult) -> list[Finding]:
     """Warn of a neighbour whose second is not the host's: its rate and its times are told in such seconds."""
-    is_host = result.platform == kinds.NATIVE
+    is_host = traits_of(result.platform).is_native
     agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
     if agreement.state != "disagreed":
         return []
@@ -144,7 +137,7 @@ def neighbour_table(
         before: The host's clocks before the trial, as the recording agent read them.
         after: The same after it.
     """
-    if reads_host_counter(result.platform) or before is None or after is None:
+    if traits_of(result.platform).shares_host_counter or before is None or after is None:
         return NeighbourTable(result.number, result.table, SAME_COUNTER)
     # Two readings of the host's clocks, each back to back, give its counter at any moment between them. The moment
     # that was the best exchange's with the neighbour is known as the host's CLOCK_MONOTONIC_RAW.
@@ -160,12 +153,12 @@ def neighbour_table(
 
 
 def _needs_tracer(platform: Platform, placement: Placement, cells: Sequence[PlannedCell]) -> bool:
-    if kinds.is_remote(platform.name):
+    if traits_of(platform.name).is_remote:
         return False  # the host that could be watched is not the one that matters
     if any(cell.cell.traced for cell in cells):
         return True
     guests = any(each.kind == "machine" for each in placement.neighbours)
-    return guests and not reads_host_counter(platform.name)
+    return guests and not traits_of(platform.name).shares_host_counter
 
 
 def _share_record(share: Share | None) -> ShareRecord | None:

@@ -7,16 +7,12 @@ from pathlib import Path
 from statistics import median
 
 from stealtime.campaigns.planner import Plan, PlannedBoot
-from stealtime.errors import StealtimeError
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, runs_in
+from stealtime.vocabulary.errors import StealtimeError
 
 _RUNS_LOOKED_AT = 5
-_DEFAULT_BOOT_S = {"native": 0.1, "uml": 2.0, "ssh": 3.0, "qemu-kvm": 3.0, "qemu-tcg": 6.0}
-_DEFAULT_OVERHEAD_S = {"qemu-tcg": (2.5, 3.5)}
-_OTHER_OVERHEAD_S = (0.5, 1.0)
-"""By the beginning of the platform's name; of trials, of untraced and of traced ones. Seen on a 2-core machine, under
-TCG beside neighbours: 1.7 to 5.7 s and 2.8 to 7.7 s."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +28,14 @@ class History:
         """Give the seconds that a boot of ``platform`` is expected to take."""
         if platform in self.boot_s:
             return self.boot_s[platform]
-        return next((seconds for start, seconds in _DEFAULT_BOOT_S.items() if platform.startswith(start)), 10.0)
+        return traits_of(platform).boot_s
 
     def overhead(self, cell: Cell) -> float:
         """Give the seconds that a trial of ``cell`` is expected to take beyond its duration."""
         seen = self.overhead_s.get((cell.platform, cell.probe, cell.traced))
         if seen is not None:
             return seen
-        defaults = (pair for start, pair in _DEFAULT_OVERHEAD_S.items() if cell.platform.startswith(start))
-        return next(defaults, _OTHER_OVERHEAD_S)[cell.traced]
+        return traits_of(cell.platform).overhead_s[cell.traced]
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,27 @@
 """Reading a campaign from TOML, with errors that name the file, the line, the key and what was expected."""
 
 import tomllib
-from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.explanation import explain, nearest
 from stealtime.campaigns.model import Campaign
-from stealtime.errors import UsageError
+from stealtime.campaigns.registry import studies
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_errors import explain, nearest
 
 _SCHEMA_HINT = "`stealtime schema campaign` tells what each key takes"
 
 
 def builtin_names() -> list[str]:
-    """List the campaigns that come with stealtime."""
-    folder = resources.files("stealtime.campaigns") / "builtin"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    """List the campaigns that come with the studies."""
+    return sorted(_builtin())
+
+
+def _builtin() -> dict[str, Traversable]:
+    entries = [entry for study in studies() for entry in study.campaigns.iterdir()]
+    return {entry.name.removesuffix(".toml"): entry for entry in entries if entry.name.endswith(".toml")}
 
 
 def find_campaign(name: str) -> Campaign:
@@ -26,9 +31,8 @@ def find_campaign(name: str) -> Campaign:
         UsageError: There is none, or it is wrong; the message says where.
     """
     path = Path(name)
-    if name in builtin_names() and not path.is_file():
-        text = (resources.files("stealtime.campaigns") / "builtin" / f"{name}.toml").read_text("utf-8")
-        return read_campaign(text, f"builtin campaign {name}")
+    if not path.is_file() and (builtin := _builtin().get(name)) is not None:
+        return read_campaign(builtin.read_text("utf-8"), f"builtin campaign {name}")
     try:
         return read_campaign(path.read_text("utf-8"), str(path))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:

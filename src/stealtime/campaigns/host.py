@@ -8,10 +8,10 @@ from pathlib import Path
 
 import stealtime
 from stealtime._core import hypervisor_signature
-from stealtime.platforms.shown_ids import threads_of
-from stealtime.scenarios.cpus import allowed_cpus, format_cpus
+from stealtime.lab.platforms.shown_ids import threads_of
+from stealtime.lab.scenarios.cpus import allowed_cpus, format_cpus
 from stealtime.store.model import ThreadRecord
-from stealtime.wire.message import Absent, Facts, Reading, Value
+from stealtime.vocabulary.readings import Absent, Facts, Reading, Value
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu")
 _PROGRAM_TIMEOUT_S = 5.0

@@ -6,10 +6,10 @@ the counters hold the set-up of the trial and its measuring, and of the sending 
 
 from dataclasses import dataclass
 
-from stealtime.platforms.kvm_counters import CountersLook, between
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms.kvm_counters import CountersLook, between
+from stealtime.lab.platforms.model import Machine
 from stealtime.store.model import HypervisorCounters
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 
 @dataclass

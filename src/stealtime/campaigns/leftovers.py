@@ -2,9 +2,9 @@
 
 import asyncio
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.leftovers import clear_leftovers
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.leftovers import clear_leftovers
+from stealtime.vocabulary.errors import StealtimeError
 
 _TIMEOUT_S = 10.0
 

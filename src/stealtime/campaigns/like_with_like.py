@@ -4,7 +4,8 @@ from pathlib import Path
 
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan
-from stealtime.platforms import kinds
+from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.traits import NATIVE, traits_of
 
 _SETTINGS = Path("/proc/sys/kernel")
 
@@ -19,8 +20,8 @@ def unlike_words(plan: Plan, settings: Path = _SETTINGS) -> str | None:
         settings: Where the host's kernel keeps the limit.
     """
     platforms = {boot.platform for boot in plan.boots}
-    guests = [name for name in platforms if kinds.is_guest(name) and plan.campaign.lifts_rt_throttling(name)]
-    if kinds.NATIVE not in platforms or not guests or not _is_held_back(plan.campaign):
+    guests = [name for name in platforms if traits_of(name).is_guest and plan.campaign.lifts_rt_throttling(name)]
+    if NATIVE not in platforms or not guests or not _is_held_back(plan.campaign):
         return None
     try:
         runtime_us, period_us = (int((settings / f"sched_rt_{name}_us").read_text()) for name in ("runtime", "period"))
@@ -36,5 +37,5 @@ def unlike_words(plan: Plan, settings: Path = _SETTINGS) -> str | None:
 
 def _is_held_back(campaign: Campaign) -> bool:
     """Tell whether the native probe is a real-time thread that uses up its time."""
-    is_busy = any(cells.probe in ("tick", "switch") for cells in campaign.probes)
-    return is_busy and campaign.priority > 0 and not campaign.lifts_rt_throttling(kinds.NATIVE)
+    is_busy = any(probes()[cells.probe].is_busy for cells in campaign.probes)
+    return is_busy and campaign.priority > 0 and not campaign.lifts_rt_throttling(NATIVE)

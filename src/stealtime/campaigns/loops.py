@@ -7,10 +7,10 @@ one. Two runs with different loops have done different work, and the median of `
 from collections.abc import Mapping
 from pathlib import Path
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.quantities import format_duration
 from stealtime.store.model import LoopRecord
 from stealtime.store.run import Run, runs_in
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.quantities import format_duration
 
 REUSE_LIMIT = 0.05
 """A loop within this share of a new calibration is taken again: more apart, the machine is not as fast as it was."""

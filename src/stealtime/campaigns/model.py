@@ -4,18 +4,30 @@ The keys of the file are the aliases of the fields, so that a field can carry it
 :meth:`Campaign.document` writes exactly what :meth:`Campaign.model_validate` reads.
 """
 
-from typing import Any, Literal
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from stealtime.campaigns.probes import KnownDisturbance, ProbeCells, Table, Tracing
-from stealtime.campaigns.short import Short
-from stealtime.platforms import kinds
-from stealtime.quantities import DurationNs, SizeBytes
-from stealtime.scenarios.model import SCENARIOS, Scenario
+from stealtime.campaigns.disturbance import KnownDisturbance
+from stealtime.campaigns.probe import ProbeCells, Tracing
+from stealtime.campaigns.registry import probes
+from stealtime.campaigns.short import Short, short_model
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.scenarios.model import SCENARIOS, Scenario
+from stealtime.vocabulary.late_type import LateType
+from stealtime.vocabulary.quantities import DurationNs, SizeBytes
+from stealtime.vocabulary.toml_table import Table
 
 USABLE = "usable"
 """Stands for every platform that can be used on this host."""
+
+
+def _any_cells() -> Any:
+    """Give the tables that ``[[probes]]`` may be: the key ``probe`` tells which."""
+    tables = [probe.cells for probe in probes().values()]
+    return Annotated[reduce(or_, tables), Field(discriminator="probe")]
 
 
 class Campaign(Table):
@@ -31,7 +43,7 @@ class Campaign(Table):
     """Names of platforms, ``usable``, or an alias of ``campaigns.aliases``."""
     scenarios: list[str] = Field(default=["alone"], min_length=1)
     """Names of builtin scenarios or of those under ``[[define]]``."""
-    probes: list[ProbeCells] = Field(min_length=1)
+    probes: list[Annotated[ProbeCells, LateType(_any_cells)]] = Field(min_length=1)
     """What is measured: each table is a few cells."""
     repetitions: int = Field(default=1, ge=1, le=1000)
     """How often each cell is measured, each time on a machine booted anew."""
@@ -57,7 +69,7 @@ class Campaign(Table):
     """Disturb every cell in a known way: what the samples and the attribution then show can be held against it."""
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     """Of the order of platforms in the repetitions after the first."""
-    short: Short | None = None
+    short: Annotated[Short, LateType(short_model)] | None = None
     """What ``--short`` changes."""
 
     @field_validator("define")
@@ -95,7 +107,7 @@ class Campaign(Table):
     def lifts_rt_throttling(self, platform: str) -> bool:
         """Tell whether RT throttling is lifted on a platform while its cells are measured."""
         if self.lift_rt_throttling == "guests":
-            return kinds.is_guest(platform)
+            return traits_of(platform).is_guest
         return self.lift_rt_throttling
 
     def tracing_of(self, cells: ProbeCells) -> Tracing:

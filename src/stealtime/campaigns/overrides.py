@@ -1,15 +1,17 @@
 """What the command line changes in a campaign."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.explanation import nearest
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import shorten
-from stealtime.errors import UsageError
-from stealtime.scenarios.model import SCENARIOS
+from stealtime.lab.scenarios.model import SCENARIOS
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_errors import nearest
 
 _VALUES_SHOWN = 60
 """Characters of two values that still make a readable sentence."""
@@ -30,9 +32,8 @@ class Overrides:
     """``off``, ``on`` or ``both``, for all probes."""
     duration_ns: int | None = None
     max_samples: int | None = None
-    loop_ns: int | None = None
-    threads: tuple[int, ...] = ()
-    interval_ns: int | None = None
+    of_probes: Mapping[str, object] = field(default_factory=dict)
+    """Options that are about one probe, such as ``--loop``, with the value of the probe's key."""
     priority: int | None = None
     repetitions: int | None = None
     kernel: str | None = None
@@ -50,31 +51,25 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     if overrides.short:
         campaign = shorten(campaign)
     _refuse_unknown_scenarios(campaign, overrides.scenarios)
-    probes = list(campaign.probes)
-    present = sorted({cells.probe for cells in probes})
+    kept = list(campaign.probes)
+    present = sorted({cells.probe for cells in kept})
     if overrides.probes:
         for name in overrides.probes:
             if name not in present:
                 raise UsageError(
                     f"the campaign {campaign.name} has no probe {name!r}", hint=f"it has {', '.join(present)}"
                 )
-        probes = [cells for cells in probes if cells.probe in overrides.probes]
-    left = {cells.probe for cells in probes}
-    for option, probe, value in (
-        ("--loop", "tick", overrides.loop_ns),
-        ("--threads", "switch", overrides.threads or None),
-        ("--interval", "wakeup", overrides.interval_ns),
-    ):
-        if value is not None and probe not in left:
-            raise UsageError(f"{option} is about the probe {probe!r}, which is not measured here")
+        kept = [cells for cells in kept if cells.probe in overrides.probes]
+    left = {cells.probe for cells in kept}
+    own: dict[str, dict[str, object]] = {name: {} for name in left}
+    for name, probe in probes().items():
+        for option in probe.options.keys() & overrides.of_probes.keys():
+            if name not in left:
+                raise UsageError(f"{option} is about the probe {name!r}, which is not measured here")
+            own[name][probe.options[option]] = overrides.of_probes[option]
     everywhere = _given(
         {"duration_ns": overrides.duration_ns, "max_samples": overrides.max_samples, "tracing": overrides.tracing}
     )
-    own: dict[str, dict[str, Any]] = {
-        "tick": _given({"loop_ns": overrides.loop_ns}),
-        "switch": _given({"threads": list(overrides.threads) or None}),
-        "wakeup": _given({"interval_ns": overrides.interval_ns}),
-    }
     changes = _given(
         {
             "platforms": list(overrides.platforms) or None,
@@ -87,7 +82,7 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
             "lift_rt_throttling": overrides.lift_rt_throttling or None,
         }
     )
-    changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in probes]
+    changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in kept]
     changed = campaign.model_copy(update=changes)
     try:
         return Campaign.model_validate(changed.document())

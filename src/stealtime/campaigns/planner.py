@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import Campaign
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.campaigns.registry import probes
+from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
 from stealtime.store.model import Cell, PlatformRecord
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
 
     Raises:
         UsageError: Two probes of the campaign make the same cell, a scenario names a CPU that there is not, or
-            ``switch`` is to be measured at priority 0.
+            a probe that needs SCHED_FIFO is to be measured at priority 0.
         StealtimeError: No platform can be used, or no scenario can be had here.
     """
     meant, aliases = resolve(campaign.platforms, platforms)
@@ -139,7 +140,7 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         reasons = "; ".join(f"{record.name}: {record.reason}" for record in skipped) or "none is known"
         raise StealtimeError(f"no platform can be used ({reasons})", hint="see `stealtime doctor`")
     placements, skipped_scenarios = _place(campaign, host)
-    _refuse_ordinary_switch(campaign, placements)
+    _refuse_ordinary_scheduling(campaign, placements)
     shuffled = random.Random(campaign.seed)  # noqa: S311 - an order, not a secret
     boots = []
     for repetition in range(1, campaign.repetitions + 1):
@@ -177,16 +178,18 @@ def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tu
     return placements, tuple(skipped)
 
 
-def _refuse_ordinary_switch(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
-    """``switch`` needs SCHED_FIFO: only there does a thread that yields give the CPU to the next of the ring."""
-    if all(cells.probe != "switch" for cells in campaign.probes):
+def _refuse_ordinary_scheduling(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
+    """See that no probe is measured at priority 0 that measures something else there."""
+    needing = [cells.probe for cells in campaign.probes if probes()[cells.probe].needs_fifo]
+    if not needing:
         return
+    others = ",".join(probe.name for probe in probes().values() if not probe.needs_fifo)
     for name, placement in placements.items():
         if (campaign.priority if placement.priority is None else placement.priority) == 0:
             of = "the campaign" if placement.priority is None else f"the scenario {name}"
             raise UsageError(
-                f"the probe switch needs SCHED_FIFO, and {of} has priority 0",
-                hint="leave it out with --probe tick,wakeup, or give a priority from 1 to 99",
+                f"the probe {needing[0]} needs SCHED_FIFO, and {of} has priority 0",
+                hint=f"leave it out with --probe {others}, or give a priority from 1 to 99",
             )
 
 

@@ -22,8 +22,8 @@ from stealtime.campaigns.events import (
     RunStarted,
 )
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.quantities import approximate_duration
 from stealtime.store.model import Failure, TrialRecord
+from stealtime.vocabulary.quantities import approximate_duration
 
 _REFRESHES_A_SECOND = 4
 """Drawing costs under a millisecond of a housekeeping CPU; more would only cost more."""

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import stealtime
 from stealtime.campaigns.host import read_git_describe
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.model import Machine
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.model import Machine
 from stealtime.store.model import MachineRecord, Provenance
 from stealtime.store.run import Run
-from stealtime.wire.message import Absent, Facts, Reading, Value
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Absent, Facts, Reading, Value
 
 _HOST_FACTS = (
     "kernel_release",

@@ -31,13 +31,14 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import OtherMakerError, refuse_other_machine
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
-from stealtime.errors import StealtimeError
-from stealtime.platforms import below
-from stealtime.platforms.failure import read_tail
-from stealtime.platforms.model import Machine, MachineRequest, Platform
-from stealtime.scenarios.placement import Placement
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.failure import read_tail
+from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.platforms.traits import NATIVE
+from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import Failure, LoopRecord, MachineRecord, TrialRecord
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
+from stealtime.vocabulary.errors import StealtimeError
 
 _BOOTS_A_MACHINE = 2
 _LOGS = ("serial.log", "agent.log")
@@ -141,7 +142,7 @@ class Runner:
         placement = replace(self._plan.first_placement, share=None)
         loops = list(self._writer.manifest.loops)
         with self._writer.scratch("calibration") as folder:
-            async with self._lab.platforms["native"].boot(self._request(placement, folder)) as machine:
+            async with self._lab.platforms[NATIVE].boot(self._request(placement, folder)) as machine:
                 for loop_ns in sorted(wanted):
                     found = await machine.connection.calibrate(
                         loop_ns=loop_ns, cpu=machine.measured_cpus[-1], priority=self._campaign.priority
@@ -200,7 +201,7 @@ class Runner:
                 placement,
                 platform,
                 folder,
-                native=self._lab.platforms["native"],
+                native=self._lab.platforms[NATIVE],
                 cells=boot.cells,
                 kernel=request.kernel,
                 memory_bytes=request.memory_bytes,

@@ -23,20 +23,14 @@ from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Lab, Runner, Tally
-from stealtime.errors import UsageError
-from stealtime.platforms import registry
-from stealtime.platforms.model import Platform
-from stealtime.scenarios.cpus import allowed_cpus
-from stealtime.store.model import (
-    LoopRecord,
-    MachineRecord,
-    Manifest,
-    PlatformRecord,
-    Provenance,
-    ScenarioRecord,
-)
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import Platform
+from stealtime.lab.platforms.traits import NATIVE
+from stealtime.lab.scenarios.cpus import allowed_cpus
+from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter, new_run_id
+from stealtime.vocabulary.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -116,9 +110,9 @@ async def prepare(order: Order) -> Prepared:
     left = planned.without(done)
     already_there = len(planned.cells) - len(left.cells)
     loops = [] if order.loop_of is None else loops_of(order.loop_of, planned.loops_ns)
-    if "native" not in platforms:
+    if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
-        platforms["native"] = everything["native"]
+        platforms[NATIVE] = everything[NATIVE]
     expected = estimate(left, read_history(order.runs_folder))
     return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios, tuple(loops))
 

@@ -4,39 +4,18 @@ A full form that measures for an hour a cell also bounds its samples; a short on
 ``samples`` of a probe are left out unless its short table gives some.
 """
 
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import Field, create_model
 
-from stealtime.campaigns.probes import Table, ThreadCounts, Tracing
-from stealtime.errors import UsageError
-from stealtime.quantities import DurationNs
+from stealtime.campaigns.probe import ShortProbe, Tracing, given
+from stealtime.campaigns.registry import probes
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_table import Table
 
 if TYPE_CHECKING:
     from stealtime.campaigns.model import Campaign
-
-
-class ShortProbe(Table):
-    """``[short.tick]``, ``[short.wakeup]``: what changes in all cells of a probe."""
-
-    duration_ns: DurationNs | None = Field(default=None, alias="duration")
-    """Instead of the duration of each of its cells."""
-    max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
-    """Stop earlier, after this many samples."""
-    tracing: Tracing | None = None
-    """Instead of the probe's."""
-
-    def changes(self) -> dict[str, Any]:
-        """Give the changed fields; ``max_samples`` is always one of them."""
-        return {"max_samples": self.max_samples, **_given(self, type(self).model_fields)}
-
-
-class ShortSwitch(ShortProbe):
-    """``[short.switch]``."""
-
-    threads: ThreadCounts | None = None
-    """Instead of its numbers of threads."""
 
 
 class Short(Table):
@@ -50,17 +29,24 @@ class Short(Table):
     """Instead of the campaign's."""
     tracing: Tracing | None = None
     """Instead of the campaign's."""
-    tick: ShortProbe | None = None
-    """What changes in cells of ``tick``."""
-    switch: ShortSwitch | None = None
-    """What changes in cells of ``switch``."""
-    wakeup: ShortProbe | None = None
-    """What changes in cells of ``wakeup``."""
 
     def of(self, probe: str) -> ShortProbe:
         """Give the table of a probe; an empty one where the file has none."""
-        tables: dict[str, ShortProbe | None] = {"tick": self.tick, "switch": self.switch, "wakeup": self.wakeup}
-        return tables[probe] or ShortProbe()
+        return getattr(self, probe) or ShortProbe()
+
+
+def short_model() -> type[Short]:
+    """Give ``[short]`` with a table for each probe that there is."""
+    return _short_model(tuple((name, probe.short) for name, probe in probes().items()))
+
+
+@lru_cache
+def _short_model(tables: tuple[tuple[str, type[ShortProbe]], ...]) -> type[Short]:
+    fields: dict[str, Any] = {
+        name: (table | None, Field(default=None, description=f"What changes in cells of ``{name}``."))
+        for name, table in tables
+    }
+    return create_model("Short", __base__=Short, __doc__=Short.__doc__, **fields)
 
 
 def shorten(campaign: "Campaign") -> "Campaign":
@@ -75,11 +61,6 @@ def shorten(campaign: "Campaign") -> "Campaign":
             f"the campaign {campaign.name} has no short form",
             hint="shorten it with options such as -D 1s --repetitions 1, or give it a table [short]",
         )
-    own = _given(short, ("platforms", "scenarios", "repetitions", "tracing"))
-    probes = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes]
-    return campaign.model_copy(update={**own, "probes": probes, "short": None})
-
-
-def _given(table: Table, names: Iterable[str]) -> dict[str, Any]:
-    """Give the fields that are not None; durations stay numbers, which ``model_dump`` would write as text."""
-    return {name: value for name in names if (value := getattr(table, name)) is not None}
+    own = given(short, ("platforms", "scenarios", "repetitions", "tracing"))
+    changed = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes]
+    return campaign.model_copy(update={**own, "probes": changed, "short": None})

@@ -7,30 +7,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.campaigns.probes import KnownDisturbance
-from stealtime.campaigns.watching import hidden_threads, watching, with_guest_steal
-from stealtime.errors import StealtimeError
-from stealtime.platforms import kinds
-from stealtime.platforms.host_clock import remembered_rate
-from stealtime.platforms.kvm_tsc import unchanged
-from stealtime.platforms.model import Machine
-from stealtime.store.model import Alignment, BootFacts, Cell, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.campaigns.registry import probes
+from stealtime.campaigns.watching import watching, with_guest_steal
+from stealtime.lab.platforms.host_clock import remembered_rate
+from stealtime.lab.platforms.kvm_tsc import unchanged
+from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
 from stealtime.store.writer import Tables
-from stealtime.wire.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
+from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Facts
 from stealtime.wire.message import (
-    Facts,
-    Finding,
     Injection,
-    ProbeRequest,
     Progress,
-    SwitchProbe,
-    TickProbe,
     TraceRequest,
     TrialRequest,
-    WakeupProbe,
 )
 
 
@@ -98,7 +95,7 @@ async def measure(
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
-    is_host = machine.platform == kinds.NATIVE
+    is_host = traits_of(machine.platform).is_native
     clocks = ClockAgreements(
         kernel=kernel_agreement(clock),
         host=host_agreement(clock.name, clock.units_per_s, before, after, is_host=is_host),
@@ -136,15 +133,14 @@ async def measure(
 
 
 def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> TrialRequest:
+    probe = probes()[cell.cell.probe]
     own_priority = beside.placement.priority
     tracing = None
-    if cell.cell.traced and kinds.traces_itself(machine.platform):
-        tracing = TraceRequest(
-            buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=hidden_threads(cell.cell.probe)
-        )
+    if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
+        tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
     return TrialRequest(
         trial=number,
-        probe=_probe(cell.cell, settings.iterations),
+        probe=probe.request(cell.cell.parameters, settings.iterations),
         cpus=list(machine.measured_cpus),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
@@ -175,7 +171,7 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     if agreement.state != "disagreed":
         return []
     hint = "see in its serial log by what its kernel found the rate of tsc"
-    if platform.startswith("qemu-tcg-"):
+    if traits_of(platform).is_told_host_rate:
         hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
     return [
         Finding(
@@ -204,20 +200,3 @@ def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
             for thread in machine.threads()
         ],
     )
-
-
-def _probe(cell: Cell, iterations: Mapping[int, int]) -> ProbeRequest:
-    parameters = cell.parameters
-    match cell.probe:
-        case "tick":
-            return TickProbe(iterations=iterations[_whole(parameters["loop_ns"])])
-        case "switch":
-            return SwitchProbe(threads=_whole(parameters["threads"]))
-        case "wakeup":
-            return WakeupProbe(interval_ns=_whole(parameters["interval_ns"]))
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
-    return value

@@ -12,38 +12,26 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stealtime.campaigns.beside import (
-    Beside,
-    lost_neighbour_record,
-    neighbour_clock,
-    neighbour_record,
-    neighbour_table,
-)
+from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_clock, neighbour_record, neighbour_table
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import Machine
-from stealtime.platforms.throttling import Throttling, throttling_between
-from stealtime.platforms.uml import kernel_threads
+from stealtime.campaigns.probe import Probe
+from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.model import Machine
+from stealtime.lab.platforms.throttling import Throttling, throttling_between
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.platforms.uml import kernel_threads
+from stealtime.lab.tracing.views import HostLook, between, look
 from stealtime.store.model import HostViews, NeighbourRecord
 from stealtime.store.surroundings import NeighbourTable
-from stealtime.tracing.views import HostLook, between, look
-from stealtime.wire.alignment import Alignment
+from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import TraceResult
-from stealtime.wire.message import Absent, Finding, Reading, TraceRequest, Value
+from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
 
-_RING_THREADS = "st-ring"
-"""How the threads of ``switch`` are called; each of their millions of switches would be an event."""
-
-_NO_GUEST_STEAL = {
-    "native": "natively the machine is the host",
-    "uml": "User-Mode Linux does not count stolen time",
-    "qemu-tcg-emulated": "a guest under TCG has no clock of stolen time",
-    "qemu-tcg-paravirt": "a guest under TCG has no clock of stolen time",
-    "qemu-kvm-emulated": "a guest that is not told of KVM has no clock of stolen time",
-    "qemu-kvm-hyperv": "Hyper-V tells its guests of no stolen time",
-}
 _NOT_REPORTED = "its agent could not read what its kernel counts as stolen"
 
 
@@ -99,21 +87,17 @@ async def watching(
             logger.debug("after a failed trial: %s", error.message)
 
 
-def hidden_threads(probe: str) -> str | None:
-    """Give the threads whose switches among each other are no events."""
-    return _RING_THREADS if probe == "switch" else None
-
-
 async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, number: int, buffer_bytes: int) -> None:
     """Record the host where the machine may run."""
     if beside.tracer is None:
         return
+    probe = probes()[cell.cell.probe]
     request = TraceRequest(
         # All: a wake-up is an event of the waker's CPU, and without it a thread that waits looks asleep.
         cpus=[],
         buffer_bytes_per_cpu=buffer_bytes,
-        hidden_threads=hidden_threads(cell.cell.probe),
-        user_mode_linux=_user_mode_linux(machine, cell.cell.probe),
+        hidden_threads=probe.hidden_threads,
+        user_mode_linux=_user_mode_linux(machine, probe),
     )
     await beside.tracer.start(number, request)
 
@@ -156,12 +140,12 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     if machine.cpu_group is not None and before.throttling is not None:
         throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
     run_delay = gained.run_delay_ns
-    if machine.platform == "native":
+    if traits_of(machine.platform).is_native:
         run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
     return HostViews(
         run_delay_ns=run_delay,
         host_steal_ns=gained.steal_ns,
-        guest_steal_ns=Absent(absent=_NO_GUEST_STEAL.get(machine.platform, _NOT_REPORTED)),
+        guest_steal_ns=Absent(absent=traits_of(machine.platform).no_guest_steal or _NOT_REPORTED),
         throttled_ns=throttled,
         begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
         end_monotonic_raw_ns=end_ns,
@@ -176,7 +160,7 @@ def with_guest_steal(views: HostViews | None, platform: str, counters: Mapping[s
         platform: Of the machine.
         counters: Of the trial's outcome; ``steal_ns`` is missing where the agent could not read it.
     """
-    if views is None or platform in _NO_GUEST_STEAL or "steal_ns" not in counters:
+    if views is None or traits_of(platform).no_guest_steal is not None or "steal_ns" not in counters:
         return views
     return views.model_copy(update={"guest_steal_ns": Value(value=counters["steal_ns"])})
 
@@ -190,9 +174,10 @@ def _measured_cpus(beside: Beside) -> list[int]:
     return sorted({cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus})
 
 
-def _user_mode_linux(machine: Machine, probe: str) -> list[int]:
-    """Give the threads by which the host sees into a guest; not for ``switch``, whose every switch is an event."""
-    return kernel_threads(machine.threads()) if machine.platform == "uml" and probe != "switch" else []
+def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
+    """Give the threads by which the host sees into a guest."""
+    is_followed = traits_of(machine.platform).is_seen_from_host and probe.follows_user_mode_linux
+    return kernel_threads(machine.threads()) if is_followed else []
 
 
 async def _stop_loads(

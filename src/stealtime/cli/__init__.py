@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import stealtime
-from stealtime.errors import ExitCode, StealtimeError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError
 
 _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"

@@ -46,8 +46,8 @@ def compare(
 
     Exit codes: 0 every common cell, or every published ratio, was judged; 4 one was not, or there is none.
     """
-    from stealtime.errors import ExitCode, UsageError
     from stealtime.store.run import find_run
+    from stealtime.vocabulary.errors import ExitCode, UsageError
 
     if (b is None) == (published is None):
         message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
@@ -70,9 +70,9 @@ def _both(b: str, published: str | None) -> str:
 
 
 def _with_run(first: "Run", second: "Run", json: bool) -> bool:
-    from stealtime.analysis.compare import compare as compare_runs
     from stealtime.cli.output import data_console, print_document
-    from stealtime.report.comparison import render_comparison
+    from stealtime.report.comparison import compare as compare_runs
+    from stealtime.report.terminal.comparison import render_comparison
 
     comparison = compare_runs(first, second)
     if json:
@@ -83,11 +83,11 @@ def _with_run(first: "Run", second: "Run", json: bool) -> bool:
 
 
 def _with_published(run: "Run", name: str, json: bool) -> bool:
-    from stealtime.analysis.published import compare_with_published
-    from stealtime.analysis.summary import summarize
     from stealtime.cli.output import data_console, print_document
-    from stealtime.published.library import find_published
-    from stealtime.report.published_comparison import render_published_comparison
+    from stealtime.studies.latency.analysis.summary import summarize
+    from stealtime.studies.latency.published.comparison import compare_with_published
+    from stealtime.studies.latency.published.library import find_published
+    from stealtime.studies.latency.terminal.published import render_published_comparison
 
     # Before the samples are read: a wrong name is told at once.
     published = find_published(name)

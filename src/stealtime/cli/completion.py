@@ -11,23 +11,23 @@ def campaigns(incomplete: str) -> list[str]:
 def platforms(incomplete: str) -> list[str]:
     """Give the platforms that begin so, whether they can be used here or not."""
     from stealtime.campaigns.aliases import ALIASES
-    from stealtime.platforms.registry import all_platforms
+    from stealtime.lab.platforms.registry import all_platforms
 
     return _beginning([*(platform.name for platform in all_platforms()), *ALIASES], incomplete)
 
 
 def scenarios(incomplete: str) -> list[str]:
     """Give the builtin scenarios that begin so."""
-    from stealtime.scenarios.model import SCENARIOS
+    from stealtime.lab.scenarios.model import SCENARIOS
 
     return _beginning(list(SCENARIOS), incomplete)
 
 
 def probes(incomplete: str) -> list[str]:
     """Give the probes that begin so."""
-    from stealtime.campaigns.probes import PROBES
+    from stealtime.campaigns import registry
 
-    return _beginning(list(PROBES), incomplete)
+    return _beginning(list(registry.probes()), incomplete)
 
 
 def runs(incomplete: str) -> list[str]:
@@ -39,7 +39,7 @@ def runs(incomplete: str) -> list[str]:
 
 def published(incomplete: str) -> list[str]:
     """Give the published figures that begin so."""
-    from stealtime.published.library import published_names
+    from stealtime.studies.latency.published.library import published_names
 
     return _beginning(list(published_names()), incomplete)
 

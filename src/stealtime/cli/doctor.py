@@ -21,7 +21,7 @@ def doctor(
     from stealtime.doctor.document import exit_code, make_document
     from stealtime.doctor.findings import examine
     from stealtime.doctor.table import FindingsTable
-    from stealtime.platforms import registry
+    from stealtime.lab.platforms import registry
 
     with message_console().status("reading") as status:
         findings = asyncio.run(

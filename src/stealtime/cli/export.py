@@ -19,9 +19,9 @@ def export(
     start_ns counts from the start of sample 0; nothing is left out. Where a cell was traced or had neighbours, their
     tables are written too, with times in cycles of the counter of the machine that was traced, or of the host.
     """
-    from stealtime.analysis.summary import summarize
     from stealtime.cli.output import message_console, print_document
     from stealtime.report.csv import write_summary_csv
+    from stealtime.report.summary import summarize
     from stealtime.store.export import write_samples_csv
     from stealtime.store.export_surroundings import write_surroundings_csv
     from stealtime.store.run import find_run

@@ -9,8 +9,8 @@ from stealtime.cli.parameters import AsJson, RunsFolder
 def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     """List the runs, oldest first."""
     from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.quantities import approximate_size
     from stealtime.store.run import default_runs_folder, runs_in
+    from stealtime.vocabulary.quantities import approximate_size
 
     folder = out or default_runs_folder()
     rows = [_describe(path) for path in runs_in(folder)]
@@ -47,9 +47,9 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
 
 def _describe(path: Path) -> dict[str, Any]:
     """Describe one run; a damaged one is listed as that, with what is wrong."""
-    from stealtime.errors import StealtimeError
     from stealtime.store.run import Run
     from stealtime.store.writer import is_being_written
+    from stealtime.vocabulary.errors import StealtimeError
 
     size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     try:

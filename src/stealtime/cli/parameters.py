@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stealtime.cli import completion
-from stealtime.errors import UsageError
+from stealtime.vocabulary.errors import UsageError
 
 RunName = Annotated[
     str,
@@ -33,7 +33,7 @@ def duration_of(option: str, text: str | None) -> int | None:
     """
     if text is None:
         return None
-    from stealtime.quantities import parse_duration_ns
+    from stealtime.vocabulary.quantities import parse_duration_ns
 
     return _read(parse_duration_ns, option, text)
 

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from stealtime.cli.output import data_console, print_document
-from stealtime.quantities import approximate_duration, format_duration
-from stealtime.scenarios.cpus import format_cpus
+from stealtime.lab.scenarios.cpus import format_cpus
+from stealtime.vocabulary.quantities import approximate_duration, format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from stealtime.campaigns.planner import PlannedBoot
     from stealtime.campaigns.session import Prepared
-    from stealtime.scenarios.placement import PlacedNeighbour
+    from stealtime.lab.scenarios.placement import PlacedNeighbour
 
 _LONG_NS = 60 * 10**9
 """Of a cell, from where on the short form is worth a word."""

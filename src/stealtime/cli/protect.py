@@ -9,7 +9,7 @@ import typer
 from stealtime.cli import protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import Mode
-from stealtime.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
     from stealtime.protect.state import MemberFolder, State

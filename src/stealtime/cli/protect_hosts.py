@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stealtime.cli.parameters import AsJson
-from stealtime.errors import ExitCode, UsageError
+from stealtime.vocabulary.errors import ExitCode, UsageError
 
 
 class Mode(StrEnum):

@@ -23,7 +23,7 @@ def report(
     invalid, limited or missing and on what it was measured.
     """
     from stealtime.cli.output import message_console, print_document
-    from stealtime.report.html import write_report
+    from stealtime.report.page.html import write_report
     from stealtime.store.run import find_run
 
     found = find_run(run, runs_folder)

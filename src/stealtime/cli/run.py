@@ -10,13 +10,13 @@ import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
-from stealtime.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
-    from stealtime.analysis.model import RunSummary
     from stealtime.campaigns.overrides import Overrides
     from stealtime.campaigns.runner import Tally
     from stealtime.campaigns.session import Finished, Order, Prepared
+    from stealtime.report.summary import RunSummary
     from stealtime.store.run import Run
 
 
@@ -150,6 +150,11 @@ def run(
     """
     from stealtime.campaigns.overrides import Overrides
 
+    own = {
+        "--loop": duration_of("--loop", loop),
+        "--threads": list(numbers_of("--threads", threads)) or None,
+        "--interval": duration_of("--interval", interval),
+    }
     overrides = Overrides(
         short=short,
         platforms=names_of(platform),
@@ -158,9 +163,7 @@ def run(
         probes=names_of(probe),
         duration_ns=duration_of("--duration", duration),
         max_samples=samples,
-        loop_ns=duration_of("--loop", loop),
-        threads=numbers_of("--threads", threads),
-        interval_ns=duration_of("--interval", interval),
+        of_probes={option: value for option, value in own.items() if value is not None},
         priority=priority,
         repetitions=repetitions,
         kernel=kernel,
@@ -204,7 +207,7 @@ def _order(
     from stealtime.campaigns.model import Campaign
     from stealtime.campaigns.overrides import apply_overrides
     from stealtime.campaigns.session import Order
-    from stealtime.scenarios.cpus import allowed_cpus, parse_cpus
+    from stealtime.lab.scenarios.cpus import allowed_cpus, parse_cpus
     from stealtime.store.run import default_runs_folder, find_run
 
     runs_folder = (out or default_runs_folder()).absolute()
@@ -236,7 +239,7 @@ def _order(
 
 
 def _measured_cpu_of(run: "Run") -> int | None:
-    from stealtime.wire.message import Value
+    from stealtime.vocabulary.readings import Value
 
     reading = run.manifest.host.get("measured_cpu")
     return reading.value if isinstance(reading, Value) and isinstance(reading.value, int) else None
@@ -293,10 +296,10 @@ def _conclude(
     finished: "Finished", prepared: "Prepared", threshold_ns: int | None, junit: Path | None, as_json: bool
 ) -> ExitCode:
     """Show the result, write the report, and judge."""
-    from stealtime.analysis.summary import summarize
     from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.report.html import write_report
-    from stealtime.report.tables import print_summary
+    from stealtime.report.page.html import write_report
+    from stealtime.report.summary import summarize
+    from stealtime.report.terminal.run import print_tables
     from stealtime.store.run import Run
 
     stored = Run.open(finished.folder)
@@ -307,7 +310,7 @@ def _conclude(
         print_document(summary)
     else:
         console = data_console()
-        print_summary(summary, console)
+        print_tables(summary, console)
         console.print(f"run     {stored.run_id}\nreport  {report}", markup=False, soft_wrap=True)
     code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, threshold_ns)
     for remark in remarks:

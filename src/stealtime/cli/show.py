@@ -1,13 +1,10 @@
 """``stealtime show``: the figures of a run."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stealtime.cli.parameters import AsJson, RunName, RunsFolder
-
-if TYPE_CHECKING:
-    from stealtime.store.run import Run
 
 
 def show(
@@ -31,12 +28,11 @@ def show(
     Exit codes: 0 all is valid; 4 something failed or is invalid, or no cell fits the paper's tables that were asked
     for; 1 the run is damaged.
     """
-    from stealtime.analysis.summary import summarize
-    from stealtime.cli.output import data_console, print_document
-    from stealtime.errors import ExitCode
-    from stealtime.report.paper_tables import tables_of_run
-    from stealtime.report.tables import print_summary
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.summary import summarize
+    from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.store.run import find_run
+    from stealtime.vocabulary.errors import ExitCode
 
     found = find_run(run, runs_folder)
     found.check_tables()
@@ -44,28 +40,12 @@ def show(
     if json:
         print_document(summary)
     else:
-        tables = tables_of_run(summary, wanted=paper_tables)
+        claims = claims_of(summary, wanted=paper_tables)
         console = data_console()
         console.print(f"{found.run_id}  {found.manifest.state}\n", markup=False)
-        if tables is not None:
-            console.print(tables)
-        print_summary(summary, console)
-        _print_causes(found)
+        for claim in claims:
+            console.print(claim)
+        print_tables(summary, console)
+        with message_console().status("finding out whose fault it was"):
+            print_explanations(found, console)
     raise typer.Exit(ExitCode.FINE if all(cell.valid for cell in summary.cells) else ExitCode.NOT_JUDGED)
-
-
-def _print_causes(run: "Run") -> None:
-    """Attribute the traced trials, which takes a second or two each, and print what came of it."""
-    from stealtime.cli.output import data_console, message_console
-
-    traced = sum(trial.record.cell.traced for trial in run.measured)
-    if not traced:
-        return
-    from stealtime.report.cause_tables import render_causes
-    from stealtime.report.causes import gather_causes
-
-    with message_console().status(f"splitting the spikes of {traced} traced trials into causes"):
-        causes = gather_causes(run)
-    tables = render_causes(causes)
-    if tables is not None:
-        data_console().print(tables)

@@ -5,8 +5,8 @@ import re
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.platforms.below import EMULATED, EMULATED_SIGNATURE
-from stealtime.wire.message import Absent
+from stealtime.lab.platforms.below import EMULATED, EMULATED_SIGNATURE
+from stealtime.vocabulary.readings import Absent
 
 CLOCKSOURCE_FOLDER = "/sys/devices/system/clocksource/clocksource0"
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from stealtime.doctor.model import Finding, Level
-from stealtime.errors import ExitCode
-from stealtime.wire.message import Model
+from stealtime.vocabulary.errors import ExitCode
+from stealtime.vocabulary.readings import Model
 
 SCHEMA_VERSION = 1
 """Rises when a key goes away or means something else; new findings and keys do not raise it."""

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 
 class Files:

@@ -6,7 +6,7 @@ from stealtime.doctor import clock, memory, platforms, processor, programs, sche
 from stealtime.doctor.attempts import Attempts, RealAttempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Finding
-from stealtime.platforms.model import Platform
+from stealtime.lab.platforms.model import Platform
 
 
 async def examine(

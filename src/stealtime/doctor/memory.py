@@ -5,7 +5,7 @@ import re
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 SAMPLE_MEMORY_BYTES = 256 << 20
 """What the agent locks for 64 million samples of 4 bytes."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Union
 
-from stealtime.wire.message import Absent, Model, Reading, Value
+from stealtime.vocabulary.readings import Absent, Model, Reading, Value
 
 Data = Union[None, bool, int, float, str, Sequence["Data"], Mapping[str, "Data"]]  # noqa: UP007 - recursive
 """What JSON can hold; unlike pydantic's ``JsonValue`` it takes a ``list[str]`` as it is."""

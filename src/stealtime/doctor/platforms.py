@@ -6,10 +6,10 @@ from pathlib import Path
 
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Subject
-from stealtime.errors import StealtimeError
-from stealtime.platforms.model import Availability, MachineRequest, Platform
+from stealtime.lab.platforms.model import Availability, MachineRequest, Platform
+from stealtime.lab.platforms.traits import NATIVE
+from stealtime.vocabulary.errors import StealtimeError
 
-NATIVE = "native"
 KVM_DEVICE = Subject(
     "kvm_device",
     Group.PLATFORMS,

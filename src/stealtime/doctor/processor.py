@@ -2,7 +2,7 @@
 
 from stealtime.doctor.files import Files, parse_cpu_list
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 CPU_FOLDER = "/sys/devices/system/cpu"
 ISOLATING_ARGUMENTS = ("isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 SCHED_FIFO = Subject(
     "sched_fifo",

@@ -7,8 +7,8 @@ from platformdirs import user_cache_path, user_data_path
 
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.model import Data, Finding, Group, Subject
-from stealtime.errors import REINSTALL_HINT, StealtimeError
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 
 ENOUGH_DISK_BYTES = 2 << 30
 LEAST_DISK_BYTES = 256 << 20

@@ -3,7 +3,7 @@
 from stealtime.doctor.attempts import PERF_TYPES, Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.wire.message import Absent
+from stealtime.vocabulary.readings import Absent
 
 TRACEFS = Subject(
     "tracefs",

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from stealtime.campaigns.probes import Table
+from stealtime.vocabulary.toml_table import Table
 
 ALWAYS_HELD: dict[int, str] = {
     53: "DNS",

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.status import MemberStatus
+from stealtime.vocabulary.errors import StealtimeError
 
 _ANSWER_WITHIN_S = 10.0
 """A member answers in ms, between two epochs; one that was stopped (SIGSTOP) does not."""

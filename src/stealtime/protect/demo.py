@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms import below
-from stealtime.platforms.agent_binary import find_agent
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.demo_result import Demonstration
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
@@ -29,6 +28,7 @@ from stealtime.protect.specification import write_document
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import VmFile
+from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,8 +8,8 @@ import os
 from itertools import takewhile
 from pathlib import Path
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.failure import last_words, read_tail
+from stealtime.lab.platforms.failure import last_words, read_tail
+from stealtime.vocabulary.errors import StealtimeError
 
 _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
 

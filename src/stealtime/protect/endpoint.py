@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, field_validator
 
-from stealtime.campaigns.probes import Table
+from stealtime.vocabulary.toml_table import Table
 
 DEFAULT_PORT = 7460
 """Of ``stealtime protect host``, where ``--to`` names only a host; unassigned at IANA (7460 to 7470)."""

@@ -6,7 +6,7 @@ Columns as ``crates/replicator/src/epoch_log.rs`` writes them: times in ns of th
 import shutil
 from pathlib import Path
 
-from stealtime.errors import StealtimeError, UsageError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:

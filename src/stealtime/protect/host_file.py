@@ -8,17 +8,17 @@ from typing import Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from stealtime.campaigns.explanation import explain
-from stealtime.campaigns.probes import Table
-from stealtime.errors import UsageError
-from stealtime.image.cache import cache_folder
-from stealtime.platforms.qemu_program import find_qemu
+from stealtime.lab.image.cache import cache_folder
+from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import HOST_NAME, StandbyHost, checked_endpoint, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
 from stealtime.protect.specification import HostSpec, identity_spec, qemu_user_spec, register_spec
 from stealtime.protect.state import State, this_host
 from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.toml_errors import explain
+from stealtime.vocabulary.toml_table import Table
 
 _SCHEMA_HINT = "`stealtime schema host` tells what each key takes"
 

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.vm_file import Identity
+from stealtime.vocabulary.errors import StealtimeError
 
 _AUTHORITY_DAYS = 3650
 _HOST_DAYS = 825

@@ -18,12 +18,12 @@ from typing import IO, Literal, Self
 
 import psutil
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.leftovers import clear_leftovers, make_short_folder
-from stealtime.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.leftovers import clear_leftovers, make_short_folder
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory_network import Direction
 from stealtime.protect.members import Surroundings
+from stealtime.vocabulary.errors import StealtimeError
 
 NetworkName = Literal["clients", "replication", "register"]
 NETWORKS: tuple[NetworkName, ...] = ("clients", "replication", "register")

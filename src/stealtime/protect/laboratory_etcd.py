@@ -6,9 +6,9 @@ import sys
 
 import psutil
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.failure import last_words
+from stealtime.lab.platforms.failure import last_words
 from stealtime.protect.laboratory import ARBITER, Laboratory
+from stealtime.vocabulary.errors import StealtimeError
 
 _PORT = 2379
 _PEER = "http://127.0.0.1:2380"

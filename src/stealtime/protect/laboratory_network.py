@@ -15,9 +15,9 @@ from typing import Literal
 
 import psutil
 
-from stealtime.errors import StealtimeError
-from stealtime.platforms.leftovers import is_left_over
-from stealtime.platforms.process import run_mark
+from stealtime.lab.platforms.leftovers import is_left_over
+from stealtime.lab.platforms.process import run_mark
+from stealtime.vocabulary.errors import StealtimeError
 
 PREFIX = "stealtime-lab-"
 """Of the namespaces' names: then the mark of the process that made them, a number, and what they are."""

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.image.cache import remembered_hash
-from stealtime.image.initramfs import pack_initramfs
-from stealtime.image.kernel import Kernel, find_kernel
-from stealtime.image.modules import ModuleWish
-from stealtime.platforms.agent_binary import find_agent
-from stealtime.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
+from stealtime.lab.image.cache import remembered_hash
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import Kernel, find_kernel
+from stealtime.lab.image.modules import ModuleWish
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
 from stealtime.protect.specification import ImageSpec, MachineSpec
 from stealtime.protect.vm_file import VmFile
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _MACHINE_LINE = re.compile(r"^(?P<name>\S+)\s+.*?(?:\(alias of (?P<target>\S+)\))?(?: \((?:default|deprecated)\))?$")
 _VERSIONED = re.compile(r"-\d+\.\d+$")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.errors import StealtimeError, UsageError
-from stealtime.platforms.process import RUN_MARK
+from stealtime.lab.platforms.process import RUN_MARK
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.ending import ending_error
 from stealtime.protect.host_file import HostFile, host_spec
@@ -20,6 +19,7 @@ from stealtime.protect.programs import find_replicator, member_environment
 from stealtime.protect.specification import HostSpec, MemberSpec, unwritable, write_document
 from stealtime.protect.state import HostFolder, MemberFolder, State, record_process, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _ANSWERS_WITHIN_S = 30.0
 """A member takes commands before it boots its guest; on an overloaded host that may take seconds."""

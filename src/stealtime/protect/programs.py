@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from stealtime.errors import REINSTALL_HINT, StealtimeError
-from stealtime.libraries import find_library
+from stealtime.lab.libraries import find_library
+from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 
 REPLICATOR_VARIABLE = "STEALTIME_REPLICATOR"
 PAGETRACK_VARIABLE = "STEALTIME_PAGETRACK"

@@ -6,23 +6,17 @@ from pathlib import Path
 
 import psutil
 
-from stealtime.errors import UsageError
-from stealtime.platforms.qemu_program import find_qemu
+from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import StandbyHost, parse_target
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.machine import resolve_machine
-from stealtime.protect.members import (
-    await_status,
-    end_idle_hosts,
-    ensure_host_daemon,
-    prepare_member,
-    start_member,
-)
+from stealtime.protect.members import await_status, end_idle_hosts, ensure_host_daemon, prepare_member, start_member
 from stealtime.protect.specification import MemberSpec, Place, member_spec
 from stealtime.protect.state import MemberFolder, State
 from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import SHORTEST_INTERVAL_NS, VmFile
-from stealtime.quantities import format_duration, parse_duration_ns
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import format_duration, parse_duration_ns
 
 LOCAL = "local"
 """What ``--to`` takes for a second host that this machine plays: for a trial."""

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
-from stealtime.quantities import approximate_size, format_duration
 from stealtime.report.notation import duration
+from stealtime.vocabulary.quantities import approximate_size, format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console

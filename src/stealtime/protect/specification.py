@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stealtime.errors import StealtimeError
 from stealtime.protect.qemu_user import find_user
 from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
+from stealtime.vocabulary.errors import StealtimeError
 
 VERSION = 2
 """The layout of a member's spec."""

@@ -21,8 +21,8 @@ from pathlib import Path
 import psutil
 
 from stealtime._core import owner_of
-from stealtime.errors import StealtimeError
 from stealtime.protect.endpoint import LONGEST_SOCKET_PATH
+from stealtime.vocabulary.errors import StealtimeError
 
 STATE_VARIABLE = "STEALTIME_PROTECT_STATE"
 

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from stealtime.campaigns.explanation import explain
-from stealtime.campaigns.probes import Table
-from stealtime.errors import UsageError
 from stealtime.protect.bypass import BypassRule
 from stealtime.protect.devices import ALLOWED, reason_against
 from stealtime.protect.endpoint import StandbyHost, describe_problem
 from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
-from stealtime.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
+from stealtime.vocabulary.toml_errors import explain
+from stealtime.vocabulary.toml_table import Table
 
 Mode = Literal["off", "no-net", "net", "net+bypass"]
 

@@ -1,86 +1,113 @@
-"""The tables that ``compare`` prints: for each cell that two runs share, ratios with their confidence intervals."""
+"""Two runs, cell by cell: which statistics differ, by what ratio, and how sure that is.
 
-from collections.abc import Sequence
+Each statistic is judged on its own with 95 % confidence: of twenty comparisons between equal machines, one is expected
+to be called different, and the comparison says how many that makes.
+"""
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from typing import Literal
 
-from stealtime.analysis.compare import CellComparison, Comparison, StatisticComparison
-from stealtime.report import notation
-from stealtime.report.plain_table import cell_title, new_table
+from pydantic import SerializeAsAny
 
-_STATISTIC_NAMES = {
-    "p50_ns": "p50",
-    "p90_ns": "p90",
-    "p99_ns": "p99",
-    "p999_ns": "p99.9",
-    "p9999_ns": "p99.99",
-    "p99999_ns": "p99.999",
-    "max_ns": "max",
-}
-_STYLES = {"higher": "red", "lower": "green", "not judged": "dim"}
+from stealtime.campaigns.registry import study_of
+from stealtime.report.interval import CONFIDENCE
+from stealtime.report.summary import CellFigures, Figures, RunSummary, summarize
+from stealtime.store.run import Run
+
+Verdict = Literal["higher", "lower", "no difference shown", "not judged"]
 
 
-def render_comparison(comparison: Comparison) -> RenderableType:
-    """Give everything that is printed of a comparison."""
-    percent = f"{comparison.confidence:.0%}"
-    parts: list[RenderableType] = [
-        Text(f"a  {comparison.a}\nb  {comparison.b}\nratio of b to a, with its {percent} confidence interval")
-    ]
-    for cell in comparison.cells:
-        parts += [Text(), _cell_table(cell), *_explain(cell.statistics)]
-    if comparison.judged:
-        parts.append(Text(f"\n{_chance(comparison)}"))
-    for side, names in (("a", comparison.only_in_a), ("b", comparison.only_in_b)):
-        if names:
-            parts.append(Text(f"\nOnly in {side}: {'; '.join(names)}"))
-    if not comparison.cells:
-        parts.append(Text("\nThe runs have no cell in common, so there is nothing to compare.", style="yellow"))
-    return Group(*parts)
+class StatisticComparison(Figures):
+    """One statistic of one cell in both runs; the study adds the values, with their unit in the key."""
+
+    statistic: str
+    ratio: float | None
+    """Of b to a; None where it was not judged."""
+    ratio_low: float | None
+    ratio_high: float | None
+    verdict: Verdict
+    """What b is, against a; ``no difference shown`` where the interval holds 1."""
+    method: str | None
+    """How the interval was found."""
+    because: str | None
+    """Why it was not judged."""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        raise NotImplementedError
 
 
-def _chance(comparison: Comparison) -> str:
-    """Say how many differences are no news: who looks at a hundred figures finds five."""
-    count, judged = len(comparison.different), len(comparison.judged)
-    return (
-        f"{count} of {judged} judged figures differ; if both runs were of one machine, up to "
-        f"{comparison.different_by_chance:.1f} would by chance"
+class CellComparison(Figures):
+    """A cell that both runs have."""
+
+    platform: str
+    scenario: str
+    probe: str
+    parameters: dict[str, object]
+    traced: bool
+    a_trials: int
+    """Valid repetitions."""
+    b_trials: int
+    statistics: list[SerializeAsAny[StatisticComparison]]
+
+
+class Comparison(Figures):
+    """Two runs."""
+
+    schema_version: Literal[1] = 1
+    a: str
+    """The run that is the base of the ratios."""
+    b: str
+    confidence: float
+    cells: list[CellComparison]
+    only_in_a: list[str]
+    only_in_b: list[str]
+
+    @property
+    def judged(self) -> list[StatisticComparison]:
+        """All statistics that have a verdict."""
+        return [one for cell in self.cells for one in cell.statistics if one.verdict != "not judged"]
+
+    @property
+    def different(self) -> list[StatisticComparison]:
+        """Those that are called higher or lower."""
+        return [one for one in self.judged if one.verdict != "no difference shown"]
+
+    @property
+    def different_by_chance(self) -> float:
+        """How many would be called different at most, on average, if both runs were of one machine."""
+        return (1.0 - self.confidence) * len(self.judged)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether at least one statistic of each common cell was judged."""
+        return bool(self.cells) and all(
+            any(statistic.verdict != "not judged" for statistic in cell.statistics) for cell in self.cells
+        )
+
+
+def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
+    """Compare all cells that two runs have in common; ratios are of ``b`` to ``a``.
+
+    Raises:
+        StealtimeError: A document of a run is damaged, or samples that were there are gone.
+    """
+    first = a if isinstance(a, RunSummary) else summarize(a)
+    second = b if isinstance(b, RunSummary) else summarize(b)
+    cells_a = {cell.key: cell for cell in first.cells}
+    cells_b = {cell.key: cell for cell in second.cells}
+    return Comparison(
+        a=first.run_id,
+        b=second.run_id,
+        confidence=CONFIDENCE,
+        cells=[
+            study_of(cell.probe).compare_cells(cell, cells_b[key]) for key, cell in cells_a.items() if key in cells_b
+        ],
+        only_in_a=[_name(cell) for key, cell in cells_a.items() if key not in cells_b],
+        only_in_b=[_name(cell) for key, cell in cells_b.items() if key not in cells_a],
     )
 
 
-def _cell_table(cell: CellComparison) -> Table:
-    trials = f"{cell.a_trials} and {cell.b_trials} trials"
-    title = f"{cell.platform}, {cell.scenario}: {cell_title(cell.probe, cell.parameters)}"
-    table = new_table(f"{title}{', traced' if cell.traced else ''} ({trials})")
-    table.add_column("", no_wrap=True)
-    for heading in ("a", "b", "ratio", "interval"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("b is", no_wrap=True)
-    for one in cell.statistics:
-        table.add_row(
-            _STATISTIC_NAMES.get(one.statistic, one.statistic),
-            notation.duration(one.a_ns),
-            notation.duration(one.b_ns),
-            notation.ABSENT if one.ratio is None else f"{one.ratio:.3f}",
-            _interval(one),
-            one.verdict,
-            style=_STYLES.get(one.verdict),
-        )
-    return table
-
-
-def _interval(one: StatisticComparison) -> str:
-    if one.ratio_low is None or one.ratio_high is None:
-        return notation.ABSENT
-    return f"[{one.ratio_low:.3f}, {one.ratio_high:.3f}]"
-
-
-def _explain(statistics: Sequence[StatisticComparison]) -> list[Text]:
-    """Say once how the intervals were found, and for each reason what was not judged because of it."""
-    lines = [Text(f"  {method}", style="dim") for method in dict.fromkeys(one.method for one in statistics) if method]
-    about: dict[str, list[str]] = {}
-    for one in statistics:
-        if one.because is not None:
-            about.setdefault(one.because, []).append(_STATISTIC_NAMES.get(one.statistic, one.statistic))
-    return lines + [Text(f"  {', '.join(names)}: {because}", style="dim") for because, names in about.items()]
+def _name(cell: CellFigures) -> str:
+    parameters = ", ".join(f"{name} {value}" for name, value in sorted(cell.parameters.items()))
+    return f"{cell.platform} {cell.scenario} {cell.probe} ({parameters}){' traced' if cell.traced else ''}"

@@ -4,34 +4,31 @@ import csv
 import json
 from pathlib import Path
 
-from stealtime.analysis.model import RunSummary, Stats
+from stealtime.report.summary import RunSummary
 from stealtime.store.writer import disk_errors
-
-_CELL_COLUMNS = ("platform", "scenario", "probe", "parameters", "traced", "valid", "reasons", "limits")
-_STATS_COLUMNS = tuple(name for name in Stats.model_fields if name != "unresolved")
 
 
 def write_summary_csv(summary: RunSummary, target: Path) -> None:
-    """Write one line for each cell; where nothing was measured the figures are empty.
+    """Write one line for each cell; what its study has no figure for, or was not measured, is empty.
 
     Raises:
         DiskError: ``target`` cannot be written.
     """
+    rows = [
+        {
+            "platform": cell.platform,
+            "scenario": cell.scenario,
+            "probe": cell.probe,
+            "parameters": json.dumps(cell.parameters),
+            "traced": cell.traced,
+            "valid": cell.valid,
+            "reasons": "; ".join(cell.reasons),
+            "limits": "; ".join(cell.limits),
+            **cell.columns,
+        }
+        for cell in summary.cells
+    ]
     with disk_errors(target), target.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*_CELL_COLUMNS, *_STATS_COLUMNS, "unresolved"])
-        for cell in summary.cells:
-            writer.writerow(
-                [
-                    cell.platform,
-                    cell.scenario,
-                    cell.probe,
-                    json.dumps(cell.parameters),
-                    cell.traced,
-                    cell.valid,
-                    "; ".join(cell.reasons),
-                    "; ".join(cell.limits),
-                    *(getattr(cell.stats, name) if cell.stats is not None else "" for name in _STATS_COLUMNS),
-                    " ".join(cell.stats.unresolved) if cell.stats is not None else "",
-                ]
-            )
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from stealtime.report.notation import ABSENT
 from stealtime.store.model import Manifest, TrialRecord
-from stealtime.wire.clock_agreement import ClockAgreement, kernel_agreement
-from stealtime.wire.message import Absent, Facts, Reading, Value
+from stealtime.vocabulary.clock_agreement import ClockAgreement, kernel_agreement
+from stealtime.vocabulary.readings import Absent, Facts, Reading, Value
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
-from stealtime.analysis.model import CellSummary, RunSummary
 from stealtime.campaigns.model import Campaign
 from stealtime.report.plain_table import cell_title
+from stealtime.report.summary import CellFigures, RunSummary
 from stealtime.store.model import Cell
 from stealtime.store.run import Run
 
@@ -38,7 +38,7 @@ def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: P
         names = _names(summary.campaign, cell)
         case = _case(names, _results(cell, threshold_ns))
         case.time = elapsed_s[names]
-        case.system_out = _figures(cell)
+        case.system_out = "\n".join([*cell.lines, *(f"limit: {text}" for text in cell.limits)])
         suite.add_testcase(case)
     for missing, reason in _cells_not_to_be_had(run, summary):
         suite.add_testcase(_case(_names(summary.campaign, missing), [Skipped(reason)]))
@@ -48,7 +48,7 @@ def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: P
     document.write(str(path), pretty=True)
 
 
-def _names(campaign: str, cell: Cell | CellSummary) -> tuple[str, str]:
+def _names(campaign: str, cell: Cell | CellFigures) -> tuple[str, str]:
     """Give the names of a cell's class and test."""
     title = cell_title(cell.probe, cell.parameters)
     return f"{campaign}.{cell.platform}.{cell.scenario}", f"{title} traced" if cell.traced else title
@@ -60,23 +60,14 @@ def _case(names: tuple[str, str], results: list[FinalResult]) -> TestCase:
     return case
 
 
-def _results(cell: CellSummary, threshold_ns: int | None) -> list[FinalResult]:
+def _results(cell: CellFigures, threshold_ns: int | None) -> list[FinalResult]:
     if not cell.valid:
-        return [Error("; ".join(cell.reasons), "failed" if cell.stats is None else "invalid")]
+        return [Error("; ".join(cell.reasons), "failed" if not cell.is_measured else "invalid")]
     overhead_ns = cell.overhead_beyond_ns(threshold_ns)
     if overhead_ns is None:
         return []
     limit_us = (threshold_ns or 0) / 1000
     return [Failure(f"the longest overhead is {overhead_ns / 1000:.1f} us, over {limit_us:.1f} us", "max-overhead")]
-
-
-def _figures(cell: CellSummary) -> str:
-    if cell.stats is None:
-        return "no samples"
-    stats = cell.stats
-    names = ("floor_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns", "max_overhead_ns")
-    figures = [f"{name} {getattr(stats, name):.0f}" for name in names]
-    return "\n".join([f"n {stats.count}", *figures, *(f"limit: {text}" for text in cell.limits)])
 
 
 def _cells_not_to_be_had(run: Run, summary: RunSummary) -> list[tuple[Cell, str]]:

@@ -12,12 +12,13 @@ from statistics import median
 
 import numpy as np
 
-from stealtime.quantities import format_duration
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
 from stealtime.report.environment import cpu_list
 from stealtime.store.model import NeighbourRecord, PlacementRecord, ShareRecord, TrialRecord
 from stealtime.store.run import Run, Trial
-from stealtime.wire.message import ClockReading
+from stealtime.vocabulary.clocks import ClockReading
+from stealtime.vocabulary.quantities import format_duration
 
 MOST_BANDS = 1_000
 """Of one trial: more could not be told apart; what is left out is said in the figure."""
@@ -77,12 +78,12 @@ def host_readings(records: Iterable[TrialRecord]) -> list[HostReading]:
     for record in records:
         if record.host_tracing is not None:
             found.append(_reading(record.host_tracing.start, record.host_tracing.tsc_hz))
-        if record.outcome is not None and record.cell.platform == "native":
+        if record.outcome is not None and traits_of(record.cell.platform).is_native:
             found.append(_reading(record.outcome.clock.start, record.outcome.clock.tsc_hz))
         found += [
             _reading(one.outcome.start, one.outcome.tsc_hz)
             for one in record.neighbours
-            if one.outcome is not None and one.platform == "native"
+            if one.outcome is not None and traits_of(one.platform).is_native
         ]
     return found
 
@@ -135,7 +136,7 @@ def _origin_on_host(record: TrialRecord, readings: Sequence[HostReading]) -> tup
     clock = record.outcome.clock
     if clock.name != "tsc":
         return f"samples are timed by {clock.name}, which is not on one time line with the neighbours"
-    if record.cell.platform == "native":
+    if traits_of(record.cell.platform).is_native:
         return float(clock.origin_units), clock.tsc_hz
     if record.alignment is None:
         return "host and machine were not put on one time line"

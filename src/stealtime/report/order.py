@@ -2,19 +2,14 @@
 
 from collections.abc import Iterable
 
+from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.traits import TRAITS
 from stealtime.store.model import Cell
-
-_PLATFORMS = (
-    "native", "uml", "qemu-kvm-emulated", "qemu-kvm-paravirt", "qemu-kvm-hyperv", "qemu-tcg-emulated",
-    "qemu-tcg-paravirt",
-)  # fmt: skip
-"""From the least to the most virtual."""
-_PROBES = ("tick", "switch", "wakeup")
 
 
 def platform_order(platform: str) -> int:
     """Give the place of a platform; those that are not known stand behind all others, as they came."""
-    return _PLATFORMS.index(platform) if platform in _PLATFORMS else len(_PLATFORMS)
+    return [*TRAITS, platform].index(platform)
 
 
 def scenario_order(scenarios: Iterable[str]) -> list[str]:
@@ -22,8 +17,13 @@ def scenario_order(scenarios: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(["alone", *scenarios]))
 
 
+def probe_rank(probe: str) -> int:
+    """Give the place of a probe among all that are registered."""
+    return list(probes()).index(probe)
+
+
 def probe_order(cell: Cell) -> tuple[object, ...]:
     """Give the place of a probe with its parameters: numbers by their size, not by their digits."""
     parameters = [f"{key}={value}" for key, value in sorted(cell.parameters.items())]
     numbers = tuple(int(value) if (value := text.partition("=")[2]).isdigit() else 0 for text in parameters)
-    return (_PROBES.index(cell.probe), numbers, tuple(parameters))
+    return (probe_rank(cell.probe), numbers, tuple(parameters))

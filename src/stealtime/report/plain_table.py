@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from stealtime.quantities import format_duration
 from stealtime.report import notation
+from stealtime.vocabulary.quantities import format_duration
 
 INVALID_MARK = "!"
 _UNITS = (("s", 1e9), ("ms", 1e6), ("\N{MICRO SIGN}s", 1e3), ("ns", 1.0))

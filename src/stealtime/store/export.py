@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from stealtime.errors import StealtimeError
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP
 from stealtime.store.writer import disk_errors
+from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,10 +10,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from stealtime._core import EVENT_KINDS
-from stealtime.errors import StealtimeError
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP, read_description
 from stealtime.store.writer import disk_errors
+from stealtime.vocabulary.errors import StealtimeError
 
 _NO_NAME = 0xFFFF_FFFF
 

@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from stealtime.quantities import format_duration
-from stealtime.wire.alignment import Alignment as ClockAlignment
-from stealtime.wire.clock_agreement import ClockAgreement
-from stealtime.wire.message import Absent, Facts, LoadOutcome, LoadRequest, Model, Reading, TracingOutcome, TrialOutcome
+from stealtime.vocabulary.alignment import Alignment as ClockAlignment
+from stealtime.vocabulary.clock_agreement import ClockAgreement
+from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
+from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
 
 SCHEMA_VERSION = 3
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is
@@ -23,9 +24,9 @@ class Cell(Model):
 
     platform: str
     scenario: str
-    probe: Literal["tick", "switch", "wakeup"]
+    probe: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
     parameters: dict[str, JsonValue]
-    """``loop_ns`` (tick), ``threads`` (switch), ``interval_ns`` (wakeup)."""
+    """As the probe names them: ``loop_ns``, ``threads`` ..."""
     traced: bool = False
     """Whether host and machine were traced meanwhile, which costs something."""
 
@@ -172,7 +173,7 @@ class HostViews(Model):
 class HypervisorCounters(Model):
     """What the hypervisor counted over one trial, until the agent announced its first table.
 
-    The counters are KVM's, by its own names (``platforms.kvm_counters`` tells what each means).
+    The counters are KVM's, by its own names (``lab.platforms.kvm_counters`` tells what each means).
     """
 
     vcpus: list[dict[str, Reading]]

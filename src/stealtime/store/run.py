@@ -2,18 +2,18 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
 from stealtime.store.upgrade import upgrade
-from stealtime.wire.message import Model
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Model
 
 MANIFEST = "manifest.json"
 CELLS = "cells"
@@ -99,6 +99,8 @@ class Run:
 
     folder: Path
     manifest: Manifest
+    of_probes: frozenset[str] | None = None
+    """Leave out what was measured by other probes; None leaves nothing out."""
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
@@ -127,7 +129,13 @@ class Run:
             StealtimeError: A ``trial.json`` is damaged.
         """
         trials = [self._read_trial(folder) for folder in self._trial_folders()]
+        if self.of_probes is not None:
+            trials = [trial for trial in trials if trial.record.cell.probe in self.of_probes]
         return sorted(trials, key=lambda trial: trial.record.started_at)
+
+    def only(self, probes: Iterable[str]) -> "Run":
+        """Give the run as if nothing but these probes had been measured."""
+        return replace(self, of_probes=frozenset(probes))
 
     @property
     def measured(self) -> list[Trial]:

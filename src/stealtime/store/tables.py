@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stealtime.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialOutcome
 
 ROWS_A_GROUP = 1 << 20

@@ -11,7 +11,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from stealtime.errors import StealtimeError, UsageError
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.run import (
     CELLS,
@@ -25,6 +24,7 @@ from stealtime.store.run import (
     TRIAL,
     Run,
 )
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.wire.message import TrialOutcome
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 import stealtime
-from stealtime.errors import REINSTALL_HINT, StealtimeError
-from stealtime.wire.alignment import Alignment, ClockExchange, align
+from stealtime.vocabulary.alignment import Alignment, ClockExchange, align
+from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.byte_stream import ByteReader, ByteWriter
 from stealtime.wire.frame import Frame, FrameDecoder, FrameError, FrameKind, encode_frame
 from stealtime.wire.message import (
@@ -227,7 +227,7 @@ class AgentConnection:
         spool = TableSpool(folder, self._bulk)
         async with self._requesting(f"running trial {request.trial}"):
             try:
-                await self._send(RunTrial.model_validate(request.model_dump()))
+                await self._send(RunTrial(**dict(request)))
                 done = await self._receive_tables(
                     request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
                 )
@@ -238,7 +238,7 @@ class AgentConnection:
             raise StealtimeError(
                 f"the agent of {self.peer} ended trial {request.trial} without samples", hint=REINSTALL_HINT
             )
-        outcome = TrialOutcome.model_validate(done.model_dump(exclude={"type"}))
+        outcome = TrialOutcome(**{name: getattr(done, name) for name in TrialOutcome.model_fields})
         return TrialResult(outcome, spool.paths["samples"], spool.paths.get("events"), spool.paths.get("trace"))
 
     async def start_tracing(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
-from stealtime.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError
 
 _HEADER = Struct("<IB")
 

@@ -2,43 +2,14 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
+from pydantic import Field, TypeAdapter
+
+from stealtime.vocabulary.clocks import ClockReading, ClockRecord
+from stealtime.vocabulary.findings import Finding
+from stealtime.vocabulary.readings import Facts, Model
 
 PROTOCOL_VERSION = 3
 """Rises whenever an older peer could misunderstand a newer one."""
-
-
-class Model(BaseModel):
-    """A message or a part of one: nothing unknown is accepted and nothing changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Value(Model):
-    """A reading that was made."""
-
-    value: JsonValue
-
-
-class Absent(Model):
-    """A reading that could not be made, and why."""
-
-    absent: str
-
-
-Reading = Value | Absent
-Facts = dict[str, Reading]
-"""What a machine says about itself: ``kernel_release``, ``clocksource``, ``cpu_model`` ..."""
-
-
-class ClockReading(Model):
-    """The clocks of a machine, read back to back."""
-
-    tsc: int
-    monotonic_raw_ns: int
-    monotonic_ns: int
-    bracket_tsc: int
-    """Cycles that passed around the readings of the other two; ``tsc`` is in their middle."""
 
 
 class TickProbe(Model):
@@ -158,30 +129,6 @@ class Periodic(Model):
 Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
 
 
-class ClockCheck(Model):
-    """The time-stamp counter against ``CLOCK_MONOTONIC_RAW`` over one trial."""
-
-    disagreement_ppm: float
-    error_ppm: float
-    limit_ppm: float
-
-
-class ClockRecord(Model):
-    """The clock of a trial's samples and the proof that it can be trusted."""
-
-    name: str
-    units_per_s: float
-    tsc_hz: float
-    tsc_hz_source: str
-    check: ClockCheck
-    facts: Facts = Field(default_factory=dict)
-    """``clocksource`` ...: what the kernel kept its time with, read right after the measuring. Empty in older runs."""
-    start: ClockReading
-    end: ClockReading
-    start_realtime_ns: int
-    origin_units: int
-
-
 class Placement(Model):
     """Where and how the measuring thread ran, read back from the kernel of the machine under test."""
 
@@ -192,15 +139,6 @@ class Placement(Model):
     policy: str
     priority: int
     thread_ids: list[int]
-
-
-class Finding(Model):
-    """Something that a reader of the result must know."""
-
-    code: str
-    level: Literal["limits", "invalidates"]
-    text: str
-    hint: str | None = None
 
 
 class MachineThread(Model):

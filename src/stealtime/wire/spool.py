@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from stealtime.errors import REINSTALL_HINT, StealtimeError
+from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.message import StreamName
 
 BULK_ALIGNMENT_BYTES = 4096

@@ -6,7 +6,7 @@ from pathlib import Path
 import equal_runs
 import pytest
 
-from stealtime.wire.message import Value
+from stealtime.vocabulary.readings import Value
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 

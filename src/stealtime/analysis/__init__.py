@@ -1,1 +1,0 @@
-"""Pure functions from the tables of a run to its figures: statistics, summaries, comparisons."""

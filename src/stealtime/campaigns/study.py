@@ -1,0 +1,68 @@
+"""What a study registers: the laboratory knows it by nothing else."""
+
+from collections.abc import Sequence
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stealtime.campaigns.probe import Probe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stealtime.report.comparison import CellComparison
+    from stealtime.report.page.section import Section
+    from stealtime.report.summary import CellFigures, RunSummary
+    from stealtime.store.run import Run, Trial
+
+
+class Study(Protocol):
+    """One question, with its own probes, results, analysis and pages."""
+
+    @property
+    def name(self) -> str:
+        """By which its results are told from those of other studies."""
+        ...
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """In the order in which tables and figures show them; no two studies have one of the same name."""
+        ...
+
+    @property
+    def campaigns(self) -> Traversable:
+        """The folder of its builtin campaigns, a TOML file each."""
+        ...
+
+    @property
+    def figures(self) -> "type[CellFigures]":
+        """What its cells hold; the key ``study`` of it is the name of the study."""
+        ...
+
+    def summarize_cell(self, trials: "Sequence[Trial]") -> "CellFigures":
+        """Compute the figures of one of its cells from all its trials, at least one."""
+        ...
+
+    def tables(self, summary: "RunSummary") -> "RenderableType":
+        """Give what is printed of its cells."""
+        ...
+
+    def claims(self, summary: "RunSummary", wanted: bool | None) -> "RenderableType | None":
+        """Give its cells beside what others claim of them; None if there is no such claim.
+
+        Args:
+            summary: Of the run.
+            wanted: Whether somebody asked for it; None leaves it to the study.
+        """
+        ...
+
+    def explanation(self, run: "Run") -> "RenderableType | None":
+        """Give what takes longer to find out than ``tables``; None where there is nothing to explain."""
+        ...
+
+    def section(self, run: "Run") -> "Section":
+        """Draw its part of the report; ``run`` holds its own trials alone."""
+        ...
+
+    def compare_cells(self, a: Any, b: Any) -> "CellComparison":
+        """Compare one of its cells, as ``figures`` hold it, in two runs."""
+        ...

@@ -1,0 +1,1 @@
+"""Machines to measure on: platforms, their images, scenarios, tracing."""

@@ -1,0 +1,62 @@
+"""Who may run where on the host: set, then read back from the kernel."""
+
+import os
+from collections.abc import Iterable
+from typing import Literal
+
+from stealtime.lab.platforms.failure import MachineError
+from stealtime.lab.platforms.model import HostThread
+from stealtime.lab.platforms.shown_ids import shown_process, threads_of
+
+Role = Literal["vcpu", "emulator", "agent", "control", "neighbour"]
+
+
+def pin_thread(tid: int, cpus: Iterable[int]) -> None:
+    """Let a thread run on these CPUs only.
+
+    Raises:
+        MachineError: The kernel refuses.
+    """
+    wanted = sorted(cpus)
+    try:
+        os.sched_setaffinity(tid, wanted)
+    except OSError as error:
+        raise MachineError(
+            f"thread {tid} cannot be put on CPU {format_cpus(wanted)}: {error.strerror}",
+            hint="choose CPUs that this process may use (`nproc`, `taskset -p $$`)",
+        ) from error
+
+
+def list_threads(pid: int, role_of: dict[int, Role] | None = None, default: Role = "emulator") -> list[HostThread]:
+    """Give the threads of a process with the CPUs that the kernel allows them now; none if it is gone.
+
+    Args:
+        pid: The process.
+        role_of: The roles of some of its threads, by thread id.
+        default: The role of the others.
+    """
+    try:
+        return list_shown_threads(shown_process(pid), role_of, default)
+    except MachineError:
+        return []
+
+
+def list_shown_threads(
+    shown: int | str, role_of: dict[int, Role] | None = None, default: Role = "emulator"
+) -> list[HostThread]:
+    """Give the threads of a process that goes by another id in ``/proc``; as :func:`list_threads`."""
+    roles = role_of or {}
+    threads = []
+    for folder, tid in threads_of(shown):
+        try:
+            cpus = tuple(sorted(os.sched_getaffinity(tid)))
+            name = (folder / "comm").read_text().strip()
+        except (ProcessLookupError, FileNotFoundError):
+            continue  # it ended meanwhile
+        threads.append(HostThread(role=roles.get(tid, default), name=name, tid=int(folder.name), cpus=cpus))
+    return threads
+
+
+def format_cpus(cpus: Iterable[int]) -> str:
+    """Write CPUs as the kernel's tools do: ``0,2,3``."""
+    return ",".join(str(cpu) for cpu in sorted(cpus))

@@ -1,0 +1,139 @@
+"""A booted machine, whatever it is made of, and the way up to its agent's first word."""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stealtime.lab.platforms.cgroup import CpuGroup, cpu_group
+from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
+from stealtime.lab.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.model import BootRecord, HostThread, MachineRequest
+from stealtime.lab.platforms.process import GuestProcess
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Absent, Facts, Reading
+from stealtime.wire.connection import AgentConnection
+from stealtime.wire.message import AgentHello
+
+_END_GRACE_S = 3.0
+"""What a guest gets to power off before it is killed; under TCG 0.05 s and 0.34 s were seen on a busy host."""
+
+_EXIT_PATIENCE_S = 2.0
+"""A closed channel is seen a little before the process that closed it has ended."""
+
+
+NO_TSC_OFFSET = Absent(absent="no hypervisor tells by how much this machine's counter differs from the host's")
+
+
+@dataclass
+class BootedMachine:
+    """A machine under test with its agent on the line; see ``platforms.model.Machine``."""
+
+    platform: str
+    connection: AgentConnection
+    boot: BootRecord
+    measured_cpus: tuple[int, ...]
+    serial_log: Path | None
+    agent_facts: Facts
+    process: GuestProcess
+    list_threads: Callable[[], list[HostThread]] = field(repr=False)
+    count_exits: Callable[[], Awaitable[CountersLook | Absent]] | Absent = field(repr=False)
+    """Reads the hypervisor's counters; absent where there is no hypervisor that counts."""
+    cpu_group: CpuGroup | None = None
+    read_tsc_offset: Callable[[], Reading] | Absent = field(default=NO_TSC_OFFSET, repr=False)
+    """Reads the offset of its counter; absent where nobody tells."""
+
+    def threads(self) -> list[HostThread]:
+        """Who runs where on the host, read back now."""
+        return self.list_threads()
+
+    def tsc_offset(self) -> Reading:
+        """How many cycles its time-stamp counter is ahead of the host's, where its hypervisor says so."""
+        return self.read_tsc_offset if isinstance(self.read_tsc_offset, Absent) else self.read_tsc_offset()
+
+    def exit_reason(self) -> str | None:
+        """Why the machine is gone, or None while it lives."""
+        return exit_reason(self.process, self.serial_log)
+
+    async def hypervisor_counters(self) -> CountersLook | Absent:
+        """What its hypervisor has counted since the boot, read now, or why there is nothing."""
+        return self.count_exits if isinstance(self.count_exits, Absent) else await self.count_exits()
+
+
+@asynccontextmanager
+async def own_cpu_group(request: MachineRequest, *, realtime: bool = False) -> AsyncIterator[CpuGroup | None]:
+    """Make the CPU group that a machine's share needs; None without a share.
+
+    Args:
+        request: Of the machine.
+        realtime: Whether threads of the host's SCHED_FIFO will run in it.
+
+    Raises:
+        CpuGroupError: The kernel refuses.
+    """
+    if request.share is None:
+        yield None
+        return
+    async with cpu_group(request.group, request.share, realtime=realtime) as group:
+        yield group
+
+
+def exit_reason(process: GuestProcess, serial_log: Path | None) -> str | None:
+    """Say how a machine ended and what it said last, or None while it lives."""
+    ended = process.exit_text()
+    if ended is None:
+        return None
+    return f"{ended}; {last_words(serial_log)}" if serial_log is not None else ended
+
+
+async def describe_end(process: GuestProcess, serial_log: Path | None) -> str | None:
+    """Wait a moment for the end that a closed channel announces, then say how it came."""
+    await process.wait(_EXIT_PATIENCE_S)
+    return exit_reason(process, serial_log)
+
+
+async def await_agent(
+    platform: str, connection: AgentConnection, process: GuestProcess, request: MachineRequest, logs: tuple[Path, ...]
+) -> AgentHello:
+    """Wait until the agent of a machine that is coming up says hello.
+
+    Args:
+        platform: For messages.
+        connection: The agent's channel.
+        process: What the machine runs in.
+        request: Holds how long it may take.
+        logs: Where to look for the machine's last words, the likeliest first.
+
+    Raises:
+        MachineError: It said nothing in time, or it ended.
+        StealtimeError: The agent is of another version.
+    """
+    started = time.monotonic()
+    try:
+        return await connection.hello(request.boot_timeout_s)
+    except StealtimeError as error:
+        elapsed_s = time.monotonic() - started
+        log = next((log for log in logs if read_tail(log)), logs[0])
+        if await process.wait(0.2 if elapsed_s >= request.boot_timeout_s else _EXIT_PATIENCE_S):
+            what = f"{platform} ended {elapsed_s:.1f} s after its start ({process.exit_text()}); {last_words(log)}"
+        elif elapsed_s >= request.boot_timeout_s:
+            what = f"{platform} did not reach its agent within {request.boot_timeout_s:g} s; {last_words(log)}"
+        else:
+            raise
+        hint = f"see {log.name}; another kernel can be named with --kernel"
+        raise MachineError(what, hint=hint, serial_tail=read_tail(log)) from error
+
+
+async def end_machine(connection: AgentConnection, process: GuestProcess, *, graceful: bool) -> None:
+    """Shut a machine down; what does not end by itself is killed."""
+    if graceful:
+        await connection.shutdown(_END_GRACE_S)
+    else:
+        connection.abandon()
+    await process.end(_END_GRACE_S if graceful else 0.0)
+
+
+def boot_record(argv: tuple[str, ...], started: float, facts: Mapping[str, str]) -> BootRecord:
+    """Note how a machine came up; ``started`` is a ``time.monotonic()`` of just before its start."""
+    return BootRecord(argv=argv, elapsed_to_hello_s=time.monotonic() - started, facts=facts)

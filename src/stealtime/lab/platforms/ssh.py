@@ -1,0 +1,273 @@
+"""Another machine over ssh: the agent is copied there, serves on the session's streams, and is removed.
+
+asyncssh with the user's own known hosts, keys and ``~/.ssh/config``. The host must be x86-64 Linux: the agent is one
+static file of machine code.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import shlex
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.cgroup import CpuGroup
+from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
+from stealtime.lab.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
+from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.readings import Absent, Facts, Reading
+from stealtime.wire.connection import AgentConnection
+
+logger = logging.getLogger(__name__)
+
+_CONNECT_WITHIN_S = 15.0
+_COMMAND_WITHIN_S = 20.0
+_END_WITHIN_S = 5.0
+_NAME = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>\d{1,5}))?")
+_MAKE_FOLDER = 'umask 077 && mktemp -d "${TMPDIR:-/tmp}/stealtime-XXXXXXXX"'
+
+
+@dataclass
+class SshPlatform:
+    """A machine that is reached over ssh."""
+
+    name: str
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+    @classmethod
+    def parse(cls, name: str) -> "SshPlatform":
+        """Read ``ssh:[user@]host[:port]``.
+
+        Raises:
+            UsageError: The name is of another form.
+        """
+        match = _NAME.fullmatch(name.removeprefix("ssh:"))
+        port = int(match["port"]) if match and match["port"] else None
+        if match is None or (port is not None and not 0 < port < 65536):
+            raise UsageError(f"the platform {name!r} names no ssh host", hint="write ssh:[user@]host[:port]")
+        return cls(name=name, host=match["host"].strip("[]"), user=match["user"], port=port)
+
+    async def check(self) -> Availability:
+        """Usable where we can log in and the machine is x86-64 Linux; leaves nothing there."""
+        try:
+            find_agent()
+            async with self._connect() as connection:
+                system = await self._check_system(connection)
+        except StealtimeError as error:
+            return Availability(usable=False, reason=error.message, hint=error.hint)
+        return Availability(usable=True, reason=f"{self.host} is {system}")
+
+    def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
+        """Copy the agent there and start it; see ``platforms.model.Platform``."""
+        return self._boot(request)
+
+    @asynccontextmanager
+    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+        if request.share is not None:
+            raise UsageError(
+                f"the platform {self.name} cannot be held to a share ({request.share.words})",
+                hint="shares are made on the host of the control plane; use a scenario without one",
+            )
+        content = await asyncio.to_thread(find_agent().read_bytes)
+        log = request.folder / "agent.log"
+        started = time.monotonic()
+        async with self._connect() as connection:
+            system = await self._check_system(connection)
+            async with self._remote_folder(connection) as folder:
+                remote_agent = f"{folder}/stealtime-agent"
+                await self._copy(connection, content, remote_agent)
+                # The shell there removes the folder too: a connection that is lost takes our own removal with it.
+                remove = shlex.quote(f"rm -rf -- {shlex.quote(folder)}")
+                command = f"trap {remove} EXIT; {shlex.quote(remote_agent)} serve"
+                async with self._serving(connection, command, log) as process:
+                    channel = AgentConnection(
+                        process.stdout, process.stdin, peer=self.name, describe_end=lambda: _describe_end(process, log)
+                    )
+                    try:
+                        hello = await channel.hello(request.boot_timeout_s)
+                    except StealtimeError as error:
+                        raise MachineError(
+                            f"the agent on {self.host} did not start: {error.message}; {last_words(log)}",
+                            hint=f"is {folder} on a file system that forbids execution (noexec)? "
+                            "TMPDIR of the remote shell names another place",
+                            serial_tail=read_tail(log),
+                        ) from error
+                    try:
+                        yield _SshMachine(
+                            platform=self.name,
+                            connection=channel,
+                            boot=boot_record((command,), started, {"host": self.host, "system": system}),
+                            measured_cpus=request.vcpu_cpus[-1],
+                            serial_log=None,
+                            agent_facts=hello.facts,
+                            process=process,
+                        )
+                    finally:
+                        await channel.shutdown()
+
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[asyncssh.SSHClientConnection]:
+        options: dict[str, Any] = {"connect_timeout": _CONNECT_WITHIN_S, "login_timeout": _CONNECT_WITHIN_S}
+        if self.user is not None:
+            options["username"] = self.user
+        if self.port is not None:
+            options["port"] = self.port
+        try:
+            connection = await asyncssh.connect(self.host, **options)
+        except asyncssh.HostKeyNotVerifiable as error:
+            raise self._error(
+                f"the key of {self.host} is not trusted: {error.reason}",
+                f"connect once with `ssh {self._address()}` and compare the key",
+            ) from error
+        except asyncssh.PermissionDenied as error:
+            raise self._error(
+                f"{self.host} refuses the user {self.user or 'that ssh would take'}: {error.reason}",
+                f"make `ssh {self._address()} true` work without a password (ssh-copy-id)",
+            ) from error
+        except (TimeoutError, asyncssh.Error, OSError) as error:
+            # The event loop puts its own text into `strerror`; the number is the kernel's word.
+            number = error.errno if isinstance(error, OSError) else None
+            why = os.strerror(number) if number else getattr(error, "reason", "") or str(error) or "no answer"
+            raise self._error(
+                f"{self.host} cannot be reached over ssh: {why}", f"look whether `ssh {self._address()} true` works"
+            ) from error
+        async with connection:
+            yield connection
+
+    async def _check_system(self, connection: asyncssh.SSHClientConnection) -> str:
+        system = await self._command(connection, "uname -s -m -r", "it cannot be asked what it is")
+        words = system.split()
+        if len(words) != 3 or words[0] != "Linux" or words[2] not in ("x86_64", "amd64"):
+            raise self._error(
+                f"{self.host} is {system or 'silent'}, not x86-64 Linux", "measure an x86-64 Linux machine"
+            )
+        return system
+
+    @asynccontextmanager
+    async def _remote_folder(self, connection: asyncssh.SSHClientConnection) -> AsyncIterator[str]:
+        folder = await self._command(connection, _MAKE_FOLDER, "no temporary folder can be made there")
+        if not folder.startswith("/") or "\n" in folder:
+            raise self._error(f"{self.host} answered {folder!r} instead of a folder", "is its login shell quiet?")
+        try:
+            yield folder
+        finally:
+            # Also when we are being cancelled: nothing is left on other people's machines.
+            await asyncio.shield(self._remove(connection, folder))
+
+    async def _remove(self, connection: asyncssh.SSHClientConnection, folder: str) -> None:
+        try:
+            async with asyncio.timeout(_END_WITHIN_S):
+                await connection.run(f"rm -rf -- {shlex.quote(folder)}", check=True)
+        except (asyncssh.Error, OSError, TimeoutError) as error:
+            logger.warning("the folder %s on %s was not removed: %s", folder, self.host, error)
+
+    async def _copy(self, connection: asyncssh.SSHClientConnection, content: bytes, remote_agent: str) -> None:
+        # Through the shell's standard input: not every server offers SFTP.
+        quoted = shlex.quote(remote_agent)
+        command = f"cat > {quoted} && chmod 700 {quoted}"
+        await self._command(connection, command, "the agent cannot be copied there", content)
+
+    async def _command(
+        self, connection: asyncssh.SSHClientConnection, command: str, failure: str, content: bytes | None = None
+    ) -> str:
+        try:
+            async with asyncio.timeout(_COMMAND_WITHIN_S):
+                done = await connection.run(command, input=content, encoding=None)
+        except (asyncssh.Error, OSError, TimeoutError) as error:
+            raise self._error(
+                f"{failure} ({self.host}): {error or 'no answer'}", "is its login shell usable?"
+            ) from error
+        if done.exit_status != 0:
+            said = _text(done.stderr) or f"exit status {done.exit_status}"
+            raise self._error(f"{failure} ({self.host}): {said}", "is its temporary folder writable and not full?")
+        return _text(done.stdout)
+
+    @asynccontextmanager
+    async def _serving(
+        self, connection: asyncssh.SSHClientConnection, command: str, log: Path
+    ) -> AsyncIterator["asyncssh.SSHClientProcess[bytes]"]:
+        try:
+            # asyncssh writes the remote standard error into the file as it comes.
+            process = await connection.create_process(command, encoding=None, stderr=str(log))
+        except (asyncssh.Error, OSError) as error:
+            raise self._error(
+                f"the agent cannot be started on {self.host}: {error}", "is its login shell usable?"
+            ) from error
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
+                process.close()
+                async with asyncio.timeout(_END_WITHIN_S):
+                    await process.wait_closed()
+
+    def _address(self) -> str:
+        user = f"{self.user}@" if self.user else ""
+        return f"{'-p ' + str(self.port) + ' ' if self.port else ''}{user}{self.host}"
+
+    @staticmethod
+    def _error(message: str, hint: str) -> MachineError:
+        return MachineError(message, hint=hint)
+
+
+@dataclass
+class _SshMachine:
+    """See ``platforms.model.Machine``."""
+
+    platform: str
+    connection: AgentConnection
+    boot: BootRecord
+    measured_cpus: tuple[int, ...]
+    serial_log: Path | None
+    agent_facts: Facts
+    process: "asyncssh.SSHClientProcess[bytes]"
+    cpu_group: CpuGroup | None = None
+
+    def threads(self) -> list[HostThread]:
+        """None of our own host: who measures there stands in the trial's placement."""
+        return []
+
+    def tsc_offset(self) -> Reading:
+        """Nobody says."""
+        return NO_TSC_OFFSET
+
+    def exit_reason(self) -> str | None:
+        """Why the machine is gone, or None while it lives."""
+        return _exit_text(self.process)
+
+    async def hypervisor_counters(self) -> CountersLook | Absent:
+        """None: a virtual machine or not, its host is not ours to ask."""
+        return Absent(absent="the host of a machine over ssh is not asked")
+
+
+def _exit_text(process: "asyncssh.SSHClientProcess[bytes]") -> str | None:
+    if process.exit_signal is not None:
+        return f"the agent was ended by SIG{process.exit_signal[0]}"
+    if process.exit_status is not None:
+        return f"the agent ended with exit code {process.exit_status}"
+    return "the ssh session is closed" if process.is_closing() else None
+
+
+async def _describe_end(process: "asyncssh.SSHClientProcess[bytes]", log: Path) -> str | None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2.0):
+            await process.wait_closed()
+    ended = _exit_text(process)
+    return f"{ended}; {last_words(log)}" if ended is not None else None
+
+
+def _text(content: bytes | str | None) -> str:
+    return content.decode(errors="replace").strip() if isinstance(content, bytes) else (content or "").strip()

@@ -1,0 +1,138 @@
+"""Scenarios as they are declared: how many vCPUs, on which CPUs, with which share, beside which neighbours.
+
+The keys of a file are the aliases of the fields, as in campaigns. ``builtin.toml`` holds those that come with
+stealtime; a campaign may define more. What a scenario means on a host is found by ``placement.place``.
+"""
+
+import re
+import tomllib
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.scenarios.placement import Placement, place
+from stealtime.vocabulary.quantities import DurationNs, SizeBytes
+
+MEASURED, ALL, OTHERS = "measured", "all", "others"
+"""The CPU that is measured; every CPU; every CPU but the measured one."""
+
+_CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+def _machine_cpus(text: str) -> str:
+    if text not in (MEASURED, ALL) and _CPU_LIST.fullmatch(text) is None:
+        raise ValueError(f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}" or a list such as "1,3-5"')
+    return text
+
+
+def _neighbour_cpus(text: str) -> str:
+    if text not in (MEASURED, ALL, OTHERS) and _CPU_LIST.fullmatch(text) is None:
+        raise ValueError(
+            f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
+        )
+    return text
+
+
+class _Table(BaseModel):
+    # The docstrings of the fields are what `stealtime schema` tells of the keys.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
+    )
+
+
+class NeighbourSpec(_Table):
+    """One or more equal neighbours of the machine under test."""
+
+    kind: Literal["machine", "process"]
+    """``machine``: of the same platform as the machine under test (natively a process); ``process``: of the host."""
+    load: Literal["cpu-load", "memory-load"]
+    """Arithmetic that fits the first-level cache, or copying of a block that no cache holds."""
+    count: Annotated[int, Field(ge=1, le=4096)] | Literal["others"] = 1
+    """How many; ``others`` is one less than there are CPUs."""
+    cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
+    """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
+    share: Share | None = None
+    """Of the processor."""
+    priority: int = Field(default=0, ge=0, le=99)
+    """SCHED_FIFO priority of a process's load; 0 is ordinary scheduling."""
+    block_bytes: SizeBytes | None = Field(default=None, alias="block")
+    """What ``memory-load`` copies; without it twice the last-level cache, and never less than the paper's 9 MB."""
+    on_ns: DurationNs | None = Field(default=None, alias="on")
+    """How long the load works before it pauses."""
+    off_ns: DurationNs | None = Field(default=None, alias="off")
+    """Alternating phases, the load on first; without them it never pauses."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "NeighbourSpec":
+        if (self.on_ns is None) != (self.off_ns is None):
+            given, missing = ("on", "off") if self.off_ns is None else ("off", "on")
+            raise ValueError(f"{given!r} is given without {missing!r}; a load that pauses needs both")
+        if self.priority and self.kind != "process":
+            raise ValueError(
+                f"priority {self.priority} is only for neighbours of the kind 'process': a machine's threads are "
+                "ordinary threads of the host"
+            )
+        if self.block_bytes is not None and self.load != "memory-load":
+            raise ValueError(f"'block' is only for memory-load, this neighbour's load is {self.load}")
+        return self
+
+
+class Scenario(_Table):
+    """What the machine under test shares its host with."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """As ``scenarios`` of a campaign names it."""
+    description: str = ""
+    """For people; it stands in the plan and the report."""
+    vcpus: int = Field(default=1, ge=1, le=255)
+    """How many virtual CPUs the machine has; the last one is measured."""
+    cpus: Annotated[str, AfterValidator(_machine_cpus)] = MEASURED
+    """Where the measured vCPU may run: pinned to the ``measured`` CPU, free to roam over ``all``, or a list of CPUs.
+
+    ``all`` and a list hold for every vCPU; with ``measured`` each further vCPU is pinned to a CPU of its own.
+    """
+    emulator: Literal["housekeeping", "measured", "all"] = "housekeeping"
+    """Where the machine's emulator threads run; ``housekeeping`` is where the control plane is."""
+    share: Share | None = None
+    """Of the processor, for the machine under test."""
+    priority: int | None = Field(default=None, ge=0, le=99)
+    """Of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
+    neighbours: list[NeighbourSpec] = []
+    """What runs beside the machine under test."""
+    minimum_cpus: int = Field(default=1, ge=1)
+    """On a host with fewer CPUs the scenario is skipped."""
+    too_few: str | None = None
+    """Why it is skipped there, as half a sentence."""
+    paper_number: int | None = None
+    """Its number in the Hyper-V paper of 2013."""
+    paper_cpus: int = Field(default=4, ge=1)
+    """How many CPUs that paper's host has."""
+
+    def place(self, host_cpus: tuple[int, ...], measured_cpu: int | None) -> Placement:
+        """Find who runs on which CPU of this host.
+
+        Args:
+            host_cpus: The CPUs that we may use, in order.
+            measured_cpu: The one to measure; None takes the last: CPU 0 takes interrupts that the others are spared.
+
+        Raises:
+            UsageError: It names a CPU that does not exist or may not be used.
+            ScenarioSkipped: This host has not what it needs; another scenario in its place would not be honest.
+        """
+        return place(self, host_cpus, measured_cpu)
+
+    def document(self) -> dict[str, Any]:
+        """Give the scenario as a file says it, defaults spelled out."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _builtin() -> dict[str, Scenario]:
+    text = (resources.files("stealtime.lab.scenarios") / "builtin.toml").read_text("utf-8")
+    scenarios = TypeAdapter(list[Scenario]).validate_python(tomllib.loads(text)["scenario"])
+    return {scenario.name: scenario for scenario in scenarios}
+
+
+SCENARIOS: dict[str, Scenario] = _builtin()
+"""The builtin scenarios by name, in the paper's order."""

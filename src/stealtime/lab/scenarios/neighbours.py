@@ -1,0 +1,283 @@
+"""The neighbours of a machine under test: booted beside it, loaded during each trial, watched all the time.
+
+A neighbour is a machine of the same platform, or a process of the host. Natively both are a process: an agent of its
+own. What a neighbour achieves and when it was on comes back in the counter of its own machine, with an alignment from
+before and after, so that it can be put on the host's time line.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.platforms.native import NativePlatform
+from stealtime.lab.platforms.share import Share
+from stealtime.lab.platforms.throttling import Throttling, throttling_between
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.scenarios.cpus import format_cpus
+from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes, refuse_too_much_memory
+from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
+from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
+from stealtime.wire.message import LoadOutcome, LoadRequest
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class NeighbourThread:
+    """A thread of the host that belongs to a neighbour."""
+
+    neighbour: str
+    tid: int
+    name: str
+    cpus: tuple[int, ...]
+    """Where it is allowed to run, read back from the kernel."""
+
+
+@dataclass(frozen=True)
+class NeighbourResult:
+    """What one neighbour did during one trial."""
+
+    name: str
+    number: int
+    """From 1."""
+    kind: Literal["machine", "process"]
+    platform: str
+    """Of the neighbour itself; ``native`` for a process of this host."""
+    cpus: tuple[int, ...]
+    """Of the host."""
+    share: Share | None
+    load: LoadRequest
+    outcome: LoadOutcome
+    before: Alignment
+    """Of its clock with the host's, just before the load was started."""
+    after: Alignment
+    threads: tuple[NeighbourThread, ...]
+    """Of the host, read back while the load was on."""
+    throttling: Throttling | None
+    """What its quota held back during the trial; None without a share."""
+    table: Path
+    """The Arrow stream ``load``: ``thread``, ``start``, ``duration``, ``work``, in its own counter."""
+
+
+@dataclass
+class _Running:
+    """A load that was started and not yet stopped."""
+
+    load: LoadRequest
+    before: Alignment
+    threads: tuple[NeighbourThread, ...]
+    throttling: Throttling | None
+
+
+class Neighbour:
+    """One neighbour that is up."""
+
+    def __init__(self, number: int, placed: PlacedNeighbour, machine: Machine, kind: Literal["machine", "process"]):
+        self.number = number
+        self.placed = placed
+        self.machine = machine
+        self.kind = kind
+        self._running: _Running | None = None
+
+    @property
+    def name(self) -> str:
+        """``neighbour 1`` ..."""
+        return self.placed.name
+
+    @property
+    def words(self) -> str:
+        """For messages: ``neighbour 1 (uml)``."""
+        return f"{self.name} ({'a process' if self.kind == 'process' else self.machine.platform})"
+
+    def threads(self) -> list[NeighbourThread]:
+        """Give its threads on the host, now."""
+        return [NeighbourThread(self.name, thread.tid, thread.name, thread.cpus) for thread in self.machine.threads()]
+
+    async def start(self, trial: int) -> None:
+        """Start its load."""
+        connection = self.machine.connection
+        load = load_request(self.placed, self.machine.measured_cpus)
+        before = await connection.exchange_clocks()
+        throttling = self._throttling()
+        await connection.start_load(trial, load)
+        self._running = _Running(load, before, tuple(self.threads()), throttling)
+
+    async def stop(self, trial: int, folder: Path) -> NeighbourResult:
+        """Stop its load and take what it recorded."""
+        running = self._running
+        if running is None:
+            raise StealtimeError(f"{self.words} has no load that could be stopped")
+        self._running = None
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        result = await self.machine.connection.stop_load(trial, folder)
+        now = self._throttling()
+        throttling = throttling_between(running.throttling, now) if running.throttling and now else None
+        return NeighbourResult(
+            name=self.name,
+            number=self.number,
+            kind=self.kind,
+            platform=self.machine.platform,
+            cpus=self.placed.cpus,
+            share=self.placed.share,
+            load=running.load,
+            outcome=result.outcome,
+            before=running.before,
+            after=await self.machine.connection.exchange_clocks(),
+            threads=running.threads,
+            throttling=throttling,
+            table=result.load,
+        )
+
+    def _throttling(self) -> Throttling | None:
+        group = self.machine.cpu_group
+        return None if group is None else group.read_throttling()
+
+
+class Neighbours:
+    """All neighbours of a machine under test, in order; none where the scenario has none."""
+
+    def __init__(self, neighbours: list[Neighbour], findings: tuple[Finding, ...] = ()) -> None:
+        self.all = tuple(neighbours)
+        self.findings = findings
+        """What a reader of every result beside these neighbours must know."""
+
+    async def start(self, trial: int) -> None:
+        """Start all loads; they run until :meth:`stop`.
+
+        Raises:
+            StealtimeError: One did not start; the message names it.
+        """
+        await _for_each([(each, each.start(trial)) for each in self.all], "did not start its load")
+
+    async def stop(self, trial: int, folder: Path) -> list[NeighbourResult]:
+        """Stop all loads and take what they recorded.
+
+        Args:
+            trial: As in :meth:`start`.
+            folder: Where the tables are put, in one folder for each neighbour.
+
+        Raises:
+            StealtimeError: One is gone or did not answer; the message names it.
+        """
+        stopping = [(each, each.stop(trial, folder / f"neighbour-{each.number}")) for each in self.all]
+        return await _for_each(stopping, "gave no result")
+
+    def failure(self) -> str | None:
+        """Say which neighbours are gone and why, or None while all live."""
+        ends = [(each, each.machine.exit_reason()) for each in self.all]
+        return "; ".join(f"{each.words} died: {why}" for each, why in ends if why is not None) or None
+
+    def threads(self) -> list[NeighbourThread]:
+        """Give all their threads on the host, now."""
+        return [thread for each in self.all for thread in each.threads()]
+
+
+@asynccontextmanager
+async def neighbours(
+    placement: Placement,
+    platform: Platform,
+    folder: Path,
+    *,
+    kernel: str,
+    memory_bytes: int,
+    boot_timeout_s: float,
+) -> AsyncIterator[Neighbours]:
+    """Boot all neighbours of a placement at once; leaving the context ends them.
+
+    Args:
+        placement: Says how many, of which kind, and where.
+        platform: Of the machine under test.
+        folder: Each neighbour has a folder in it for its logs.
+        kernel: Of guests.
+        memory_bytes: Of a guest; one that copies blocks gets more if they would not fit.
+        boot_timeout_s: For each.
+
+    Raises:
+        StealtimeError: One did not boot; the message names it.
+    """
+    if not traits_of(platform.name).is_remote:
+        refuse_too_much_memory(placement)
+    async with AsyncExitStack() as machines:
+
+        async def boot(number: int, placed: PlacedNeighbour) -> Neighbour:
+            own = folder / f"neighbour-{number}"
+            await asyncio.to_thread(own.mkdir, parents=True, exist_ok=True)
+            # Over ssh the processes run where the machine under test is.
+            is_guest = placed.kind == "machine" and traits_of(platform.name).is_guest
+            where = platform if is_guest or traits_of(platform.name).is_remote else NativePlatform()
+            request = MachineRequest(
+                vcpu_cpus=(placed.cpus,),
+                housekeeping_cpus=placement.housekeeping_cpus,
+                folder=own,
+                emulator_cpus=placed.cpus,
+                share=placed.share,
+                group=f"neighbour-{number}",
+                realtime=placed.priority > 0,
+                memory_bytes=max(memory_bytes, memory_needed_bytes(placed)) if is_guest else memory_bytes,
+                kernel=kernel,
+                boot_timeout_s=boot_timeout_s,
+            )
+            try:
+                machine = await machines.enter_async_context(where.boot(request))
+            except StealtimeError as error:
+                raise StealtimeError(
+                    f"{placed.name} did not boot beside {platform.name}: {error.message}", hint=error.hint
+                ) from error
+            return Neighbour(number, placed, machine, "machine" if is_guest else "process")
+
+        booting = [boot(number, placed) for number, placed in enumerate(placement.neighbours, start=1)]
+        booted = _all_or_first_error(await asyncio.gather(*booting, return_exceptions=True))
+        groups = [each.machine.cpu_group for each in booted]
+        given = [finding for group in groups if group is not None for finding in group.findings]
+        yield Neighbours(booted, (*given, *real_time_findings(placement, platform)))
+
+
+def real_time_findings(placement: Placement, platform: Platform) -> list[Finding]:
+    """Say it if a neighbour shares a CPU with a real-time thread of the same kernel, which does not take turns."""
+    if traits_of(platform.name).is_guest or placement.priority == 0 or len(placement.vcpu_cpus[-1]) > 1:
+        return []
+    below = [
+        neighbour.name
+        for neighbour in placement.neighbours
+        if not neighbour.priority and set(neighbour.cpus) & set(placement.vcpu_cpus[-1])
+    ]
+    if not below:
+        return []
+    return [
+        Finding(
+            code="neighbour_below_realtime",
+            level="limits",
+            text=f"on {platform.name} the measuring threads are real-time threads and {', '.join(below)} an ordinary "
+            f"one of the same kernel: on CPU {format_cpus(placement.vcpu_cpus[-1])} it runs only while they are held "
+            "back",
+            hint="a scenario with priority = 0 lets them take turns",
+        )
+    ]
+
+
+async def _for_each(doing: list[tuple[Neighbour, Coroutine[Any, Any, _Result]]], failure: str) -> list[_Result]:
+    """Wait for what all neighbours do at once; the first error is raised, with the neighbour's name and its end."""
+    outcomes = await asyncio.gather(*(what for _, what in doing), return_exceptions=True)
+    results: list[_Result] = []
+    for (neighbour, _), outcome in zip(doing, outcomes, strict=True):
+        if isinstance(outcome, StealtimeError):
+            raise StealtimeError(f"{neighbour.words} {failure}: {outcome.message}", hint=outcome.hint) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results
+
+
+def _all_or_first_error(outcomes: list[Neighbour | BaseException]) -> list[Neighbour]:
+    results: list[Neighbour] = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        results.append(outcome)
+    return results

@@ -1,0 +1,244 @@
+"""Placement: from a scenario and this host's CPUs to who runs where. Pure.
+
+"All" means all CPUs that there are. Where that differs from the host of the paper, the placement says how; where the
+scenario would lose its meaning, it is skipped with the reason.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from stealtime.lab.platforms.share import DEFAULT_WEIGHT, Share
+from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.findings import Finding
+
+if TYPE_CHECKING:
+    from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
+
+CpuSet = tuple[int, ...]
+
+
+class ScenarioSkipped(StealtimeError):  # noqa: N818 - it is no error of the tool, and reads as what it is
+    """A scenario cannot be had here honestly.
+
+    Args:
+        reason: One sentence with the numbers that decided.
+        hint: What would make it possible.
+    """
+
+    def __init__(self, reason: str, hint: str | None = None) -> None:
+        super().__init__(reason, hint=hint, exit_code=ExitCode.NOT_JUDGED)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class PlacedNeighbour:
+    """A neighbour and where it runs."""
+
+    name: str
+    """``neighbour 1``, ``neighbour 2`` ..."""
+    kind: Literal["machine", "process"]
+    load: Literal["cpu-load", "memory-load"]
+    cpus: CpuSet
+    """Of its vCPU and its emulator threads; of the load, where it is a process."""
+    share: Share | None = None
+    priority: int = 0
+    block_bytes: int | None = None
+    """What is copied; None is the default for this host's caches."""
+    on_ns: int | None = None
+    off_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Who runs on which CPU of the host."""
+
+    scenario: str
+    """The scenario's name."""
+    measured_cpu: int
+    """The CPU of the host that is measured; where the measured vCPU roams, the last one that it may use."""
+    vcpu_cpus: tuple[CpuSet, ...]
+    """Where each virtual CPU of the machine under test may run; the last one is measured."""
+    emulator_cpus: CpuSet
+    """For the machine's emulator threads."""
+    housekeeping_cpus: CpuSet
+    """For the control plane and everything else of ours."""
+    share: Share | None = None
+    """Of the machine under test with its emulator."""
+    priority: int | None = None
+    """Of the measuring threads, where the scenario has its own; 0 is ordinary scheduling."""
+    neighbours: tuple[PlacedNeighbour, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What a reader of every result of this placement must know."""
+    scaled: str | None = None
+    """How "all" was scaled from the paper's host to this one, in a sentence."""
+
+
+def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> Placement:
+    """Find who runs on which CPU; see ``model.Scenario.place``."""
+    if measured_cpu is not None and measured_cpu not in host_cpus:
+        raise UsageError(
+            f"CPU {measured_cpu} does not exist or may not be used",
+            hint=f"this machine lets us use the CPUs {format_cpus(host_cpus)}",
+        )
+    if len(host_cpus) < scenario.minimum_cpus:
+        why = f": {scenario.too_few}" if scenario.too_few else ""
+        raise ScenarioSkipped(
+            f"{scenario.name} needs {_cpus(scenario.minimum_cpus)}, here {_are(len(host_cpus))}{why}",
+            hint="measure it on a machine with more CPUs",
+        )
+    chosen = host_cpus[-1] if measured_cpu is None else measured_cpu
+    vcpu_cpus = _vcpu_cpus(scenario, host_cpus, chosen)
+    measured = vcpu_cpus[-1]
+    anchor = chosen if chosen in measured else measured[-1]
+    taken = {cpu for cpus in vcpu_cpus for cpu in cpus}
+    # Where all CPUs are taken, the control plane goes to the first but the measured one, as the paper's parent
+    # partition was parked on core 0.
+    housekeeping = (
+        tuple(cpu for cpu in host_cpus if cpu not in taken)
+        or tuple(cpu for cpu in host_cpus if cpu != anchor)[:1]
+        or host_cpus
+    )
+    emulator = {"housekeeping": housekeeping, "measured": measured, "all": host_cpus}[scenario.emulator]
+    placement = Placement(
+        scenario=scenario.name,
+        measured_cpu=anchor,
+        vcpu_cpus=vcpu_cpus,
+        emulator_cpus=emulator,
+        housekeeping_cpus=housekeeping,
+        share=scenario.share,
+        priority=scenario.priority,
+        neighbours=_neighbours(scenario, host_cpus, measured),
+        findings=_shared_cpu(host_cpus, measured, housekeeping),
+        scaled=_scaled(scenario, host_cpus),
+    )
+    return _with_all_weights(placement)
+
+
+def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[CpuSet, ...]:
+    if scenario.cpus == "all":
+        return (host_cpus,) * scenario.vcpus
+    if scenario.cpus != "measured":
+        return (tuple(sorted(parse_cpus(scenario.cpus, host_cpus))),) * scenario.vcpus
+    others = [cpu for cpu in host_cpus if cpu != measured]
+    if scenario.vcpus > len(host_cpus):
+        raise ScenarioSkipped(
+            f"{scenario.name} pins {scenario.vcpus} vCPUs to a CPU each, here {_are(len(host_cpus))}",
+            hint='let them roam (cpus = "all"), or measure it on a machine with more CPUs',
+        )
+    return (*((cpu,) for cpu in others[: scenario.vcpus - 1]), (measured,))
+
+
+def _neighbours(scenario: "Scenario", host_cpus: CpuSet, measured: CpuSet) -> tuple[PlacedNeighbour, ...]:
+    placed: list[PlacedNeighbour] = []
+    for spec in scenario.neighbours:
+        cpus = _neighbour_cpus(scenario, spec, host_cpus, measured)
+        for _ in range(_count(scenario, spec, host_cpus)):
+            placed.append(
+                PlacedNeighbour(
+                    name=f"neighbour {len(placed) + 1}",
+                    kind=spec.kind,
+                    load=spec.load,
+                    cpus=cpus,
+                    share=spec.share,
+                    priority=spec.priority,
+                    block_bytes=spec.block_bytes,
+                    on_ns=spec.on_ns,
+                    off_ns=spec.off_ns,
+                )
+            )
+    return tuple(placed)
+
+
+def _count(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet) -> int:
+    if spec.count != "others":
+        return spec.count
+    if len(host_cpus) == 1:
+        raise ScenarioSkipped(
+            f"{scenario.name} has a neighbour for each other CPU, and here is one CPU only",
+            hint="measure it on a machine with more CPUs",
+        )
+    return len(host_cpus) - 1
+
+
+def _neighbour_cpus(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet, measured: CpuSet) -> CpuSet:
+    match spec.cpus:
+        case "measured":
+            return measured
+        case "all":
+            return host_cpus
+        case "others":
+            others = tuple(cpu for cpu in host_cpus if cpu not in measured)
+            if not others:
+                raise ScenarioSkipped(
+                    f"{scenario.name} keeps its neighbours off the CPUs that are measured, and those are all there are "
+                    f"({format_cpus(host_cpus)})",
+                    hint='give the neighbours cpus = "all", or measure it on a machine with more CPUs',
+                )
+            return others
+        case listed:
+            return tuple(sorted(parse_cpus(listed, host_cpus)))
+
+
+def _shared_cpu(host_cpus: CpuSet, measured: CpuSet, housekeeping: CpuSet) -> tuple[Finding, ...]:
+    """Say it if the control plane runs where it is measured."""
+    shared = [cpu for cpu in housekeeping if cpu in measured]
+    if not shared:
+        return ()
+    if len(host_cpus) == 1:
+        text = f"CPU {shared[0]} is the only one, so the control plane runs on the measured CPU as well"
+        hint = "measure on a machine with two CPUs or more"
+    else:
+        text = (
+            f"the measured vCPU may run on the CPUs {format_cpus(measured)}, and the control plane runs on CPU "
+            f"{format_cpus(shared)} as well"
+        )
+        hint = "it is quiet while a trial runs; `alone` keeps it off the measured CPU"
+    return (Finding(code="shared_cpu", level="limits", text=text, hint=hint),)
+
+
+def _scaled(scenario: "Scenario", host_cpus: CpuSet) -> str | None:
+    if scenario.paper_number is None or len(host_cpus) == scenario.paper_cpus:
+        return None
+    changes = []
+    if scenario.cpus == "all":
+        changes.append(f"the vCPU may run on {_cpus(len(host_cpus))} instead of {scenario.paper_cpus}")
+    for spec in scenario.neighbours:
+        if spec.count == "others":
+            here, there = len(host_cpus) - 1, scenario.paper_cpus - 1
+            changes.append(f"{here} {'neighbour' if here == 1 else 'neighbours'} with {spec.load} instead of {there}")
+        elif spec.cpus == "all":
+            idle, their_idle = (max(0, cpus - 1 - spec.count) for cpus in (len(host_cpus), scenario.paper_cpus))
+            changes.append(f"{_cpus(idle)} left idle instead of {their_idle}")
+    if not changes:
+        return None
+    return (
+        f"the paper's host has {_cpus(scenario.paper_cpus)}, here {_are(len(host_cpus))} "
+        f"({format_cpus(host_cpus)}): {', '.join(changes)}"
+    )
+
+
+def _with_all_weights(placement: Placement) -> Placement:
+    """Give everybody a weight where one has one: weights are compared only between groups of one parent."""
+    shares = [placement.share, *(neighbour.share for neighbour in placement.neighbours)]
+    if not any(share is not None and share.weight is not None for share in shares):
+        return placement
+    return replace(
+        placement,
+        share=_with_weight(placement.share),
+        neighbours=tuple(replace(neighbour, share=_with_weight(neighbour.share)) for neighbour in placement.neighbours),
+    )
+
+
+def _with_weight(share: Share | None) -> Share:
+    if share is None:
+        return Share(weight=DEFAULT_WEIGHT)
+    return share if share.weight is not None else share.model_copy(update={"weight": DEFAULT_WEIGHT})
+
+
+def _cpus(count: int) -> str:
+    return "1 CPU" if count == 1 else f"{count} CPUs"
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"

@@ -1,0 +1,96 @@
+"""The time that threads could not run, as the host's kernel counts it: a second view beside the trace.
+
+``/proc/PID/task/TID/schedstat`` holds how long a thread was runnable but on no CPU (Documentation/scheduler/
+sched-stats.rst), ``/proc/stat`` how long the host's own host had a CPU (``steal``, in clock ticks, see proc_stat(5)).
+Both only count up, so each is read before and after; one that went backwards says nothing.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.vocabulary.readings import Absent, Reading, Value
+
+_PROC = Path("/proc")
+_STEAL_COLUMN = 8
+"""Of a line ``cpuN`` of ``/proc/stat``, the name being column 0; since Linux 2.6.11."""
+_RUN_DELAY_COLUMN = 1
+
+
+@dataclass(frozen=True)
+class HostLook:
+    """Counters at one moment, each in ns since the thread or the machine started."""
+
+    run_delay_ns: Mapping[int, int | str]
+    """By thread id; a text says why there is no number."""
+    steal_ns: Mapping[int, int | str]
+    """By CPU, in steps of one clock tick (10 ms)."""
+
+
+@dataclass(frozen=True)
+class HostDelays:
+    """What the counters gained between two looks, summed over the threads or CPUs."""
+
+    run_delay_ns: Reading
+    steal_ns: Reading
+
+
+def look(threads: Iterable[int], cpus: Iterable[int], proc: Path = _PROC) -> HostLook:
+    """Read the counters of host threads and host CPUs.
+
+    Args:
+        threads: Thread ids on the host.
+        cpus: CPUs of the host.
+        proc: Another one in tests.
+    """
+    return HostLook({thread: _run_delay_ns(thread, proc) for thread in threads}, _steal_ns(cpus, proc))
+
+
+def between(before: HostLook, after: HostLook) -> HostDelays:
+    """Give what was gained from one look to a later one at the same threads and CPUs."""
+    return HostDelays(
+        run_delay_ns=_gained(before.run_delay_ns, after.run_delay_ns, "thread"),
+        steal_ns=_gained(before.steal_ns, after.steal_ns, "CPU"),
+    )
+
+
+def _gained(before: Mapping[int, int | str], after: Mapping[int, int | str], what: str) -> Reading:
+    if not before:
+        return Absent(absent=f"no {what} was looked at")
+    total = 0
+    for key, first in before.items():
+        second = after.get(key, "it was not looked at again")
+        for count in (first, second):
+            if isinstance(count, str):
+                return Absent(absent=f"{what} {key}: {count}")
+        assert isinstance(first, int) and isinstance(second, int)  # noqa: S101, PT018 - for the type checker
+        if second < first:
+            return Absent(absent=f"{what} {key}: the count went backwards, from {first} to {second} ns")
+        total += second - first
+    return Value(value=total)
+
+
+def _run_delay_ns(thread: int, proc: Path) -> int | str:
+    path = proc / str(thread) / "task" / str(thread) / "schedstat"
+    try:
+        return int(path.read_text().split()[_RUN_DELAY_COLUMN])
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    except (IndexError, ValueError):
+        return f"{path} holds no delay (the kernel lacks CONFIG_SCHED_INFO)"
+
+
+def _steal_ns(cpus: Iterable[int], proc: Path) -> dict[int, int | str]:
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    path = proc / "stat"
+    try:
+        rows = {fields[0]: fields for line in path.read_text().splitlines() if (fields := line.split())}
+    except OSError as error:
+        return dict.fromkeys(cpus, f"{path}: {error.strerror}")
+    counts: dict[int, int | str] = {}
+    for cpu in cpus:
+        fields = rows.get(f"cpu{cpu}", [])
+        has_count = len(fields) > _STEAL_COLUMN and fields[_STEAL_COLUMN].isdigit()
+        counts[cpu] = int(fields[_STEAL_COLUMN]) * tick_ns if has_count else f"{path} has no steal of this CPU"
+    return counts

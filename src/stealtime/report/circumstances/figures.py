@@ -1,0 +1,72 @@
+"""From the records of trials to the figures of their circumstances."""
+
+from collections.abc import Sequence
+
+from stealtime.report.circumstances.model import Clock, NeighbourFigures, PlacementFigures, TraceFigures
+from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
+from stealtime.vocabulary.clock_agreement import worst
+
+
+def neighbour_figures(record: NeighbourRecord) -> NeighbourFigures:
+    """Give what a neighbour achieved."""
+    outcome = record.outcome
+    return NeighbourFigures(
+        name=record.name,
+        kind=record.kind,
+        platform=record.platform,
+        load=record.load.kind.name,
+        unit=outcome.unit if outcome is not None else None,
+        rate_per_s=outcome.rate_per_s if outcome is not None else None,
+        on_s=outcome.on_ns / 1e9 if outcome is not None else None,
+    )
+
+
+def trace_figures(record: TrialRecord) -> TraceFigures | None:
+    """Give how much was recorded; None if nothing was."""
+    host = record.host_tracing
+    machine = record.outcome.tracing if record.outcome is not None else None
+    if host is None and machine is None:
+        return None
+    return TraceFigures(
+        host_events=host.events if host is not None else None,
+        host_lost=host.lost if host is not None else None,
+        machine_events=machine.events if machine is not None else None,
+        machine_lost=machine.lost if machine is not None else None,
+    )
+
+
+def placement_figures(records: Sequence[TrialRecord]) -> PlacementFigures | None:
+    """Give where the scenario put the machine; None where nothing was measured."""
+    placement = next((record.placement for record in records if record.placement is not None), None)
+    if placement is None:
+        return None
+    return PlacementFigures(
+        vcpu_cpus=placement.vcpu_cpus,
+        emulator_cpus=placement.emulator_cpus,
+        quota_percent=placement.share.quota_percent if placement.share is not None else None,
+        weight=placement.share.weight if placement.share is not None else None,
+    )
+
+
+def clock_figures(records: Sequence[TrialRecord]) -> Clock | None:
+    """Give what the samples are counted in, by the worst of all trials; None where nothing was measured."""
+    clocks = [record.outcome.clock for record in records if record.outcome is not None]
+    if not clocks:
+        return None
+    bounds = [bound for record in records if (bound := _error_bound_ns(record.alignment)) is not None]
+    return Clock(
+        name=clocks[0].name,
+        units_per_s=clocks[0].units_per_s,
+        tsc_hz=clocks[0].tsc_hz,
+        source=clocks[0].tsc_hz_source,
+        worst_disagreement_ppm=max((clock.check.disagreement_ppm for clock in clocks), key=abs),
+        kernel=worst([record.clocks.kernel for record in records if record.clocks is not None]),
+        host=worst([record.clocks.host for record in records if record.clocks is not None]),
+        alignment_error_bound_ns=max(bounds, default=None),
+    )
+
+
+def _error_bound_ns(alignment: Alignment | None) -> float | None:
+    if alignment is None:
+        return None
+    return float(max(alignment.before.error_ns, alignment.after.error_ns))

@@ -1,0 +1,1 @@
+"""The page of every run: its frame, what it was measured on, and the section of each study."""

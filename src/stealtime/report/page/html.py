@@ -1,0 +1,93 @@
+"""Writes the report: one HTML file that needs nothing else, fetches nothing and runs no script but its own."""
+
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from stealtime import __version__
+from stealtime.campaigns.registry import studies
+from stealtime.report import environment
+from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
+from stealtime.report.page.section import Section
+from stealtime.report.page.templates import source, templates_of
+from stealtime.store.model import Manifest, TrialRecord
+from stealtime.store.run import Run
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Absent, Reading
+
+
+def write_report(run: Run, path: Path) -> int:
+    """Write the report of ``run`` to ``path``; a file that is there is replaced when the new one is whole.
+
+    Returns:
+        The size in bytes.
+
+    Raises:
+        StealtimeError: ``path`` cannot be written, or the run's documents are damaged. A damaged Parquet file is no
+            error: its cell is listed as damaged and the rest is drawn.
+    """
+    if not path.parent.is_dir():
+        raise StealtimeError(f"the folder {path.parent} does not exist", hint="make it, or choose another file with -o")
+    if path.is_dir():
+        raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
+    parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]
+    sections = [study.section(part) for study, part in parts if part.trials or not run.trials]
+    page = render(run.manifest, tuple(trial.record for trial in run.trials), sections).encode()
+    _replace(path, page)
+    return len(page)
+
+
+def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequence[Section]) -> str:
+    """Give the page as text: what the studies say, then what the run was measured on and how to do it again."""
+    templates = templates_of("stealtime.report.page")
+    script = "\n".join(section.script for section in sections)
+    library = figure_library()
+    return templates.get_template("report.html.jinja").render(
+        sections=sections,
+        manifest=manifest,
+        facts=environment.fact_table(manifest, trials),
+        clocks=environment.clock_lines(trials),
+        threads=environment.thread_lines(manifest, trials),
+        embedded={key: value for section in sections for key, value in section.embedded.items()},
+        command=shlex.join(manifest.command_line),
+        git_describe=_reading(manifest.git_describe),
+        campaign=json.dumps(manifest.campaign, indent=2, ensure_ascii=False),
+        # Files of this package and base64, not what a user wrote: safe to stand in the page as they are.
+        script=Markup(script),  # noqa: S704
+        style=Markup(source(templates, "style.css")),  # noqa: S704
+        library=Markup(library.packed) if any(section.draws_figures for section in sections) else "",  # noqa: S704
+        script_sources=f"'{script_hash(script)}' '{library.content_hash}'",
+        library_version=figure_library_version(),
+        report_version=__version__,
+    )
+
+
+def _reading(reading: Reading) -> str:
+    return f"absent: {reading.absent}" if isinstance(reading, Absent) else str(reading.value)
+
+
+def _replace(path: Path, page: bytes) -> None:
+    """Write beside ``path`` and rename, so that an interrupted report leaves the one before."""
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(page)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise StealtimeError(f"{path} cannot be written: {reason}", hint="choose another file with -o") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

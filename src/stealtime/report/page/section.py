@@ -1,0 +1,28 @@
+"""What a study puts into the page of a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page. ``Markup`` is put in as it is, other text is escaped."""
+
+    links: tuple[tuple[str, str], ...]
+    """Of the table of contents: the id that each points to, and its words."""
+    body: Markup
+    navigation: str = ""
+    """What else stands in the head of the page."""
+    style: str = ""
+    script: str = ""
+    """Runs when the page is loaded; what it reads is ``embedded`` and ``attachments``."""
+    embedded: Mapping[str, Any] = field(default_factory=dict)
+    attachments: str = ""
+    """Elements that nobody sees, such as packed samples."""
+    draws_figures: bool = False
+    """Whether its script needs the library of figures."""
+    contents: str | None = None
+    """What of the run's samples is in the file, for those who want more."""

@@ -1,0 +1,115 @@
+"""The figures of a run: what ``stealtime show --json`` prints. What a cell holds is its study's."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+
+from stealtime.campaigns.registry import studies, study_of
+from stealtime.store.run import Run, Trial
+from stealtime.vocabulary.late_type import LateType
+from stealtime.vocabulary.readings import Facts
+
+SCHEMA_VERSION = 1
+"""Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
+
+
+class Figures(BaseModel):
+    """A part of the document: nothing unknown is accepted and nothing changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CellFigures(Figures):
+    """A cell: all its repetitions. Each study adds what it found."""
+
+    study: str
+    """By which it is told what else the cell holds."""
+    platform: str
+    scenario: str
+    probe: str
+    parameters: dict[str, JsonValue]
+    valid: bool
+    """Whether all repetitions may be used."""
+    reasons: list[str]
+    """Why repetitions may not be used, or failed."""
+    limits: list[str]
+    """What limits the result."""
+    traced: bool = False
+    """Whether host and machine were traced meanwhile, which costs something."""
+
+    @property
+    def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:
+        """What makes two cells of different runs the same cell."""
+        parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
+        return (self.platform, self.scenario, self.probe, parameters, self.traced)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a result, valid or not."""
+        raise NotImplementedError
+
+    @property
+    def lines(self) -> list[str]:
+        """The figures that are told of it where there is no table, a line each."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """Its figures as a line of a table, with units in the names: the same names for all cells of a study."""
+        raise NotImplementedError
+
+    def overhead_beyond_ns(self, _threshold_ns: int | None) -> float | None:
+        """Give the overhead of a valid cell that is over a threshold; None where a study knows no overhead."""
+        return None
+
+
+def _any_cell() -> Any:
+    """Give the figures that a cell may have: the key ``study`` tells which."""
+    models = [Annotated[study.figures, Tag(study.name)] for study in studies()]
+    return models[0] if len(models) == 1 else Annotated[reduce(or_, models), Discriminator(_study_of)]
+
+
+def _study_of(cell: Any) -> str:
+    # Documents from the time when there was but one study do not name it.
+    return str(cell.get("study", studies()[0].name) if isinstance(cell, dict) else cell.study)
+
+
+class RunSummary(Figures):
+    """A run in figures."""
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    created_at: datetime
+    campaign: str
+    host: Facts
+    cells: Sequence[Annotated[CellFigures, LateType(_any_cell)]]
+    skipped: dict[str, str] = Field(default_factory=dict)
+    """Scenarios of the campaign that cannot be honest on this host, and why."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """What an alias of the campaign, such as ``emulated``, stands for on this host."""
+
+
+def summarize(run: Run) -> RunSummary:
+    """Compute the figures of every cell of ``run``, in the order in which they were first measured.
+
+    A trial whose samples cannot be read is invalid and says why; the others are not touched by that.
+
+    Raises:
+        StealtimeError: A document of the run is damaged, or a probe belongs to no study of this version.
+    """
+    cells: dict[str, list[Trial]] = {}
+    for trial in run.trials:
+        cells.setdefault(trial.record.cell.name, []).append(trial)
+    return RunSummary(
+        run_id=run.manifest.run_id,
+        created_at=run.manifest.created_at,
+        campaign=run.manifest.campaign_name,
+        host=run.manifest.host,
+        cells=[study_of(trials[0].record.cell.probe).summarize_cell(trials) for trials in cells.values()],
+        aliases=run.manifest.aliases,
+        skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
+    )

@@ -1,0 +1,33 @@
+"""What ``run`` and ``show`` print of a run: of each study what it has to say."""
+
+from rich.console import Console, RenderableType
+
+from stealtime.campaigns.registry import studies
+from stealtime.campaigns.study import Study
+from stealtime.report.summary import RunSummary
+from stealtime.store.run import Run
+
+
+def claims_of(summary: RunSummary, *, wanted: bool | None) -> list[RenderableType]:
+    """Give the cells beside what others claim of them, where that was asked for; None leaves it to each study."""
+    claims = [study.claims(summary, wanted) for study in _studies_of(summary)]
+    return [one for one in claims if one is not None]
+
+
+def print_tables(summary: RunSummary, console: Console) -> None:
+    """Print all tables of a run."""
+    for study in _studies_of(summary):
+        console.print(study.tables(summary))
+
+
+def print_explanations(run: Run, console: Console) -> None:
+    """Print what takes longer to find out."""
+    for study in studies():
+        if (explanation := study.explanation(run.only([probe.name for probe in study.probes]))) is not None:
+            console.print(explanation)
+
+
+def _studies_of(summary: RunSummary) -> list[Study]:
+    """Give the studies whose cells were measured; all of them for a run without a cell."""
+    names = {cell.study for cell in summary.cells}
+    return [study for study in studies() if study.name in names or not names]

@@ -1,0 +1,230 @@
+"""The figures of a run, as models: what ``stealtime show --json`` prints."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from stealtime.report import summary as report_summary
+from stealtime.report.circumstances.model import (
+    Clock,
+    HypervisorFigures,
+    NeighbourFigures,
+    PlacementFigures,
+    TraceFigures,
+)
+from stealtime.report.summary import CellFigures, Figures
+
+LimitName = Literal["RT throttling", "fair server"]
+PAUSE_SHARE = 0.5
+"""From this share of it on, a sample may be a pause of a limit: one that begins late in its period lasts less."""
+
+
+class Stats(Figures):
+    """Statistics of one trial, or of all samples of a cell's valid repetitions together.
+
+    A percentile is the exact nearest rank. Times are in ns; ``max_at_s`` counts from the start of sample 0.
+    """
+
+    count: int
+    floor_ns: float
+    """The cheapest sample possible there: the smaller of the calibrated floor and the minimum."""
+    min_ns: float
+    mean_ns: float
+    sd_ns: float
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    p9999_ns: float
+    p99999_ns: float
+    max_ns: float
+    max_at_s: float
+    max_overhead_ns: float
+    unresolved: list[str]
+    """Percentiles with less than one sample beyond them, by key (``p9999_ns``); their value is then the maximum."""
+
+
+class HeldBack(Figures):
+    """Samples that the kernel's limit on real-time threads explains: they count for no maximum and for no ratio."""
+
+    cause: LimitName
+    pause_ns: float
+    """How long it may stop the probe in every second."""
+    count: int
+    longest_ns: float | None
+    """Overhead of the longest explained one; None where there is none."""
+    rest_max_ns: float | None
+    """The longest of the other samples; None where there is no other."""
+    rest_max_overhead_ns: float | None
+    rest_max_at_s: float | None
+    """From the start of sample 0 of its repetition."""
+
+    @property
+    def is_in_rest(self) -> bool:
+        """Whether a pause may be a part of the longest of the others."""
+        return self.rest_max_overhead_ns is not None and self.rest_max_overhead_ns >= PAUSE_SHARE * self.pause_ns
+
+    @property
+    def is_longest(self) -> bool:
+        """Whether the longest sample of all is an explained one."""
+        return self.longest_ns is not None and self.longest_ns > (self.rest_max_overhead_ns or 0.0)
+
+
+class _Measured(Figures):
+    """What a trial and a cell have in common: figures of samples, some of which a limit may explain."""
+
+    stats: Stats | None
+    held_back: HeldBack | None = None
+    """Probes that use up their time, where the kernel limits real-time threads; None elsewhere."""
+
+    @property
+    def worst_ns(self) -> float | None:
+        """The longest sample that no limit explains."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_ns
+        return None if self.stats is None else self.stats.max_ns
+
+    @property
+    def worst_overhead_ns(self) -> float | None:
+        """The same over the floor."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_overhead_ns
+        return None if self.stats is None else self.stats.max_overhead_ns
+
+    @property
+    def worst_at_s(self) -> float | None:
+        """When it began, from the start of sample 0 of its repetition."""
+        if self.held_back is not None:
+            return self.held_back.rest_max_at_s
+        return None if self.stats is None else self.stats.max_at_s
+
+    @property
+    def comparable_worst_ns(self) -> float | None:
+        """The longest sample, if a ratio of it is no ratio of a limit."""
+        return None if self.held_back is not None and self.held_back.is_in_rest else self.worst_ns
+
+    @property
+    def tail_overhead_ns(self) -> float | None:
+        """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
+        if self.stats is None or "p999_ns" in self.stats.unresolved:
+            return None
+        percentile_ns = self.percentile_ns("p999_ns")
+        return None if percentile_ns is None else percentile_ns - self.stats.floor_ns
+
+    def percentile_ns(self, name: str) -> float | None:
+        """Give a percentile by its name among the statistics, ``p50_ns`` for one; None if it may be a limit's pause."""
+        if self.stats is None:
+            return None
+        value_ns = float(getattr(self.stats, name))
+        held_back = self.held_back
+        is_pause = held_back is not None and value_ns - self.stats.floor_ns >= PAUSE_SHARE * held_back.pause_ns
+        return None if is_pause else value_ns
+
+
+class Period(Figures):
+    """A periodic cause of lost time, found from the samples alone."""
+
+    period_s: float
+    rate_hz: float
+    cost_p50_ns: float
+    """Median overhead of the samples in phase less that of ordinary samples."""
+    cost_p90_ns: float
+    events: int
+    coverage: float
+    """Share of the cycles in which it was seen."""
+    lost_share: float
+    """Share of all time lost over the floor."""
+    level_ns: float
+    """Overhead above which samples were looked at when it was found."""
+    repetition: int
+    """The trial that these figures are of: the first one that it was found in."""
+    found_in_repetitions: int
+    """In how many repetitions it was found ..."""
+    searched_repetitions: int
+    """... of those that were looked at."""
+
+
+class TrialSummary(_Measured):
+    """One execution of a cell."""
+
+    repetition: int
+    valid: bool
+    reasons: list[str]
+    folder: str
+    loop_iterations: int | None = None
+    """Of the busy loop of ``tick``: the work that a sample is of."""
+    neighbours: list[NeighbourFigures] = Field(default_factory=list)
+    trace: TraceFigures | None = None
+    """None if nothing was traced."""
+    hypervisor: HypervisorFigures | None = None
+    """None where no hypervisor was asked, or had nothing to tell."""
+
+
+class CellSummary(CellFigures, _Measured):
+    """A cell: all its repetitions.
+
+    ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
+    measured.
+    """
+
+    study: Literal["latency"] = "latency"
+    probe: Literal["tick", "switch", "wakeup"]
+    clock: Clock | None
+    periods: list[Period]
+    """Probe ``tick`` only."""
+    trials: list[TrialSummary]
+    scaled: str | None = None
+    """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
+    placement: PlacementFigures | None = None
+    """None where nothing was measured."""
+    hypervisor: HypervisorFigures | None = None
+    """The medians over the repetitions that ``stats`` are of; None where none of them has any."""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a sample."""
+        return self.stats is not None
+
+    @property
+    def lines(self) -> list[str]:
+        """The figures that are told of it where there is no table."""
+        if self.stats is None:
+            return ["no samples"]
+        names = ("floor_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns", "max_overhead_ns")
+        return [f"n {self.stats.count}", *(f"{name} {getattr(self.stats, name):.0f}" for name in names)]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """Give the statistics; empty where nothing was measured."""
+        names = [name for name in Stats.model_fields if name != "unresolved"]
+        figures = {name: "" if self.stats is None else getattr(self.stats, name) for name in names}
+        return {**figures, "unresolved": "" if self.stats is None else " ".join(self.stats.unresolved)}
+
+    def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
+        """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.
+
+        None accepts each.
+        """
+        overhead_ns = self.worst_overhead_ns
+        if threshold_ns is None or not self.valid or overhead_ns is None:
+            return None
+        return overhead_ns if overhead_ns > threshold_ns else None
+
+
+class RunSummary(report_summary.RunSummary):
+    """The cells of a run that are this study's."""
+
+    cells: Sequence[CellSummary]
+
+    @property
+    def plain_cells(self) -> list[CellSummary]:
+        """The cells to compare platforms by: a traced one only where it was not measured untraced as well."""
+        untraced = {cell.key[:4] for cell in self.cells if not cell.traced}
+        return [cell for cell in self.cells if not cell.traced or cell.key[:4] not in untraced]
+
+
+def own_part(summary: report_summary.RunSummary) -> RunSummary:
+    """Leave the cells of other studies out."""
+    own = [cell for cell in summary.cells if isinstance(cell, CellSummary)]
+    return RunSummary.model_construct(**{**dict(summary), "cells": own})

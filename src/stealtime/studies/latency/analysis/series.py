@@ -1,0 +1,228 @@
+"""A trial's samples in memory, ready for the statistics in Rust.
+
+The column is decoded from Parquet straight into one array, a row group at a time and one thread a CPU, so that
+50 million rows take 200 MB and never exist twice.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stealtime._core import Series, pooled_summary
+from stealtime.store.run import EVENTS, SAMPLES, TRIAL
+from stealtime.store.tables import PARQUET_KEY
+from stealtime.vocabulary.errors import StealtimeError
+
+if TYPE_CHECKING:
+    from stealtime._core import InjectedMatchDict, SummaryDict
+
+__all__ = ["Series", "load_series", "match_injected", "pool"]
+
+_COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
+_EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
+_HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+_RATE_SPREAD_LIMIT = 1e-4
+"""Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
+
+
+@dataclass(frozen=True)
+class _Description:
+    """What the Parquet key ``stealtime`` of ``samples.parquet`` says."""
+
+    layout: Literal["tiled", "gapped", "periodic"]
+    interval: int | None
+    units_per_s: float
+
+
+@dataclass(frozen=True)
+class _Events:
+    """Columns of ``events.parquet``, shape (rows,)."""
+
+    kind: Any
+    index: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    duration: NDArray[np.uint64]
+
+    def of_kind(self, kind: str) -> "NDArray[np.bool_]":
+        chosen: NDArray[np.bool_] = pc.equal(self.kind, kind).to_numpy(zero_copy_only=False)
+        return chosen
+
+
+def load_series(folder: Path) -> Series:
+    """Read all samples of the trial in ``folder``.
+
+    Raises:
+        StealtimeError: A file is missing, cut short, or does not have the columns of ``docs/run-format.md``.
+    """
+    samples = folder / SAMPLES
+    with _open_parquet(samples) as file:
+        description = _read_description(samples, file.schema_arrow.metadata)
+        columns = _read_columns(samples, file, _COLUMNS[description.layout])
+    events = _read_events(folder / EVENTS)
+    saturated = events.of_kind("saturated")
+    saturated_gap = events.of_kind("saturated_gap")
+    is_gapped = description.layout == "gapped"
+    try:
+        return Series(
+            columns["duration"],
+            columns["gap"] if is_gapped else None,
+            events.index[saturated],
+            events.duration[saturated],
+            events.index[saturated_gap] if is_gapped else None,
+            events.duration[saturated_gap] if is_gapped else None,
+            description.layout,
+            description.interval,
+            description.units_per_s,
+            _calibrated_floor(folder / TRIAL),
+        )
+    except ValueError as error:
+        raise StealtimeError(f"{samples} cannot be used: {error}", hint=_HINT) from error
+
+
+def match_injected(folder: Path, series: Series | None = None) -> "InjectedMatchDict":
+    """Compare the known thefts of the CPU in ``events.parquet`` with what the samples of the trial show.
+
+    Args:
+        folder: Of the trial.
+        series: Its samples, if they are loaded already.
+
+    Raises:
+        StealtimeError: As :func:`load_series`.
+    """
+    events = _read_events(folder / EVENTS)
+    injected = events.of_kind("injected")
+    series = load_series(folder) if series is None else series
+    return series.match_injected(events.start[injected], events.duration[injected])
+
+
+def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict":
+    """Compute the figures of several repetitions as if they were one series; percentiles are exact.
+
+    ``max_at_s`` counts from the start of sample 0 of the repetition ``max_part``.
+
+    Args:
+        parts: At least one.
+        units_per_s: The clock rate of each.
+
+    Raises:
+        StealtimeError: The repetitions are counted by clocks of different rates.
+    """
+    if max(units_per_s) > min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
+        raise StealtimeError(
+            f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled",
+            hint="look at each trial on its own",
+        )
+    return pooled_summary(parts)
+
+
+def _open_parquet(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except FileNotFoundError as error:
+        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
+    except (pa.ArrowException, OSError) as error:
+        raise StealtimeError(f"{path} is not a whole Parquet file: {_one_line(error)}", hint=_HINT) from error
+
+
+def _read_description(path: Path, metadata: dict[bytes, bytes] | None) -> _Description:
+    try:
+        document = json.loads((metadata or {})[PARQUET_KEY])
+        layout = document["layout"]
+        return _Description(
+            layout=layout["name"] if layout["name"] in _COLUMNS else _unknown_layout(path, layout["name"]),
+            interval=int(layout["interval"]) if layout["name"] == "periodic" else None,
+            units_per_s=float(document["units_per_s"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StealtimeError(
+            f"{path} does not say its layout and clock: {type(error).__name__} {_one_line(error)}", hint=_HINT
+        ) from error
+
+
+def _unknown_layout(path: Path, name: object) -> Literal["tiled"]:
+    raise StealtimeError(f"{path} has the unknown layout {name!r}", hint="a newer stealtime may have written it")
+
+
+def _read_columns(path: Path, file: Any, names: Sequence[str]) -> dict[str, NDArray[np.uint32]]:
+    """Decode columns of type ``uint32`` into one array each, shape (rows,)."""
+    for name in names:
+        position = file.schema_arrow.get_field_index(name)
+        if position < 0:
+            raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=_HINT)
+        found = file.schema_arrow.field(position)
+        if found.type != pa.uint32():
+            raise StealtimeError(f"the column {name!r} of {path} is {found.type}, not uint32", hint=_HINT)
+    metadata = file.metadata
+    columns = {name: np.empty(metadata.num_rows, dtype=np.uint32) for name in names}
+    group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    first_rows = np.concatenate(([0], np.cumsum(group_rows, dtype=np.int64)))
+
+    def decode(groups: range) -> None:
+        # A reader of its own: ParquetFile may not be shared between threads.
+        with pq.ParquetFile(path, metadata=metadata) as reader:
+            for group in groups:
+                _decode_group(reader, group, columns, int(first_rows[group]), path)
+
+    workers = max(1, min(len(os.sched_getaffinity(0)), len(group_rows)))
+    try:
+        with ThreadPoolExecutor(workers) as executor:
+            shares = (range(worker, len(group_rows), workers) for worker in range(workers))
+            list(executor.map(decode, shares))
+    except (pa.ArrowException, OSError) as error:
+        raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=_HINT) from error
+    return columns
+
+
+def _decode_group(reader: Any, group: int, columns: dict[str, NDArray[np.uint32]], first_row: int, path: Path) -> None:
+    """Decode one row group into its place; only one row group a thread exists besides the columns."""
+    table = reader.read_row_group(group, columns=list(columns), use_threads=False)
+    for name, column in columns.items():
+        row = first_row
+        for chunk in table.column(name).chunks:
+            if chunk.null_count:
+                raise StealtimeError(f"the column {name!r} of {path} has {chunk.null_count} empty rows", hint=_HINT)
+            column[row : row + len(chunk)] = chunk.to_numpy(zero_copy_only=True)
+            row += len(chunk)
+
+
+def _read_events(path: Path) -> _Events:
+    with _open_parquet(path) as file:
+        for name, wanted in _EVENT_COLUMNS.items():
+            position = file.schema_arrow.get_field_index(name)
+            if position < 0:
+                raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=_HINT)
+            found = file.schema_arrow.field(position).type
+            if found != wanted:
+                raise StealtimeError(f"the column {name!r} of {path} is {found}, not {wanted}", hint=_HINT)
+        try:
+            table = file.read(columns=list(_EVENT_COLUMNS))
+        except (pa.ArrowException, OSError) as error:
+            raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=_HINT) from error
+    numbers = {name: table.column(name).to_numpy() for name in ("index", "start", "duration")}
+    return _Events(kind=table.column("kind").combine_chunks(), **numbers)
+
+
+def _calibrated_floor(path: Path) -> int | None:
+    """Read ``outcome.calibrated_floor_units`` of a ``trial.json``."""
+    try:
+        document = json.loads(path.read_bytes())
+        floor = document["outcome"]["calibrated_floor_units"]
+        return None if floor is None else int(floor)
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise StealtimeError(
+            f"{path} does not hold a measured trial: {type(error).__name__} {_one_line(error)}", hint=_HINT
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,165 @@
+"""What a report says, as plain data: gathered by ``gather``, put into words by ``wording``, drawn by the templates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stealtime.report.interval import Interval
+from stealtime.report.neighbours import Surroundings
+from stealtime.store.model import Manifest, TrialRecord
+from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
+from stealtime.studies.latency.content.palette import Look
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that a reader of a result must know."""
+
+    code: str
+    is_invalidating: bool
+    text: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class SpreadRemark:
+    """A remark and all cells that it is about."""
+
+    remark: Remark
+    where: tuple[tuple[str, str], ...]
+    """Platform, and its probes in words: ``("uml", "every probe")``."""
+
+    @property
+    def platforms(self) -> str:
+        """The platforms, in words."""
+        return ", ".join(platform for platform, _ in self.where)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the summary table: a cell with all its repetitions."""
+
+    platform: str
+    statistics: Stats
+    """Of all repetitions that may be used, together."""
+    repetitions: int
+    is_valid: bool
+    """Whether the figures may be used."""
+    tail_ns: float | None
+    """How far the 99.9th percentile lies above the floor; None with too few samples, or if a limit explains it."""
+    tail: Interval | None
+    """The same of one repetition, with what repetitions say of it; None where they are too few."""
+    tail_ratio: Interval | None
+    """Its multiple of the native one; None for native itself, or where either has no interval."""
+    worst_overhead_ns: float | None
+    """The longest that no limit of the kernel explains."""
+    worst_ratio: float | None
+    """As a multiple of the native one; None besides where a pause of a limit may be a part of either."""
+    held_back: HeldBack | None
+    median_ratio: float | None
+    remarks: tuple[Remark, ...]
+    periods: tuple[str, ...]
+    """What repeats in it, in words; of ``tick`` only."""
+
+
+@dataclass(frozen=True)
+class FigureSeries:
+    """The figures' data of one trial."""
+
+    identity: str
+    """Unique in the page, fit for an HTML id."""
+    platform: str
+    repetition: int
+    data: Mapping[str, Any]
+    """What the page's scripts read (``templates/page.js``)."""
+    envelope: str
+    """The packed envelope."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One probe with its parameters in one scenario: what is drawn into one set of figures."""
+
+    identity: str
+    scenario: str
+    probe: str
+    title: str
+    """Of the probe with its parameters: the same in every scenario."""
+    parameter: str
+    """The probe's parameters, as part of the title."""
+    question: str
+    """What the probe finds out, in one sentence."""
+    measured: str
+    """What a sample is, for the axes: ``duration of one loop``."""
+    rows: tuple[Row, ...]
+    series: tuple[FigureSeries, ...]
+
+    def row_of(self, platform: str) -> Row | None:
+        """Give the line of a platform, if it was measured."""
+        return next((row for row in self.rows if row.platform == platform), None)
+
+
+@dataclass(frozen=True)
+class ScenarioGroups:
+    """All that was measured in one scenario."""
+
+    identity: str
+    name: str
+    groups: tuple[Group, ...]
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms that were measured in it, in the order of its first group."""
+        return tuple(dict.fromkeys(row.platform for group in self.groups for row in group.rows))
+
+    def group_of(self, title: str) -> Group | None:
+        """Give the group of a probe with its parameters, if it was measured here."""
+        return next((group for group in self.groups if group.title == title), None)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A trial without figures: it failed, or what it left on the disk is damaged."""
+
+    name: str
+    kind: str
+    """``failed`` or ``damaged``."""
+    message: str
+    hint: str | None
+    log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """All of a report."""
+
+    manifest: Manifest
+    groups: tuple[Group, ...]
+    missing: tuple[Missing, ...]
+    trials: tuple[TrialRecord, ...]
+    platforms: tuple[str, ...]
+    """Those with figures, native first."""
+    buckets: int
+    """Of each envelope, at most."""
+    worst_a_trial: int
+    """How many of the longest samples of each trial are embedded exactly."""
+    surroundings: Mapping[str, Surroundings]
+    """Of each scenario that says something of itself: where it was placed and what ran beside."""
+    summary: RunSummary
+    """The figures of all cells that are shown, also of those that failed."""
+    looks: Mapping[str, Look]
+    """Of each of ``platforms``."""
+
+    @property
+    def scenarios(self) -> tuple[ScenarioGroups, ...]:
+        """The groups by scenario, in the order in which they stand."""
+        names = dict.fromkeys(group.scenario for group in self.groups)
+        return tuple(
+            ScenarioGroups(f"scenario-{number}", name, tuple(one for one in self.groups if one.scenario == name))
+            for number, name in enumerate(names)
+        )
+
+    @property
+    def probe_titles(self) -> tuple[str, ...]:
+        """Every probe with its parameters, once; what is the same in several scenarios is one column."""
+        return tuple(dict.fromkeys(group.title for group in self.groups))

@@ -1,0 +1,292 @@
+"""From a run on disk to what its report says. The samples of one cell are in memory at a time."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stealtime._core import Series
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
+from stealtime.report.order import platform_order, probe_order, scenario_order
+from stealtime.store.model import Cell, TrialRecord
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
+from stealtime.studies.latency.analysis.series import load_series
+from stealtime.studies.latency.analysis.summary import summarize_cell
+from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
+from stealtime.studies.latency.content.palette import looks_of
+from stealtime.studies.latency.content.report import FigureSeries, Group, Missing, Remark, ReportContent, Row
+from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
+from stealtime.studies.latency.probes.catalogue import PROBES
+from stealtime.studies.latency.wording import wording
+
+WORST_A_TRIAL = 256
+"""Embedded exactly; the rest of the samples is within the envelope's 0.07 %."""
+
+
+_TRACED = Remark(
+    "traced",
+    False,
+    "measured while the kernels were traced, which costs time",
+    'measure without as well: tracing = "both" in the campaign',
+)
+_MEASURE_AGAIN = "measure the cell again with `stealtime run --resume`"
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A cell of which at least one repetition can be read."""
+
+    summary: CellSummary
+    statistics: Stats
+    cell: Cell
+    records: tuple[TrialRecord, ...]
+    series: tuple[FigureSeries, ...]
+
+
+def gather(run: Run) -> ReportContent:
+    """Compute all that the report of ``run`` says.
+
+    Raises:
+        StealtimeError: A document of the run is damaged. Damaged samples only make their trial *damaged*.
+    """
+    missing: list[Missing] = []
+    cells: dict[str, list[Trial]] = {}
+    untraced = {trial.record.cell.name for trial in run.measured if not trial.record.cell.traced}
+    for trial in run.trials:
+        cell = trial.record.cell
+        if cell.traced and cell.untraced.name in untraced:
+            # Tracing costs time: where the cell was measured without it too, figures are drawn from that alone.
+            missing += [_failed(trial.record)] if trial.record.outcome is None else []
+            continue
+        cells.setdefault(cell.name, []).append(trial)
+    buckets = buckets_a_cell(sum(len(trials) for trials in cells.values()))
+    readings = host_readings(trial.record for trial in run.trials)
+    measured: list[_Measured] = []
+    summaries: list[CellSummary] = []
+    for number, trials in enumerate(cells.values()):
+        summary, figures = _measure(trials, f"cell-{number}", buckets, missing, readings)
+        summaries.append(summary)
+        measured += [figures] if figures is not None else []
+    platforms = _in_order([cell.cell.platform for cell in measured])
+    return ReportContent(
+        manifest=run.manifest,
+        groups=tuple(_groups(measured, platforms)),
+        missing=tuple(missing),
+        trials=tuple(trial.record for trial in run.trials),
+        platforms=tuple(platforms),
+        buckets=buckets,
+        worst_a_trial=WORST_A_TRIAL,
+        surroundings={
+            name: words
+            for name in dict.fromkeys(cell.cell.scenario for cell in measured)
+            if (words := surroundings_of(name, run)) is not None
+        },
+        summary=RunSummary(
+            run_id=run.manifest.run_id,
+            created_at=run.manifest.created_at,
+            campaign=run.manifest.campaign_name,
+            host=run.manifest.host,
+            cells=summaries,
+        ),
+        looks=looks_of(platforms),
+    )
+
+
+def _measure(
+    trials: Sequence[Trial], identity: str, buckets: int, missing: list[Missing], readings: Sequence[HostReading]
+) -> tuple[CellSummary, _Measured | None]:
+    """Compute the figures of a cell; repetitions that failed or cannot be read are added to ``missing``."""
+    loaded: dict[Path, Series] = {}
+
+    def load_and_keep(folder: Path) -> Series:
+        """The summary and the figures need the same samples; reading 50 million of them takes most of the time."""
+        loaded[folder] = load_series(folder)
+        return loaded[folder]
+
+    summary = summarize_cell(trials, load_and_keep)
+    reasons = {trial.repetition: trial.reasons for trial in summary.trials}
+    readable = [trial for trial in trials if trial.folder in loaded]
+    for trial in trials:
+        record = trial.record
+        if record.outcome is None:
+            missing.append(_failed(record))
+        elif trial.folder not in loaded:
+            missing.append(Missing(record.trial_id, "damaged", " ".join(reasons[record.repetition]), _MEASURE_AGAIN))
+    if not readable:
+        return summary, None
+    # Repetitions whose clocks differ cannot be pooled; the worst one then speaks for the cell, which is invalid.
+    stats = summary.stats or max(
+        (trial.stats for trial in summary.trials if trial.stats is not None), key=lambda one: one.max_ns
+    )
+    figures = tuple(
+        _figure_series(
+            trial.record,
+            loaded[trial.folder],
+            f"{identity}-{trial.record.repetition}",
+            buckets,
+            bands_of(trial, readings),
+        )
+        for trial in readable
+    )
+    records = tuple(trial.record for trial in readable)
+    return summary, _Measured(summary, stats, records[0].cell, records, figures)
+
+
+def _figure_series(
+    record: TrialRecord, series: Series, identity: str, buckets: int, bands: Bands | None
+) -> FigureSeries:
+    summary = series.summary()
+    envelope = _envelope(series, buckets, summary["span_s"])
+    curve = series.percentile_curve()
+    histogram = series.histogram()
+    data = {
+        "id": identity,
+        "platform": record.cell.platform,
+        "repetition": record.repetition,
+        "label": record.cell.platform if record.repetition == 1 else f"{record.cell.platform} r{record.repetition}",
+        "count": summary["count"],
+        "floor_ns": summary["floor_ns"],
+        "max_ns": summary["max_ns"],
+        "max_at_s": summary["max_at_s"],
+        "envelope": {**envelope.description, "element": f"{identity}-envelope"},
+        "neighbours": None if bands is None else asdict(bands),
+        "worst": [[sample["start_s"], sample["duration_ns"]] for sample in series.worst(WORST_A_TRIAL)],
+        "percentiles": {
+            "tail_share": _rounded(curve["tail_share"]),
+            "ns": _rounded(curve["value_ns"]),
+        },
+        "histogram": {
+            "edges_ns": _rounded(histogram["log_edge_ns"]),
+            "counts": np.asarray(histogram["log_count"]).tolist(),
+        },
+    }
+    return FigureSeries(
+        identity=identity,
+        platform=record.cell.platform,
+        repetition=record.repetition,
+        data=data,
+        envelope=envelope.planes,
+    )
+
+
+def _envelope(series: Series, buckets: int, span_s: float) -> PackedEnvelope:
+    columns = series.envelope(buckets)
+    envelope = Envelope(
+        bucket_s=columns["bucket_s"],
+        bucket=np.asarray(columns["bucket"], np.int64),
+        min_ns=np.asarray(columns["min_ns"]),
+        max_ns=np.asarray(columns["max_ns"]),
+        max_at_s=np.asarray(columns["max_at_s"]),
+    )
+    return pack_envelope(envelope, span_s)
+
+
+def _rounded(values: Any) -> list[float]:
+    """Seven significant digits: more than any screen shows, half of what JSON would take for a float."""
+    return [float(f"{value:.7g}") for value in np.asarray(values, np.float64)]
+
+
+def _groups(measured: Sequence[_Measured], platforms: Sequence[str]) -> list[Group]:
+    """Put the cells of one probe with its parameters in one scenario together."""
+    by_subject: dict[tuple[str, ...], list[_Measured]] = {}
+    for cell in measured:
+        by_subject.setdefault(_subject(cell.cell), []).append(cell)
+    scenarios = scenario_order(cell.cell.scenario for cell in measured)
+    groups = []
+    subjects = sorted(
+        by_subject.values(),
+        key=lambda cells: (scenarios.index(cells[0].cell.scenario), *probe_order(cells[0].cell)),
+    )
+    for number, unsorted in enumerate(subjects):
+        cells = sorted(unsorted, key=lambda cell: platforms.index(cell.cell.platform))
+        groups.append(
+            Group(
+                identity=f"group-{number}",
+                scenario=cells[0].cell.scenario,
+                probe=cells[0].cell.probe,
+                parameter=PROBES[cells[0].cell.probe].parameter(cells[0].cell.parameters),
+                title=wording.probe_title(cells[0].cell),
+                question=wording.probe_question(cells[0].cell, _policies(cells)),
+                measured=PROBES[cells[0].cell.probe].sample,
+                rows=tuple(_rows(cells)),
+                series=tuple(series for cell in cells for series in cell.series),
+            )
+        )
+    return groups
+
+
+def _policies(cells: Sequence[_Measured]) -> tuple[str, ...]:
+    """Give the scheduling policies of the measuring threads: ordinary scheduling may have been chosen."""
+    outcomes = [record.outcome for cell in cells for record in cell.records]
+    return tuple(dict.fromkeys(outcome.placement.policy for outcome in outcomes if outcome is not None))
+
+
+def _rows(cells: Sequence[_Measured]) -> list[Row]:
+    """Make the lines of the summary table, each compared with the native one if that is valid."""
+    native = next((cell for cell in cells if traits_of(cell.cell.platform).is_native and cell.summary.valid), None)
+    rows = []
+    for cell in cells:
+        own = cell.statistics
+        reference = None if traits_of(cell.cell.platform).is_native else native
+        rows.append(
+            Row(
+                platform=cell.cell.platform,
+                statistics=own,
+                repetitions=len(cell.records),
+                is_valid=cell.summary.valid,
+                tail_ns=cell.summary.tail_overhead_ns,
+                tail=tail_overhead(cell.summary),
+                tail_ratio=tail_ratio(cell.summary, reference.summary) if reference else None,
+                worst_overhead_ns=cell.summary.worst_overhead_ns,
+                worst_ratio=_worst_ratio(cell.summary, reference.summary) if reference else None,
+                held_back=cell.summary.held_back,
+                median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
+                remarks=_remarks(cell),
+                periods=wording.describe_periods(cell.summary.periods) if PROBES[cell.cell.probe].is_tiled else (),
+            )
+        )
+    return rows
+
+
+def _remarks(cell: _Measured) -> tuple[Remark, ...]:
+    """Give what the agent found in any repetition, once, and what makes the cell invalid besides."""
+    findings = [one for record in cell.records if record.outcome is not None for one in record.outcome.findings]
+    remarks = [Remark(one.code, one.level == "invalidates", one.text, one.hint) for one in findings]
+    if cell.cell.traced:
+        remarks.append(_TRACED)
+    told = {remark.text for remark in remarks}
+    remarks += [Remark("repetitions", True, reason) for reason in cell.summary.reasons if reason not in told]
+    return tuple(dict.fromkeys(remarks))
+
+
+def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:
+    """Compare the longest overheads, where no limit of a kernel is a part of them."""
+    if own.comparable_worst_ns is None or reference.comparable_worst_ns is None:
+        return None
+    value, base = own.worst_overhead_ns, reference.worst_overhead_ns
+    return _ratio(value, base) if value is not None and base is not None else None
+
+
+def _ratio(value: float, reference: float) -> float | None:
+    return value / reference if reference > 0 else None
+
+
+def _failed(record: TrialRecord) -> Missing:
+    if record.failure is None:
+        return Missing(record.trial_id, "failed", "its record holds neither an outcome nor a failure", None)
+    return Missing(
+        record.trial_id, "failed", record.failure.message, record.failure.hint, tuple(record.failure.log_tail)
+    )
+
+
+def _in_order(platforms: list[str]) -> list[str]:
+    """Give each platform once: the known ones from the least to the most virtual, then the others as they came."""
+    return sorted(dict.fromkeys(platforms), key=platform_order)
+
+
+def _subject(cell: Cell) -> tuple[str, ...]:
+    return (cell.scenario, cell.probe, *(f"{key}={value}" for key, value in sorted(cell.parameters.items())))

@@ -1,0 +1,120 @@
+"""What the report shows of latencies: the answer, tables, figures, causes, and what limits them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.report import notation
+from stealtime.report.page.section import Section
+from stealtime.report.page.templates import rendered, source, templates_of
+from stealtime.store.run import Run
+from stealtime.studies.latency.content import cause_palette
+from stealtime.studies.latency.content.causes import Causes
+from stealtime.studies.latency.content.report import ReportContent
+from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.published.comparison import comparison_of_campaign
+from stealtime.studies.latency.terminal.hypervisor import hypervisor_lines, kind_meanings
+from stealtime.studies.latency.terminal.paper import title_of_test
+from stealtime.studies.latency.terminal.published import summary_sentence
+from stealtime.studies.latency.wording import cause_wording, wording
+from stealtime.studies.latency.wording.held_back import held_back_sentences
+from stealtime.studies.latency.wording.no_interval import no_interval_sentences
+
+_SCRIPTS = (
+    "quantities", "envelope", "appearance", "time_figure", "distribution_figures", "spike_figure", "causes", "page",
+)  # fmt: skip
+"""In the order in which they build on each other."""
+
+Periodic = Mapping[tuple[str, str, str], tuple[str, ...]]
+"""What was traced in the periods of a platform, scenario and probe."""
+
+
+def section_of(run: Run) -> Section:
+    """Gather and draw what the report of ``run`` says of latencies.
+
+    Raises:
+        StealtimeError: A document of the run is damaged.
+    """
+    content = gather(run)
+    return section(content, gather_causes(run), gather_periodic(content.summary, run))
+
+
+def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Section:
+    """Draw what was gathered."""
+    templates = templates_of("stealtime.studies.latency.page")
+    templates.filters.update(
+        interval=lambda one: wording.interval_words(one, lambda ns: notation.duration(ns, 2)),
+        ratio_interval=lambda one: wording.interval_words(one, notation.ratio),
+        shift=cause_wording.signed_duration,
+    )
+    templates.globals["cause_looks"] = cause_palette.LOOKS
+    published = comparison_of_campaign(content.summary)
+    hypervisor = hypervisor_lines(content.summary)
+    values: dict[str, Any] = {
+        "content": content,
+        "causes": causes,
+        "periodic": periodic,
+        "published": published,
+        "skipped": [scenario for scenario in content.manifest.scenarios if scenario.skipped is not None],
+        "published_sentence": summary_sentence(published) if published is not None else "",
+        "title_of_test": title_of_test,
+        "manifest": content.manifest,
+        "answer": wording.answer(content),
+        "hypervisor": hypervisor,
+        "hypervisor_kinds": kind_meanings(hypervisor),
+        "held_back": held_back_sentences(content.summary.cells),
+        "no_interval": no_interval_sentences(content.summary.cells),
+        "remarks": wording.spread_remarks(content),
+        "nativeness": wording.describe_nativeness(content.manifest.host),
+        "traits_of": traits_of,
+        "like_with_like": cause_wording.like_with_like,
+    }
+    return Section(
+        links=tuple(_links(content, has_published=published is not None, has_hypervisor=bool(hypervisor))),
+        navigation=rendered(templates, "navigation.html.jinja", values),
+        body=rendered(templates, "sections.html.jinja", values),
+        style=rendered(templates, "causes.css", values) + rendered(templates, "looks.css.jinja", values),
+        script="\n".join(source(templates, f"{name}.js") for name in _SCRIPTS),
+        embedded=_embedded(content),
+        attachments=rendered(templates, "attachments.html.jinja", values),
+        draws_figures=True,
+        contents=(
+            f"the shortest and the longest sample of each of at most {notation.count(content.buckets)} stretches of "
+            f"every trial, the {content.worst_a_trial} longest samples of each exactly; all samples are in the run's "
+            "Parquet files"
+        ),
+    )
+
+
+def _links(content: ReportContent, *, has_published: bool, has_hypervisor: bool) -> Iterator[tuple[str, str]]:
+    yield from (("answer", "Answer"), ("summary", "Table"))
+    if has_published:
+        yield "published", "Published"
+    if has_hypervisor:
+        yield "hypervisor", "Hypervisor"
+    yield "causes", "Whose fault"
+    if len(content.scenarios) == 1:
+        yield from ((group.identity, group.title) for group in content.groups)
+    elif content.groups:
+        yield "figures", "Figures"
+    yield "limits", "Limits"
+
+
+def _embedded(content: ReportContent) -> dict[str, Any]:
+    """Give what the page's scripts read."""
+    return {
+        "platforms": {
+            platform: {
+                "label": platform,
+                "light": look.light,
+                "dark": look.dark,
+                "dash": look.dash,
+                "symbol": look.symbol,
+            }
+            for platform, look in content.looks.items()
+        },
+        "groups": [
+            {"id": group.identity, "cells": [series.data for series in group.series]} for group in content.groups
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What is measured of latencies: one file a probe."""

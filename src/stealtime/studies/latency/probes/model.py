@@ -1,0 +1,33 @@
+"""What this study knows of its probes beyond what the laboratory does: how they are put into words."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from stealtime.campaigns.probe import Probe
+from stealtime.report import notation
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyProbe(Probe):
+    """A probe whose samples are durations."""
+
+    title: str
+    """``Thread switch``."""
+    parameter: Callable[[Mapping[str, JsonValue]], str]
+    """Puts a cell's parameters into words: ``1000 threads``."""
+    question: str
+    """What it does and what its samples are; ``{policy}`` stands for the scheduling policy of its threads."""
+    sample: str
+    """What one sample is: ``duration of one switch``."""
+    answer: str
+    """How the sentence begins that ends with the 99.9th percentile over the floor."""
+    is_tiled: bool = False
+    """Whether its samples lie end to end over all of its time: only there can a period be told from what was missed,
+    and only there does the kernel count when the measuring thread was put off its CPU."""
+
+
+def duration_words(nanoseconds: JsonValue | None) -> str:
+    """Write a duration that somebody chose: ``68 µs``, ``1.5 s``."""
+    return notation.trimmed_duration(nanoseconds) if isinstance(nanoseconds, int) else "?"

@@ -1,0 +1,59 @@
+"""``switch``: threads of one priority on one CPU yield to each other."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from stealtime.campaigns.probe import ProbeCells, ShortProbe, whole
+from stealtime.studies.latency.probes.model import LatencyProbe
+from stealtime.wire.message import SwitchProbe
+
+ThreadCounts = Annotated[list[Annotated[int, Field(ge=2, le=1000)]], Field(min_length=1)]
+
+
+class SwitchCells(ProbeCells):
+    """``switch``: threads of one priority yield to each other."""
+
+    probe: Literal["switch"]
+    """The name of the probe."""
+    threads: ThreadCounts = Field(default=[2, 10, 100, 1000])
+    """How many threads yield to each other; each number is a cell."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """One cell for each number of threads."""
+        return [{"threads": threads} for threads in self.threads]
+
+
+class ShortSwitch(ShortProbe):
+    """``[short.switch]``."""
+
+    threads: ThreadCounts | None = None
+    """Instead of its numbers of threads."""
+
+
+def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> SwitchProbe:
+    return SwitchProbe(threads=whole(parameters["threads"]))
+
+
+SWITCH = LatencyProbe(
+    name="switch",
+    cells=SwitchCells,
+    request=_request,
+    short=ShortSwitch,
+    options={"--threads": "threads"},
+    is_busy=True,
+    # Only there does a thread that yields give the CPU to the next of the ring.
+    needs_fifo=True,
+    # Each of their millions of switches would be an event.
+    hidden_threads="st-ring",
+    follows_user_mode_linux=False,
+    title="Thread switch",
+    parameter=lambda parameters: f"{parameters.get('threads', '?')} threads",
+    question=(
+        "{policy} threads of one priority on one CPU yield to each other in turn. A sample is the time from "
+        "the last instruction of one before it yields to the first of the next."
+    ),
+    sample="duration of one switch",
+    answer="Of a thousand thread switches one is later by",
+)

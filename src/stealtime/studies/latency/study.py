@@ -1,0 +1,81 @@
+"""How the latency study is registered. What it computes and shows is loaded once that is asked for."""
+
+from collections.abc import Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from stealtime.campaigns.probe import Probe
+from stealtime.studies.latency.probes.catalogue import PROBES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stealtime.report.comparison import CellComparison
+    from stealtime.report.page.section import Section
+    from stealtime.report.summary import RunSummary
+    from stealtime.store.run import Run, Trial
+    from stealtime.studies.latency.analysis.model import CellSummary
+
+
+class LatencyStudy:
+    """How much longer anything takes in a virtual machine than natively, and whose fault that is."""
+
+    name = "latency"
+    probes: tuple[Probe, ...] = tuple(PROBES.values())
+
+    @property
+    def campaigns(self) -> Traversable:
+        """Those of the papers, and ``quick``."""
+        return resources.files("stealtime.studies.latency") / "campaigns"
+
+    @property
+    def figures(self) -> "type[CellSummary]":
+        """Statistics of durations."""
+        from stealtime.studies.latency.analysis.model import CellSummary
+
+        return CellSummary
+
+    def summarize_cell(self, trials: "Sequence[Trial]") -> "CellSummary":
+        """Compute statistics, periods, clocks and surroundings."""
+        from stealtime.studies.latency.analysis.summary import summarize_cell
+
+        return summarize_cell(trials)
+
+    def tables(self, summary: "RunSummary") -> "RenderableType":
+        """Give the answer, then every figure."""
+        from stealtime.studies.latency.analysis.model import own_part
+        from stealtime.studies.latency.terminal.summary import render_summary
+
+        return render_summary(own_part(summary))
+
+    def claims(self, summary: "RunSummary", wanted: bool | None) -> "RenderableType | None":
+        """Give tables laid out like those of the paper that the cells redo."""
+        from stealtime.studies.latency.analysis.model import own_part
+        from stealtime.studies.latency.terminal.paper import tables_of_run
+
+        return tables_of_run(own_part(summary), wanted=wanted)
+
+    def explanation(self, run: "Run") -> "RenderableType | None":
+        """Attribute the traced trials, which takes a second or two each."""
+        if not any(trial.record.cell.traced for trial in run.measured):
+            return None
+        from stealtime.studies.latency.page.causes import gather_causes
+        from stealtime.studies.latency.terminal.causes import render_causes
+
+        return render_causes(gather_causes(run))
+
+    def section(self, run: "Run") -> "Section":
+        """Draw the answer, tables, figures, causes and limits."""
+        from stealtime.studies.latency.page.section import section_of
+
+        return section_of(run)
+
+    def compare_cells(self, a: "CellSummary", b: "CellSummary") -> "CellComparison":
+        """Compare percentiles and the longest sample."""
+        from stealtime.studies.latency.analysis.compare import compare_cells
+
+        return compare_cells(a, b)
+
+
+STUDY = LatencyStudy()

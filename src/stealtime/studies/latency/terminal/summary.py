@@ -1,0 +1,152 @@
+"""The tables that ``run`` and ``show`` print: the answer first (``answer_tables``), then every figure."""
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stealtime.lab.platforms.traits import NATIVE
+from stealtime.report import notation
+from stealtime.report.order import probe_rank
+from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
+from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
+from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, Column, answer_tables, platforms_of
+from stealtime.studies.latency.terminal.clocks import clock_lines
+from stealtime.studies.latency.terminal.hypervisor import hypervisor_tables
+from stealtime.studies.latency.terminal.surroundings import surroundings_lines
+
+UNRESOLVED_MARK = "*"
+_PERIODS_SHOWN = 4
+
+
+def render_summary(summary: RunSummary) -> RenderableType:
+    """Give everything that is printed of a run."""
+    columns = _columns(summary.plain_cells)
+    parts: list[RenderableType] = []
+    scenarios = list(dict.fromkeys(column.first.scenario for column in columns))
+    for scenario in scenarios:
+        own = [column for column in columns if column.first.scenario == scenario]
+        suffix = f", scenario {scenario}" if len(scenarios) > 1 else ""
+        parts += answer_tables(own, suffix)
+        for column in own:
+            parts += [Text(), _cell_table(column, suffix)]
+    parts.append(Text("\nover: the longest sample less the floor; p50 ratio: to native", style="dim"))
+    parts += _periods(summary.plain_cells)
+    parts += hypervisor_tables(summary)
+    parts += clock_lines(summary.cells)
+    parts += surroundings_lines(summary)
+    parts += _remarks(summary.cells)
+    return Group(*parts)
+
+
+def _columns(cells: Sequence[CellSummary]) -> list[Column]:
+    groups: dict[tuple[str, ...], dict[str, CellSummary]] = {}
+    for cell in cells:
+        groups.setdefault((cell.scenario, cell_title(cell.probe, cell.parameters)), {})[cell.platform] = cell
+    columns = [Column(group) for group in groups.values()]
+    return sorted(columns, key=lambda column: probe_rank(column.first.probe))
+
+
+def _cell_table(column: Column, suffix: str) -> Table:
+    """Give every figure of one probe with its parameters, a row for each platform."""
+    table = new_table(f"{column.title}{suffix}")
+    table.add_column("platform", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    all_stats = [cell.stats for cell in column.cells.values() if cell.stats is not None]
+    units = {}
+    for heading, key in _FIGURES:
+        unit, size = unit_for([_figure(key)(stats) for stats in all_stats])
+        units[key] = size
+        table.add_column(f"{heading}\n{unit}", justify="right", no_wrap=True)
+    table.add_column("p50\nratio", justify="right", no_wrap=True)
+    for platform in platforms_of([column]):
+        cell = column.cells[platform]
+        if cell.stats is None:
+            table.add_row(platform, "failed", *([notation.ABSENT] * (len(_FIGURES) + 1)), style="red")
+            continue
+        row = [f"{platform}{'' if cell.valid else ' ' + INVALID_MARK}", notation.count(cell.stats.count)]
+        for _, key in _FIGURES:
+            mark = UNRESOLVED_MARK if key in cell.stats.unresolved else ""
+            if key in _MAXIMA and cell.held_back is not None and cell.held_back.is_longest:
+                mark = HELD_BACK_MARK
+            row.append(f"{number(_figure(key)(cell.stats), units[key])}{mark}")
+        row.append("" if platform == NATIVE else _median_ratio(column, platform))
+        table.add_row(*row, style=None if cell.valid else "yellow")
+    return table
+
+
+_FIGURES = (
+    ("floor", "floor_ns"),
+    ("p50", "p50_ns"),
+    ("p99", "p99_ns"),
+    ("p99.9", "p999_ns"),
+    ("max", "max_ns"),
+    ("over", "max_overhead_ns"),
+)
+
+
+_MAXIMA = ("max_ns", "max_overhead_ns")
+
+
+def _figure(key: str) -> Callable[[Stats], float]:
+    def read(stats: Stats) -> float:
+        value: float = getattr(stats, key)
+        return value
+
+    return read
+
+
+def _periods(cells: Sequence[CellSummary]) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for cell in cells:
+        if cell.periods:
+            words = "; ".join(period_words(one) for one in cell.periods[:_PERIODS_SHOWN])
+            lines.append(Text(f"  {cell.platform}: {words}"))
+    return [Text("\nFound to repeat in tick", style="bold"), *lines] if lines else []
+
+
+def period_words(period: Period) -> str:
+    """Say what repeats, and where that was found: ``every 4.000 ms (250 Hz): 3.10 us, in 3 of 4 repetitions``."""
+    rate = f" ({period.rate_hz:.4g} Hz)" if period.rate_hz >= 2 else ""
+    words = f"every {notation.duration(period.period_s * 1e9)}{rate}: {notation.duration(period.cost_p50_ns, 3)}"
+    return f"{words}, in {period.found_in_repetitions} of {repetitions(period.searched_repetitions)}"
+
+
+def repetitions(count: int) -> str:
+    """Count repetitions in words."""
+    return "1 repetition" if count == 1 else f"{count} repetitions"
+
+
+def _remarks(cells: Sequence[CellSummary]) -> list[RenderableType]:
+    """Explain the marks that were used, and give each finding once with the platforms that it is about."""
+    parts: list[RenderableType] = []
+    if any(cell.stats is not None and cell.stats.unresolved for cell in cells):
+        parts.append(Text(f"\n{UNRESOLVED_MARK} less than one sample lies beyond this percentile: it is the maximum"))
+    for title, style, texts_of in (
+        (f"{INVALID_MARK} Must not be used, or failed", "bold yellow", _reasons),
+        ("Limits these results", "bold", _limits),
+    ):
+        by_text: dict[str, list[str]] = {}
+        for cell in cells:
+            for text in texts_of(cell):
+                by_text.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
+        if by_text:
+            parts.append(Text(f"\n{title}", style=style))
+            parts += [Text(f"  {text} [{about(names, len(cells))}]") for text, names in by_text.items()]
+    return parts
+
+
+def _reasons(cell: CellSummary) -> list[str]:
+    return cell.reasons
+
+
+def _limits(cell: CellSummary) -> list[str]:
+    return cell.limits
+
+
+def _median_ratio(column: Column, platform: str) -> str:
+    native, cell = column.cells.get(NATIVE), column.cells[platform]
+    if native is None or native.stats is None or cell.stats is None or not (native.valid and cell.valid):
+        return notation.ABSENT
+    return notation.ratio(cell.stats.p50_ns / native.stats.p50_ns) if native.stats.p50_ns else notation.ABSENT

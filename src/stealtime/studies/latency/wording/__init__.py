@@ -1,0 +1,1 @@
+"""Latencies in words."""

@@ -1,0 +1,14 @@
+"""What a reader of a result must know beside its figures."""
+
+from typing import Literal
+
+from stealtime.vocabulary.readings import Model
+
+
+class Finding(Model):
+    """Something that a reader of the result must know."""
+
+    code: str
+    level: Literal["limits", "invalidates"]
+    text: str
+    hint: str | None = None

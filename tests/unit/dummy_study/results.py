@@ -1,0 +1,74 @@
+"""What came back: counts, not durations."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
+from stealtime.report.summary import CellFigures
+from stealtime.store.run import Trial
+
+CLAIMED = 2_000
+"""Echoes of a cell that Ovid saw, Metamorphoses III 380."""
+
+
+class EchoFigures(CellFigures):
+    study: Literal["echo"] = "echo"
+    echoes: list[int]
+    """Of each valid repetition."""
+
+    @property
+    def is_measured(self) -> bool:
+        return bool(self.echoes)
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"echoes {sum(self.echoes)}"]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        return {"echoes": sum(self.echoes)}
+
+
+class EchoComparison(StatisticComparison):
+    a_count: int
+    b_count: int
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        return "echoes", str(self.a_count), str(self.b_count)
+
+
+def figures_of(trials: Sequence[Trial]) -> EchoFigures:
+    cell = trials[0].record.cell
+    outcomes = [trial.record.outcome for trial in trials if trial.record.outcome is not None]
+    findings = [finding for outcome in outcomes for finding in outcome.findings]
+    reasons = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
+    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
+    return EchoFigures(
+        platform=cell.platform,
+        scenario=cell.scenario,
+        probe=cell.probe,
+        parameters=cell.parameters,
+        traced=cell.traced,
+        valid=not reasons,
+        reasons=reasons,
+        limits=[finding.text for finding in findings if finding.level == "limits"],
+        echoes=[outcome.counters["recorded"] for outcome in outcomes if outcome.is_valid],
+    )
+
+
+def compare_cells(a: EchoFigures, b: EchoFigures) -> CellComparison:
+    first, second = sum(a.echoes), sum(b.echoes)
+    verdict: Verdict = "no difference shown"
+    if first != second:
+        verdict = "higher" if second > first else "lower"
+    counted = EchoComparison(
+        statistic="echoes", a_count=first, b_count=second, ratio=second / first, ratio_low=None, ratio_high=None,
+        verdict=verdict, method="counted", because=None,
+    )  # fmt: skip
+    return CellComparison(
+        platform=a.platform, scenario=a.scenario, probe=a.probe, parameters=dict(a.parameters), traced=a.traced,
+        a_trials=len(a.echoes), b_trials=len(b.echoes), statistics=[counted],
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""How the study is registered, and what it shows."""
+
+from collections.abc import Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from markupsafe import Markup
+from rich.console import RenderableType
+from rich.table import Table
+
+from dummy_study.probe import ECHO
+from dummy_study.results import CLAIMED, EchoFigures, compare_cells, figures_of
+from stealtime.campaigns.probe import Probe
+from stealtime.report.comparison import CellComparison
+from stealtime.report.page.section import Section
+from stealtime.report.plain_table import cell_title, new_table
+from stealtime.report.summary import RunSummary
+from stealtime.store.run import Run, Trial
+
+
+class DummyStudy:
+    name = "echo"
+    probes: tuple[Probe, ...] = (ECHO,)
+    campaigns: Traversable = resources.files("dummy_study") / "campaigns"
+    figures = EchoFigures
+
+    def summarize_cell(self, trials: Sequence[Trial]) -> EchoFigures:
+        return figures_of(trials)
+
+    def tables(self, summary: RunSummary) -> RenderableType:
+        return _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
+
+    def claims(self, summary: RunSummary, wanted: bool | None) -> RenderableType | None:
+        if not wanted:
+            return None
+        return _table(f"Less Ovid's {CLAIMED}", [(one, sum(one.echoes) - CLAIMED) for one in _own(summary)])
+
+    def explanation(self, run: Run) -> RenderableType | None:
+        return f"{len(run.measured)} trials echoed for want of a reply"
+
+    def section(self, run: Run) -> Section:
+        total = sum(trial.record.outcome.counters["recorded"] for trial in run.measured if trial.record.outcome)
+        body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
+        return Section(links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
+
+    def compare_cells(self, a: EchoFigures, b: EchoFigures) -> CellComparison:
+        return compare_cells(a, b)
+
+
+def _own(summary: RunSummary) -> list[EchoFigures]:
+    return [cell for cell in summary.cells if isinstance(cell, EchoFigures)]
+
+
+def _table(title: str, rows: list[tuple[EchoFigures, int]]) -> Table:
+    table = new_table(title)
+    table.add_column("platform")
+    table.add_column("cell")
+    table.add_column("echoes", justify="right")
+    for cell, count in rows:
+        table.add_row(cell.platform, cell_title(cell.probe, cell.parameters), str(count))
+    return table
+
+
+STUDY = DummyStudy()

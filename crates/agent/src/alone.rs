@@ -13,13 +13,12 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
-use stealtime_probe::{
-    Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling, tick as tick_probe,
-};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
 use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
-use crate::arguments::{Common, Switch, Tick, Wakeup};
 use crate::cpu_list::CpuList;
+use crate::probes::{Common, ProbeCommand};
+use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
 use crate::tables;
 
@@ -30,30 +29,11 @@ const OVER_THRESHOLD: u8 = 3;
 /// The exit code of what was measured but may not be used.
 pub const NOT_VALID: u8 = 4;
 
-/// `stealtime-agent tick`
-pub fn tick(tick: &Tick) -> Result<ExitCode> {
-    let bench = Bench::set_up(&tick.common)?;
-    let iterations = if let Some(iterations) = tick.iterations {
-        iterations
-    } else {
-        let loop_ns = nanoseconds(tick.loop_duration)?;
-        // A processor whose CPUs differ has no one length of a loop: any of them is as good.
-        let cpu = bench.cpus.last().copied().unwrap_or_default();
-        let calibrated = tick_probe::calibrate_on(cpu, tick.common.priority, loop_ns, &bench.rate);
-        calibrated.with_context(|| format!("CPU {cpu} cannot be measured"))?.0
-    };
-    bench.measure(&tick.common, Probe::Tick { iterations })
-}
-
-/// `stealtime-agent switch`
-pub fn switch(switch: &Switch) -> Result<ExitCode> {
-    Bench::set_up(&switch.common)?.measure(&switch.common, Probe::Switch { threads: switch.threads })
-}
-
-/// `stealtime-agent wakeup`
-pub fn wakeup(wakeup: &Wakeup) -> Result<ExitCode> {
-    let interval_ns = nanoseconds(wakeup.interval)?;
-    Bench::set_up(&wakeup.common)?.measure(&wakeup.common, Probe::Wakeup { interval_ns })
+/// Measures as the command says and shows the result.
+pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
+    let bench = Bench::set_up(command.common())?;
+    let probe = command.probe(&bench.cpus, &bench.rate)?;
+    bench.measure(command.common(), probe)
 }
 
 /// `stealtime-agent clock`
@@ -62,11 +42,6 @@ pub fn clock() -> Result<ExitCode> {
     let document = serde_json::json!({ "schema_version": SCHEMA_VERSION, "tsc_hz": rate.hz, "tsc_hz_source": rate.source });
     writeln!(io::stdout(), "{document}")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A duration of the command line, as requests have it.
-pub fn nanoseconds(duration: Duration) -> Result<u64> {
-    u64::try_from(duration.as_nanos()).context("a duration of more than 584 years is not possible")
 }
 
 /// What is known before a measurement.
@@ -226,7 +201,8 @@ impl Document {
                 calibrated_floor: outcome.calibrated_floor_units,
             })?)
         };
-        let is_tick = matches!(outcome.request.probe, Probe::Tick { .. });
+        // What comes periodically shows only in a series without blind gaps.
+        let is_whole = matches!(outcome.layout, Layout::Tiled);
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),
@@ -234,7 +210,7 @@ impl Document {
             reasons: texts(stealtime_wire::FindingLevel::Invalidates),
             limits: texts(stealtime_wire::FindingLevel::Limits),
             stats: series.as_ref().map(Series::summary),
-            periods: series.as_ref().filter(|_| is_tick).map(Series::periods).unwrap_or_default(),
+            periods: series.as_ref().filter(|_| is_whole).map(Series::periods).unwrap_or_default(),
             outcome,
             machine,
         })

@@ -11,9 +11,10 @@ use stealtime_probe::load::RunningLoad;
 use stealtime_probe::{facts, scheduling};
 use stealtime_wire::{Facts, FindingLevel, LoadOutcome, LoadRequest};
 
-use crate::alone::{NOT_VALID, SCHEMA_VERSION, create, nanoseconds};
+use crate::alone::{NOT_VALID, SCHEMA_VERSION, create};
 use crate::arguments::{Load, LoadKind};
 use crate::load::write_table;
+use crate::quantities::nanoseconds;
 
 /// `stealtime-agent load`
 pub fn run(load: &Load) -> Result<ExitCode> {

@@ -20,6 +20,8 @@ mod load;
 mod load_alone;
 mod netlink;
 mod network;
+mod probes;
+mod quantities;
 mod restore;
 mod serve;
 mod streams;
@@ -47,9 +49,7 @@ fn main() -> ExitCode {
         Command::Clock => alone::clock(),
         Command::Discipline => discipline::run(),
         Command::Restore(restore) => restore::run(&restore),
-        Command::Tick(tick) => alone::tick(&tick),
-        Command::Switch(switch) => alone::switch(&switch),
-        Command::Wakeup(wakeup) => alone::wakeup(&wakeup),
+        Command::Probe(probe) => alone::measure(&probe),
         Command::Load(load) => load_alone::run(&load),
         Command::Counter(counter) => counter::run(&counter),
         Command::Count(count) => counting::run(&count),

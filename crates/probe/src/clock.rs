@@ -47,6 +47,22 @@ impl SampleClock {
             Self::Monotonic => sys::kernel_clock_ns(KernelClock::Monotonic),
         }
     }
+
+    /// As results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tsc => "tsc",
+            Self::Monotonic => "monotonic",
+        }
+    }
+
+    /// How many units of the clock a second has.
+    pub fn units_per_s(self, rate: &TscRate) -> f64 {
+        match self {
+            Self::Tsc => rate.hz,
+            Self::Monotonic => 1e9,
+        }
+    }
 }
 
 /// Reads the clocks back to back; of a few attempts the one with the narrowest bracket.

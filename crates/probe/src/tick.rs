@@ -15,9 +15,14 @@
 use std::io;
 use std::thread;
 
-use crate::clock::TscRate;
+use stealtime_wire::{Layout, Tick};
+
+use crate::clock::{SampleClock, TscRate};
+use crate::error::TrialError;
+use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
 use crate::scheduling;
+use crate::stage::Stage;
 use crate::sys::{busy_loop, time_stamp_counter};
 
 /// A calibration ends after this many turns ...
@@ -25,8 +30,25 @@ const CALIBRATION_TURNS: usize = 150;
 /// ... or after this time.
 const CALIBRATION_LIMIT_NS: u64 = 50_000_000;
 
+impl Probe for Tick {
+    fn layout(&self) -> Layout {
+        Layout::Tiled
+    }
+
+    fn clock(&self) -> SampleClock {
+        SampleClock::Tsc
+    }
+
+    fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
+        let floor_cycles = floor_cycles(self.iterations, stage.trial.rate.hz);
+        let begun = stage.begin(stage.most_turns(floor_cycles))?;
+        measure(&begun.recorder, self.iterations, stage.trial.duration_cycles());
+        Ok(Measured { floor_units: Some(floor_cycles), ..Measured::new(begun) })
+    }
+}
+
 /// The shortest of some turns, in cycles.
-pub fn floor_cycles(iterations: u64, tsc_hz: f64) -> u64 {
+fn floor_cycles(iterations: u64, tsc_hz: f64) -> u64 {
     turns(iterations, tsc_hz).min().unwrap_or(0)
 }
 
@@ -49,7 +71,7 @@ fn turns(iterations: u64, tsc_hz: f64) -> impl Iterator<Item = u64> {
 ///
 /// The time of a turn is linear in the iterations, so the shortest turns of two lengths give the slope.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and far below 2^53")]
-pub fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
+fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
     const SHORT: u64 = 500;
     const LONG: u64 = 5_000;
     let short = floor_cycles(SHORT, tsc_hz);
@@ -59,7 +81,8 @@ pub fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
     ((wanted_cycles as f64 - fixed) / cycles_per_iteration).round().max(1.0) as u64
 }
 
-/// As [`calibrate`], on a thread of its own on `cpu`; gives the iterations and the floor that they have there, in ns.
+/// Finds how many iterations of the busy loop take `loop_ns` when nothing interrupts, on a thread of its own on `cpu`;
+/// gives the iterations and the floor that they have there, in ns.
 ///
 /// # Errors
 /// If the CPU cannot be used. A refused `SCHED_FIFO` is no error: the shortest of many turns is still the right one.
@@ -76,7 +99,7 @@ pub fn calibrate_on(cpu: u32, priority: u32, loop_ns: u64, rate: &TscRate) -> io
 
 /// Measures until the deadline or until the memory is full.
 #[inline(never)]
-pub fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
+fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
     let mut previous = time_stamp_counter();
     recorder.start(previous, previous.saturating_add(duration_cycles));
     for index in 0..recorder.capacity() {
@@ -94,7 +117,6 @@ pub fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SampleClock;
 
     #[test]
     fn samples_tile_the_time_of_the_trial() {

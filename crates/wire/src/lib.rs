@@ -12,15 +12,17 @@ pub mod event_kind;
 pub mod frame;
 pub mod injection;
 pub mod message;
+pub mod probe;
 
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
-    LoadOutcome, LoadRequest, MachineThread, Placement, Probe, Progress, Reading, StreamName, ThreadRole,
-    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
+    LoadOutcome, LoadRequest, MachineThread, Placement, Progress, Reading, StreamName, ThreadRole, ToAgent,
+    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
 };
+pub use probe::{Probe, Switch, Tick, Wakeup};
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::injection::Injection;
+use crate::probe::Probe;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -308,27 +309,6 @@ pub struct LoadOutcome {
     pub thread_ids: Vec<u32>,
     /// What a reader must know.
     pub findings: Vec<Finding>,
-}
-
-/// The probes and their parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Probe {
-    /// A busy loop back to back; what interrupts it shows as a longer turn.
-    Tick {
-        /// Iterations of the busy loop, from a calibration.
-        iterations: u64,
-    },
-    /// Threads of one priority on one CPU yield to each other.
-    Switch {
-        /// How many threads, 2..=1000.
-        threads: u32,
-    },
-    /// Absolute sleeps; how late the thread runs again.
-    Wakeup {
-        /// The period.
-        interval_ns: u64,
-    },
 }
 
 /// How a running trial goes.

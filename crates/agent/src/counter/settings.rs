@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::arguments::parse_bytes;
 use crate::counter::memory::PAGE_BYTES;
+use crate::quantities::parse_bytes;
 
 /// `counter`
 #[derive(Debug, Clone, Args)]

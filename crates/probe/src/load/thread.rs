@@ -100,7 +100,7 @@ impl Assignment {
         let (work, rows) = (make()?, Rows::new());
         let refusal = match priority {
             0 => scheduling::leave_fifo().map(|()| None)?,
-            &priority => scheduling::request_fifo(priority).refusal(),
+            &priority => scheduling::request_fifo(priority).err(),
         };
         Ok((work, rows, Ready { number: self.number, thread_id: scheduling::thread_id(), refusal }))
     }

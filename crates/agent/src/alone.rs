@@ -1,8 +1,6 @@
 //! `tick`, `switch`, `wakeup`: a measurement without a control plane.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,21 +12,16 @@ use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
-use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_wire::{Facts, FindingLevel, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::cpu_list::CpuList;
+use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
 use crate::tables;
 
-/// The version of the JSON document; it rises when a key changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
-
 const OVER_THRESHOLD: u8 = 3;
-/// The exit code of what was measured but may not be used.
-pub const NOT_VALID: u8 = 4;
-
 /// Measures as the command says and shows the result.
 pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
     let bench = Bench::set_up(command.common())?;
@@ -94,12 +87,10 @@ impl Bench {
             file.flush().with_context(|| path.display().to_string())?;
         }
         let document = Document::of(&recording, self.facts)?;
-        let mut output = io::stdout().lock();
         if common.json {
-            serde_json::to_writer_pretty(&mut output, &document)?;
-            writeln!(output)?;
+            print_json(&document)?;
         } else {
-            document.write_text(&mut output)?;
+            document.write_text(&mut io::stdout().lock())?;
         }
         Ok(document.exit_code(common.max_overhead))
     }
@@ -108,11 +99,6 @@ impl Bench {
 fn injection(common: &Common) -> Result<Option<Injection>> {
     let (Some(every), Some(steal)) = (common.inject_every, common.inject_steal) else { return Ok(None) };
     Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
-}
-
-/// Makes a file that was named on the command line.
-pub fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 /// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and keeps what
@@ -178,10 +164,6 @@ impl Document {
     fn of(recording: &Recording, machine: Facts) -> Result<Self> {
         let outcome = recording.outcome.clone();
         let samples = &recording.samples;
-        let texts = |level| {
-            let of_level = outcome.findings.iter().filter(|finding| finding.level == level);
-            of_level.map(|finding| finding.text.clone()).collect::<Vec<String>>()
-        };
         let spacing = match outcome.layout {
             Layout::Tiled => Spacing::Tiled,
             Layout::Gapped => Spacing::Gapped {
@@ -207,8 +189,8 @@ impl Document {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),
             valid: outcome.is_valid(),
-            reasons: texts(stealtime_wire::FindingLevel::Invalidates),
-            limits: texts(stealtime_wire::FindingLevel::Limits),
+            reasons: texts(&outcome.findings, FindingLevel::Invalidates),
+            limits: texts(&outcome.findings, FindingLevel::Limits),
             stats: series.as_ref().map(Series::summary),
             periods: series.as_ref().filter(|_| is_whole).map(Series::periods).unwrap_or_default(),
             outcome,
@@ -252,12 +234,6 @@ impl Document {
             let (every_ms, cost_us) = (period.period_s * 1e3, period.cost_p50_ns * 1e-3);
             writeln!(output, "every     {every_ms:>14.3} ms: {cost_us:.3} us ({} times)", period.events)?;
         }
-        for finding in &self.outcome.findings {
-            writeln!(output, "note: {}", finding.text)?;
-            if let Some(hint) = &finding.hint {
-                writeln!(output, "hint: {hint}")?;
-            }
-        }
-        Ok(())
+        write_findings(&self.outcome.findings, output)
     }
 }

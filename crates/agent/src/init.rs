@@ -41,11 +41,6 @@ const RUN_ARGUMENT: &str = "stealtime.run=";
 /// A machine that serves a channel never does: its clock is what is measured.
 const CLOCK_ARGUMENT: &str = "stealtime.clock=";
 
-/// Whether the kernel started this program as its first process.
-pub fn is_process_one() -> bool {
-    std::process::id() == 1
-}
-
 /// Serves, then powers the machine off.
 pub fn run() -> ExitCode {
     let result = serve_machine();

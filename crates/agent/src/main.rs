@@ -14,6 +14,7 @@ mod counter;
 mod counting;
 mod cpu_list;
 mod discipline;
+mod document;
 mod guard;
 mod init;
 mod load;
@@ -21,6 +22,7 @@ mod load_alone;
 mod netlink;
 mod network;
 mod probes;
+mod process_one;
 mod quantities;
 mod restore;
 mod serve;
@@ -40,7 +42,7 @@ use crate::cgroup::CgroupError;
 use crate::counting::CountError;
 
 fn main() -> ExitCode {
-    if init::is_process_one() {
+    if process_one::is_process_one() {
         return init::run();
     }
     let result = match Arguments::parse().command {

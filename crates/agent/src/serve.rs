@@ -23,8 +23,8 @@ use stealtime_wire::{
 };
 
 use crate::channel::{self, Channel};
-use crate::init::is_process_one;
 use crate::load::{self, Loading};
+use crate::process_one::is_process_one;
 use crate::restore::Watchdog;
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;

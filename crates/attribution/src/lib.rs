@@ -12,6 +12,7 @@ mod mend;
 mod naming;
 mod offset;
 mod processors;
+mod reading;
 mod scheduler;
 mod sweep;
 mod trace;
@@ -22,6 +23,7 @@ pub use attribute::{Attribution, AttributionError, Labelled, VirtualCpus, World,
 pub use cause::{Cause, CauseId, CauseTable, Kind, Layer};
 pub use follow::Followed;
 pub use offset::Offsets;
+pub use reading::TraceError;
 pub use sweep::{Parts, Segment, Spikes};
-pub use trace::{EventKind, NO_NAME, Trace, TraceColumns, TraceError};
+pub use trace::{EventKind, NO_NAME, Trace, TraceColumns};
 pub use user_mode::UserMode;

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::processors::IDLE;
-use crate::trace::{EventKind, Trace};
+use crate::trace::{EventKind, Mended, Trace};
 
 /// The clock that accounts are taken by was read this much before the event is written, at most. A CPU that is itself
 /// virtual may take some time in between.
@@ -17,21 +17,6 @@ const CLOCK_AGE_LIMIT_NS: f64 = 50e3;
 /// How the trace gives the state of a thread that sleeps, and of one that could run (include/linux/sched.h).
 const ASLEEP: i64 = 1;
 const RUNNABLE: i64 = 0;
-
-/// A switch that was not recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mended {
-    /// It comes before this row.
-    pub before_row: usize,
-    pub time: u64,
-    pub cpu: u16,
-    pub left: i32,
-    /// 0 if the one that left could still run: nobody woke it before it ran again.
-    pub state: i64,
-    pub next: i32,
-    /// When the one that left was last seen on the CPU, and the one that came first.
-    pub seen: (u64, u64),
-}
 
 /// A switch that must have been between two rows of a CPU.
 #[derive(Debug, Clone, Copy)]

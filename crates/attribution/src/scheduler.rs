@@ -3,9 +3,8 @@
 //! Nothing is assumed before an event says it: at the beginning and after lost events a CPU is unknown until the first
 //! event of that CPU tells who runs there.
 
-use crate::mend::Mended;
 use crate::processors::{IDLE, Processor, Served, ThreadTable};
-use crate::trace::{EventKind, NO_NAME, Trace};
+use crate::trace::{EventKind, Mended, NO_NAME, Trace};
 
 /// What a followed thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-use crate::shutdown::Shutdown;
+use crate::event::{Event, Shutdown};
 
 /// A line longer than this is no answer of QEMU's.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -69,15 +69,6 @@ pub enum QmpError {
         /// What it was, shortened.
         what: String,
     },
-}
-
-/// What QEMU tells unasked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// As `MIGRATION`, `STOP`, `RESUME`, `SHUTDOWN`.
-    pub name: String,
-    /// What comes with it; null if nothing does.
-    pub data: Value,
 }
 
 /// A command whose answer is still to be fetched.

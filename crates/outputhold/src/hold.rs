@@ -423,6 +423,20 @@ impl Hold {
 
     /// Counts and held times up to now.
     pub fn statistics(&self) -> HoldStatistics {
-        self.counters.snapshot(self)
+        HoldStatistics {
+            accepted: self.counters.accepted,
+            released: self.counters.released,
+            passed: self.counters.passed,
+            dropped: self.counters.dropped,
+            refused: self.counters.refused,
+            held_frames: self.held_frames,
+            held_bytes: self.held_bytes,
+            fullest_bytes: self.counters.fullest_bytes,
+            is_full: self.is_full(),
+            last_cut: self.last_cut,
+            acknowledged: self.acknowledged,
+            released_through: self.released,
+            held_time: self.counters.held_time.snapshot(),
+        }
     }
 }

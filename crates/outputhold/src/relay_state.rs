@@ -14,7 +14,7 @@ use crate::announcement::Announcement;
 use crate::framing::{InputQueue, OutputReader};
 use crate::hold::{Cut, Delivery, Hold, HoldError, Policy, Progress, Verdict};
 use crate::outlet::{Obstacle, Outlet};
-use crate::relay::RelayEvent;
+use crate::relay_event::RelayEvent;
 use crate::statistics::{RelayStatistics, Traffic};
 
 /// Frames that one step moves in each direction, so that neither starves the other: about a millisecond of writes.

@@ -6,8 +6,6 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use stealtime_succession::Epoch;
 
-use crate::hold::Hold;
-
 /// Frames and their bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Traffic {
@@ -41,7 +39,7 @@ pub struct HeldTime {
     pub max_ns: u64,
 }
 
-/// The state of a [`Hold`] in numbers.
+/// The state of a [`crate::Hold`] in numbers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HoldStatistics {
     /// Everything that the guest sent.
@@ -91,7 +89,7 @@ pub struct RelayStatistics {
     pub port_refusals: u64,
 }
 
-/// What [`Hold`] counts as it goes.
+/// What [`crate::Hold`] counts as it goes.
 #[derive(Debug, Default)]
 pub(crate) struct HoldCounters {
     pub accepted: Traffic,
@@ -101,26 +99,6 @@ pub(crate) struct HoldCounters {
     pub refused: Traffic,
     pub fullest_bytes: usize,
     pub held_time: HeldTimes,
-}
-
-impl HoldCounters {
-    pub fn snapshot(&self, hold: &Hold) -> HoldStatistics {
-        HoldStatistics {
-            accepted: self.accepted,
-            released: self.released,
-            passed: self.passed,
-            dropped: self.dropped,
-            refused: self.refused,
-            held_frames: hold.frames(),
-            held_bytes: hold.bytes(),
-            fullest_bytes: self.fullest_bytes,
-            is_full: hold.is_full(),
-            last_cut: hold.last_cut(),
-            acknowledged: hold.acknowledged(),
-            released_through: hold.released(),
-            held_time: self.held_time.snapshot(),
-        }
-    }
 }
 
 /// Quantiles above this are given as this: no peer of a guest waits so long.
@@ -150,7 +128,7 @@ impl HeldTimes {
         self.max_ns = self.max_ns.max(held_ns);
     }
 
-    fn snapshot(&self) -> HeldTime {
+    pub fn snapshot(&self) -> HeldTime {
         HeldTime {
             count: self.histogram.len(),
             sum_ns: self.sum_ns,

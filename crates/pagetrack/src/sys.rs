@@ -109,7 +109,10 @@ pub unsafe extern "C" fn mmap64(
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: the kernel has just mapped this descriptor, and the caller keeps it for the call.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
-        session::file_was_mapped(file, mapped.cast_unsigned(), length as u64);
+        if let Some(session) = session::looking_for(file) {
+            let (address, length) = (mapped.cast_unsigned(), length as u64);
+            session.tell_registered(address, length, register(address, length));
+        }
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = errno };
     }

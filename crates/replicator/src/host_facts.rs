@@ -9,7 +9,7 @@ use stealtime_capture::{Accelerator, MachineSpec, QemuUser, Rights, find_firmwar
 use stealtime_shipping::{Image, LocalFacts};
 use stealtime_succession::MemberId;
 
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 
 /// Look at the programs, files and memory that this machine would use here.
 pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> LocalFacts {

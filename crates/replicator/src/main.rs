@@ -16,6 +16,7 @@ mod faults;
 mod figures;
 mod gate;
 mod host;
+mod host_config;
 mod host_facts;
 mod machine;
 mod member_folder;
@@ -30,6 +31,7 @@ mod standby;
 mod status;
 #[cfg(test)]
 mod test_machine;
+mod trial_load;
 mod turn;
 mod urgency;
 mod words;

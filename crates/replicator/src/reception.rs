@@ -24,7 +24,7 @@ use tokio::task::{AbortHandle, spawn};
 use tokio::time::timeout;
 
 use crate::clock::now;
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 use crate::spec::SpecError;
 use crate::words;
 

@@ -15,7 +15,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::standby::{TrialEnd, TrialError, Trials};
+use crate::trial_load::{TrialEnd, TrialError, Trials};
 use crate::{faults, urgency};
 
 /// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill. Heartbeats come

@@ -5,8 +5,8 @@
 //! starts, and its overhead is what the run lasted more than that many ordinary samples (their median). A *period* is a
 //! frequency at which events of some level
 //! 1. crowd in one window of phase more than chance allows, over all frequencies, windows and levels that were tried
-//!    ([`phase::crowding`]): probability below [`FALSE_ALARM`] for a series without any periodic cause, and
-//! 2. are seen in at least [`COVERAGE`] of all cycles, not counting what is seen half a cycle apart as well, and
+//!    ([`phase::crowding`]): probability below [`phase::FALSE_ALARM`] for a series without any periodic cause, and
+//! 2. are seen in at least [`phase::COVERAGE`] of all cycles, not counting what is seen half a cycle apart as well, and
 //! 3. if that is less than [`CLEAR`], still in [`UNEXPLAINED`] of them without the events of periods that are seen in more.
 //!
 //! # Search
@@ -41,10 +41,6 @@ use serde::Serialize;
 use crate::series::Series;
 use search::{Candidate, search_level};
 
-/// The share of cycles in which an event must be seen.
-const COVERAGE: f64 = 0.6;
-/// The chance of naming a period in a series that has none, over everything that is tried.
-const FALSE_ALARM: f64 = 1e-3;
 /// What is seen in this share of its cycles needs no further proof ...
 const CLEAR: f64 = 0.8;
 /// ... what is seen in fewer must be seen in this share by events that no better period explains.
@@ -56,8 +52,6 @@ const COINCIDENCE_CYCLES: f64 = 0.02;
 /// How wrong the slower rate may be, as a share: it has few occurrences.
 const COINCIDENCE_DRIFT: f64 = 5e-4;
 const COINCIDENCE_COST: f64 = 0.05;
-/// Two frequencies closer than this share are one cause found at two levels.
-const SAME_FREQUENCY: f64 = 2e-3;
 
 /// A periodic cause of lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -1,8 +1,11 @@
 //! Events folded with a period: how they crowd in one window of phase, and in how many cycles they are seen.
 
 use super::events::Event;
-use super::{COVERAGE, FALSE_ALARM};
 
+/// The share of cycles in which an event must be seen.
+pub const COVERAGE: f64 = 0.6;
+/// The chance of naming a period in a series that has none, over everything that is tried.
+pub const FALSE_ALARM: f64 = 1e-3;
 /// The widest window of phase, in cycles; each next one is half as wide. A sample of 0.24 periods smears events over as
 /// much.
 const WIDEST: f64 = 0.4;

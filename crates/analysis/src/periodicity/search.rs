@@ -1,11 +1,12 @@
 //! The search for periods among the events of one level.
 
 use super::events::{self, Event, Level};
-use super::phase::{self, Fold, OCCURRENCES_MIN, WIDTHS, crowding};
+use super::phase::{self, COVERAGE, FALSE_ALARM, Fold, OCCURRENCES_MIN, WIDTHS, crowding};
 use super::spectrum::{Spectrum, rayleigh, span};
-use super::{COVERAGE, FALSE_ALARM, SAME_FREQUENCY};
 use crate::series::Series;
 
+/// Two frequencies closer than this share are one cause found at two levels.
+const SAME_FREQUENCY: f64 = 2e-3;
 /// The events that are searched, from the start of the series.
 const EVENTS_MAX: usize = 1 << 14;
 /// Events of a window of the periodogram, and how many windows are added up.

@@ -7,8 +7,8 @@ use std::sync::mpsc::Sender;
 use stealtime_wire::{Load, LoadRequest};
 
 use crate::clock::TscRate;
-use crate::load::LoadError;
 use crate::load::cpu::CpuWork;
+use crate::load::error::LoadError;
 use crate::load::memory::MemoryWork;
 use crate::load::phases::{self, Control, Pulse, Schedule};
 use crate::load::rows::Rows;

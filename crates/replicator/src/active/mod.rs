@@ -21,9 +21,7 @@ use stealtime_succession::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use standing::unix_ns;
-
-use crate::clock::{nanoseconds, now};
+use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Refusal, Request};
 use crate::engine::{GuestFacts, Order};
 use crate::epoch_log::EpochLog;
@@ -258,7 +256,7 @@ impl Active {
             resuming: None,
             register_name,
             register_went_back: 0,
-            since_unix_ns: standing::unix_ns(),
+            since_unix_ns: unix_ns(),
             metrics,
             ending: None,
             fatal: None,

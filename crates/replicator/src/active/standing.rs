@@ -1,7 +1,5 @@
 //! How an active member stands, for those who ask.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use stealtime_succession::{ActiveState, Epoch};
 
 use super::Active;
@@ -12,11 +10,6 @@ use crate::status::{Role, Status};
 
 /// Warnings that are kept.
 pub const WARNINGS: usize = 8;
-
-/// Wall-clock nanoseconds.
-pub fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
-}
 
 impl Active {
     pub(super) fn status(&self) -> Status {

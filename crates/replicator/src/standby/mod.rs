@@ -2,7 +2,6 @@
 //! that waits, and becomes the active member when it wins.
 
 mod preparing;
-mod trial;
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -33,10 +32,10 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer, Role, Status};
+use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
 pub use preparing::run;
-pub use trial::{TrialEnd, TrialError, Trials};
 
 /// Why a standby ends without having stood by to the end.
 #[derive(Debug, thiserror::Error)]

@@ -12,13 +12,13 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc;
 
-use super::{Input, Network, Outcome, Standby, StandbyError, Trials, read};
+use super::{Input, Network, Outcome, Standby, StandbyError, read};
 use crate::assignment::{Assignment, wanted};
-use crate::clock::now;
+use crate::clock::{now, unix_ns};
 use crate::engine::{GuestFacts, Told};
 use crate::events::{Event, EventLog};
 use crate::gate::LeaseGate;
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 use crate::machine::{self, Happening, Machine, MachineError, Switchboard, start_relay};
 use crate::member_folder::FolderError;
 use crate::reception::Caller;
@@ -26,6 +26,7 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
+use crate::trial_load::Trials;
 use crate::{faults, host_facts, member_folder, registers, signals, words};
 
 /// How long a machine may still be here of which it is said that it is elsewhere.
@@ -229,7 +230,7 @@ impl Prepared {
             full_copy: None,
             addresses: LearnedAddresses::default(),
             events,
-            since_unix_ns: crate::active::unix_ns(),
+            since_unix_ns: unix_ns(),
             announced_claim: false,
             register_went_back: 0,
             warnings: Vec::new(),

@@ -16,12 +16,10 @@ use crate::quantities::parse_bytes;
 #[derive(Debug, Parser)]
 #[command(name = "stealtime-agent", version, after_help = EXIT_CODES)]
 pub struct Arguments {
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     #[command(flatten)]

@@ -37,26 +37,16 @@ const HEADER_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Switch an interface on.
-    Up {
-        /// The interface's index.
-        interface: u32,
-    },
+    Up { interface: u32 },
     /// Give it an address; the route to its network comes with it.
     Address {
-        /// The interface's index.
         interface: u32,
-        /// The address.
         address: Ipv4Addr,
         /// How many of its bits are the network's.
         prefix_bits: u8,
     },
     /// Send over it all that goes to no other network.
-    DefaultRoute {
-        /// The interface's index.
-        interface: u32,
-        /// The router.
-        gateway: Ipv4Addr,
-    },
+    DefaultRoute { interface: u32, gateway: Ipv4Addr },
 }
 
 impl Request {
@@ -123,7 +113,6 @@ fn attribute(kind: u16, value: [u8; 4]) -> Vec<u8> {
 pub struct Routing(OwnedFd);
 
 impl Routing {
-    /// Opens one.
     pub fn open() -> io::Result<Self> {
         let protocol = SockProtocol::NetlinkRoute;
         Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?))

@@ -43,15 +43,8 @@ pub enum NetworkError {
     /// No card or no driver.
     #[error("no Ethernet interface came up within {} s: is there a card, and is its module in the initramfs?", LONGEST_WAIT.as_secs())]
     NoInterface,
-    /// The kernel refused.
     #[error("the kernel refused {request:?}")]
-    Refused {
-        /// What.
-        request: Request,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No netlink.
+    Refused { request: Request, source: std::io::Error },
     #[error("the kernel's routing cannot be reached")]
     Routing(#[from] std::io::Error),
 }

@@ -166,7 +166,6 @@ impl Observer for SharedAroundSamples {
 
 /// What a trial gave.
 pub struct TrialEnd {
-    /// Its samples.
     pub recording: Recording,
     /// Its trace, where one was asked for.
     pub traced: Option<Result<Traced, TraceError>>,

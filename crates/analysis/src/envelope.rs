@@ -17,9 +17,7 @@ pub struct Envelope {
     pub bucket: Vec<u32>,
     /// Samples that start in it.
     pub count: Vec<u32>,
-    /// Its shortest sample.
     pub min_ns: Vec<f64>,
-    /// Its longest sample.
     pub max_ns: Vec<f64>,
     /// When the longest sample starts, exactly.
     pub max_at_s: Vec<f64>,

@@ -30,7 +30,6 @@ pub struct InjectedStall {
     pub start_s: f64,
     /// What the samples should show.
     pub expected_ns: f64,
-    /// What they show.
     pub excess_ns: f64,
 }
 

@@ -79,7 +79,6 @@ pub enum SeriesError {
     NotSaturated {
         /// `duration` or `gap`.
         column: &'static str,
-        /// The row.
         index: u64,
     },
 }
@@ -89,7 +88,6 @@ pub enum SeriesError {
 pub(crate) struct Block {
     /// When its first sample's predecessor ended: its time origin, in units.
     pub start: u64,
-    /// The smallest duration.
     pub min: u64,
     /// The largest duration, with the true value of saturated ones.
     pub max: u64,

@@ -26,23 +26,16 @@ pub struct Summary {
     pub count: u64,
     /// The cheapest sample possible here: the smaller of the calibrated floor and the minimum.
     pub floor_ns: f64,
-    /// The shortest sample.
     pub min_ns: f64,
-    /// The arithmetic mean.
     pub mean_ns: f64,
     /// The standard deviation, with `n - 1`; 0 for one sample.
     pub sd_ns: f64,
     /// The median, by nearest rank like all percentiles.
     pub p50_ns: f64,
-    /// 90 %.
     pub p90_ns: f64,
-    /// 99 %.
     pub p99_ns: f64,
-    /// 99.9 %.
     pub p999_ns: f64,
-    /// 99.99 %.
     pub p9999_ns: f64,
-    /// 99.999 %.
     pub p99999_ns: f64,
     /// The longest sample, exactly.
     pub max_ns: f64,

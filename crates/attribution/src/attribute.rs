@@ -11,7 +11,6 @@ use crate::user_mode::{UserMode, find_tracers, watch};
 /// A trace with the labels of those of its threads whose names do not say who they are.
 #[derive(Debug, Clone)]
 pub struct Labelled<'a> {
-    /// The trace.
     pub trace: &'a Trace<'a>,
     /// Thread id and place in `labels`. A process that is traced by such a thread (a User-Mode Linux neighbour's) gets
     /// its label too.
@@ -25,7 +24,6 @@ pub struct Labelled<'a> {
 /// The virtual CPUs of a guest, as the host's trace shows them.
 #[derive(Debug, Clone)]
 pub struct VirtualCpus<'a> {
-    /// The host's trace.
     pub host: Labelled<'a>,
     /// The threads that are virtual CPU 0, 1 ...
     pub threads: &'a [Followed<'a>],
@@ -60,13 +58,10 @@ pub enum AttributionError {
         "clocks cannot be aligned: whatever the offset within the exchanges' bounds, events of virtual CPU {cpu} \
          happened while its thread was off the host's CPUs"
     )]
-    ClocksApart {
-        /// The virtual CPU.
-        cpu: usize,
-    },
+    ClocksApart { cpu: usize },
 }
 
-/// What was found.
+/// The parts of all spikes and what was seen on the way.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     /// What causes there are.

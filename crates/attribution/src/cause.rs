@@ -70,9 +70,7 @@ impl Kind {
 /// A cause of lost time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cause {
-    /// Where.
     pub layer: Layer,
-    /// What sort.
     pub kind: Kind,
     /// Who or which, where there are several: a thread, a handler, a reason.
     pub name: Option<String>,

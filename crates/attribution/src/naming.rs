@@ -99,7 +99,6 @@ impl<'a> Naming<'a> {
         cause
     }
 
-    /// A non-maskable interrupt.
     pub fn non_maskable(&mut self) -> CauseId {
         let kind = if self.layer == Layer::Machine { Kind::Interrupt } else { Kind::HostInterrupt };
         self.table.id(self.layer, kind, Some("NMI"))

@@ -11,9 +11,7 @@ const MOST_STRETCHES: usize = 4_000;
 /// Which offsets are possible: machine minus host, in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offsets {
-    /// The smallest.
     pub low: i64,
-    /// The largest.
     pub high: i64,
 }
 
@@ -28,7 +26,6 @@ impl Offsets {
         self.high.abs_diff(self.low).div_ceil(2)
     }
 
-    /// What both allow.
     pub fn intersect(self, other: Self) -> Option<Self> {
         let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
         (both.low <= both.high).then_some(both)

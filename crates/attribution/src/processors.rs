@@ -98,13 +98,12 @@ pub(crate) struct Served {
     pub entry: EventKind,
     /// The number of the interrupt, vector or softirq.
     pub number: i64,
-    /// Its handler's name.
     pub name: u32,
     /// The thread that was interrupted, or that serves the softirq.
     pub owner: i32,
 }
 
-/// One CPU.
+/// What a CPU does at the moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processor {
     /// Who runs; `None` until an event says it, and after lost events.

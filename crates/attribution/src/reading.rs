@@ -21,14 +21,11 @@ pub enum TraceError {
     /// A column is cut short.
     #[error("the column `{column}` of the trace has {rows} rows, `time` has {expected}")]
     Length {
-        /// Its name.
         column: &'static str,
-        /// Its rows.
         rows: usize,
         /// The rows of `time`.
         expected: usize,
     },
-    /// Time went backwards.
     #[error("row {row} of the trace is earlier than the row before it")]
     Unsorted {
         /// The first such row.
@@ -36,18 +33,11 @@ pub enum TraceError {
     },
     /// A code that this version does not know.
     #[error("row {row} of the trace has the unknown kind {kind}")]
-    UnknownKind {
-        /// The row.
-        row: usize,
-        /// The code.
-        kind: u8,
-    },
+    UnknownKind { row: usize, kind: u8 },
     /// An index beyond the list of names.
     #[error("row {row} of the trace has the name {name}, but there are only {names} names")]
     UnknownName {
-        /// The row.
         row: usize,
-        /// The index.
         name: u32,
         /// How many names there are.
         names: usize,
@@ -55,11 +45,9 @@ pub enum TraceError {
     /// A CPU or thread that no Linux can have.
     #[error("row {row} of the trace has the impossible {column} {value}")]
     Impossible {
-        /// The row.
         row: usize,
         /// `cpu`, `thread` or `other`.
         column: &'static str,
-        /// What stands there.
         value: i64,
     },
 }

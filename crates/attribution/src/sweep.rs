@@ -21,7 +21,7 @@ const MOST_SEGMENTS: usize = 240;
 pub struct Spikes<'a> {
     /// First cycle of each, in the machine's counter.
     pub start: &'a [u64],
-    /// Cycles of each.
+    /// How long each took, in cycles.
     pub duration: &'a [u64],
     /// What a sample takes at least, in cycles.
     pub floor: u64,
@@ -32,7 +32,6 @@ pub struct Spikes<'a> {
 pub struct Parts {
     /// One more than there are spikes.
     pub first: Vec<u64>,
-    /// What took it.
     pub cause: Vec<CauseId>,
     /// Cycles; those of one spike add up to its excess over the floor. Not judged ones have none.
     pub cycles: Vec<u64>,
@@ -47,11 +46,10 @@ pub struct Parts {
 pub struct Segment {
     /// The row of the spike.
     pub spike: usize,
-    /// Whose track.
     pub layer: Layer,
     /// Cycles from the start of the spike.
     pub start: u64,
-    /// Cycles.
+    /// How long it took, in cycles.
     pub duration: u64,
     /// `None`: the machine had its CPU (host), the probe ran (machine).
     pub cause: Option<CauseId>,
@@ -62,7 +60,6 @@ pub struct Segment {
 pub(crate) struct Layers {
     /// The host's, one a virtual CPU; empty where the machine has no host that was traced.
     pub hosts: Vec<Vec<Piece>>,
-    /// The machine's own.
     pub machine: Vec<Piece>,
     /// From when on the probe was on which virtual CPU.
     pub places: Vec<(u64, u16)>,

@@ -7,7 +7,6 @@ pub const NO_NAME: u32 = u32::MAX;
 
 /// The columns, all equally long; see `docs/run-format.md` for their meaning by kind.
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs, reason = "docs/run-format.md describes each")]
 pub struct TraceColumns<'a> {
     pub time: &'a [u64],
     pub cpu: &'a [u16],

@@ -9,7 +9,6 @@ use crate::machine::{Accelerator, MachineSpec, Virtio};
 /// Whether the guest boots or waits for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It boots.
     Fresh,
     /// It is paused until a saved state is loaded into it.
     Standby,
@@ -27,7 +26,6 @@ impl Role {
 /// The descriptors that QEMU inherits, by their numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
-    /// The guest's memory.
     pub ram: RawFd,
     /// QMP: a connected stream socket.
     pub qmp: RawFd,
@@ -35,11 +33,8 @@ pub struct Inherited {
     pub netdev: RawFd,
     /// The guest's serial console: a connected stream socket.
     pub console: RawFd,
-    /// See [`crate::find_firmware`].
     pub firmware: RawFd,
-    /// The kernel.
     pub kernel: RawFd,
-    /// The initramfs.
     pub initramfs: RawFd,
 }
 

@@ -24,7 +24,6 @@ const NETWORK: &str = "virtio-net-pci";
 pub struct UnsupportedDevice {
     /// Its name on QEMU's command line.
     pub device: String,
-    /// Why.
     pub reason: &'static str,
 }
 

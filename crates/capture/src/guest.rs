@@ -50,10 +50,8 @@ pub enum GuestError {
     /// QEMU cannot be started or ended.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// QEMU has ended.
     #[error("QEMU ended by itself ({status}); its last words: {last_words}")]
     Ended {
-        /// How.
         status: ExitStatus,
         /// The end of its messages.
         last_words: String,
@@ -84,18 +82,10 @@ pub enum GuestError {
         "QEMU runs as {user}, which may not open /dev/kvm: give the device a group that may read and write it, or \
         name a user that may with `qemu_user`"
     )]
-    Kvm {
-        /// As whom.
-        user: String,
-    },
+    Kvm { user: String },
     /// A socket or file for QEMU cannot be made.
     #[error("the {what} for QEMU cannot be made")]
-    Prepare {
-        /// What.
-        what: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    Prepare { what: &'static str, source: io::Error },
     /// A state is to be loaded into what is no standby, or no longer.
     #[error("a state can be loaded once, and only into a standby")]
     NotAStandby,
@@ -107,7 +97,6 @@ pub enum GuestError {
         "QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}"
     )]
     LoadFailed {
-        /// As `failed`.
         status: String,
         /// The end of its messages.
         last_words: String,
@@ -126,7 +115,6 @@ impl From<RunningDeviceError> for GuestError {
 /// How a guest is started on this host.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
-    /// QEMU.
     pub program: PathBuf,
     /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages (`qemu.log`).
     pub folder: PathBuf,
@@ -165,9 +153,7 @@ fn find_library() -> Option<PathBuf> {
 
 /// A QEMU with its memory. Dropping it kills it.
 pub struct Guest {
-    /// Its control socket.
     pub qmp: Qmp,
-    /// Its memory.
     pub ram: Arc<RamFile>,
     /// What was written of it, and copies of that.
     pub tracked: TrackedMemory,
@@ -365,12 +351,10 @@ impl Guest {
         }
     }
 
-    /// Let it run.
     pub fn resume(&mut self) -> Result<(), GuestError> {
         self.qmp.execute("cont", json!({})).map(drop).map_err(|error| explain(error, &self.process))
     }
 
-    /// Stop it.
     pub fn stop(&mut self) -> Result<(), GuestError> {
         self.qmp.execute("stop", json!({})).map(drop).map_err(|error| explain(error, &self.process))
     }
@@ -385,7 +369,6 @@ impl Guest {
         self.process.pidfd()
     }
 
-    /// QEMU's process.
     pub fn process(&self) -> &QemuProcess {
         &self.process
     }

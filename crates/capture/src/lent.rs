@@ -47,7 +47,6 @@ impl Lent {
         number
     }
 
-    /// All of them.
     pub(crate) fn into_all(self) -> Vec<OwnedFd> {
         self.0
     }

@@ -11,9 +11,7 @@ use crate::devices::{UnsupportedDevice, check_devices};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// In software.
     Tcg,
-    /// By the processor.
     Kvm,
 }
 
@@ -42,7 +40,6 @@ pub enum Virtio {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BootFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Of its content, in lower-case hexadecimal.
     pub sha256: String,
@@ -60,7 +57,6 @@ pub enum MachineSpecError {
     /// A value that would be more than a value on QEMU's command line.
     #[error("the machine's {what} is {value:?}, which is no {expected}")]
     Word {
-        /// Which value.
         what: &'static str,
         /// As it was given.
         value: String,
@@ -70,13 +66,10 @@ pub enum MachineSpecError {
     /// A number that no machine has.
     #[error("the machine has {value} {what}; a protected one has {least} to {most}")]
     Number {
-        /// Of what.
         what: &'static str,
         /// As it was given.
         value: u64,
-        /// The smallest.
         least: u64,
-        /// The largest.
         most: u64,
     },
     /// The RAM is no whole number of pages.
@@ -93,7 +86,6 @@ pub enum MachineSpecError {
 pub struct MachineSpec {
     /// What the user calls it.
     pub name: String,
-    /// How it runs.
     pub accelerator: Accelerator,
     /// A versioned machine type, as `pc-i440fx-7.2`: `pc` would be another one with another QEMU.
     pub machine: String,
@@ -101,9 +93,7 @@ pub struct MachineSpec {
     pub cpu: String,
     /// How many virtual CPUs.
     pub vcpus: u32,
-    /// How much memory.
     pub memory_bytes: u64,
-    /// The kernel.
     pub kernel: BootFile,
     /// The initramfs: all the guest has for a disk.
     pub initramfs: BootFile,

@@ -6,7 +6,6 @@ pub const PAGE_BYTES: usize = 4096;
 /// A run of pages by their index in the RAM file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageRange {
-    /// The first page.
     pub first: u64,
     /// How many; never 0.
     pub count: u64,

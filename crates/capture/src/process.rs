@@ -25,22 +25,10 @@ const LOG_TAIL_BYTES: u64 = 600;
 pub enum ProcessError {
     /// It does not start.
     #[error("the program {program} cannot be started as {rights}")]
-    Spawn {
-        /// Which program.
-        program: PathBuf,
-        /// As whom.
-        rights: String,
-        /// Why not.
-        source: io::Error,
-    },
+    Spawn { program: PathBuf, rights: String, source: io::Error },
     /// The file for its messages cannot be opened.
     #[error("the file {path} for QEMU's messages cannot be opened")]
-    Log {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Log { path: PathBuf, source: io::Error },
     /// It cannot be signalled.
     #[error("QEMU cannot be sent a signal")]
     Signal(#[source] io::Error),

@@ -33,12 +33,7 @@ const UNLOADING_END: &str = "-unloaded\"}\n";
 pub enum QmpError {
     /// The socket cannot be used.
     #[error("QEMU's control socket cannot be {action}")]
-    Socket {
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Socket { action: &'static str, source: std::io::Error },
     /// QEMU closed the socket: mostly it has ended.
     #[error("QEMU closed its control socket while `{waiting_for}` was awaited")]
     Closed {
@@ -50,17 +45,14 @@ pub enum QmpError {
     TimedOut {
         /// The command or event that was waited for.
         waiting_for: String,
-        /// How long.
         waited: Duration,
     },
     /// QEMU refused the command.
     #[error("QEMU refused `{command}`: {description} ({class})")]
     Refused {
-        /// Which command.
         command: String,
         /// QMP's class of the error, as `GenericError`.
         class: String,
-        /// QEMU's words.
         description: String,
     },
     /// What came is no QMP.

@@ -16,14 +16,7 @@ use crate::sys::{Mapping, copy_to, extend_from, page_equals};
 pub enum RamError {
     /// A system call on the file failed.
     #[error("the guest's memory {path} cannot be {action}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, action: &'static str, source: io::Error },
     /// The size is 0 or no whole number of pages.
     #[error("the guest's memory cannot have {bytes} bytes: it must be a multiple of {PAGE_BYTES}, and not 0")]
     Size {
@@ -33,7 +26,6 @@ pub enum RamError {
     /// A page that is not there.
     #[error("page {index} is outside of the guest's memory of {pages} pages")]
     Outside {
-        /// Which page.
         index: u64,
         /// How many there are.
         pages: u64,

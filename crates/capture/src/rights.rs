@@ -24,7 +24,7 @@ const PROCESSES_MAX: u32 = 1 << 22;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QemuUser {
-    /// The user's number.
+    /// The number of the user.
     pub uid: u32,
     /// The number of its group.
     pub gid: u32,
@@ -39,10 +39,7 @@ pub enum Rights {
     Same,
     /// Nothing but what everybody may, and these groups: a user of its own, whose number no other process of
     /// this PID namespace has.
-    Own {
-        /// By number.
-        groups: Vec<u32>,
-    },
+    Own { groups: Vec<u32> },
     /// What this user may.
     User(QemuUser),
 }

@@ -55,7 +55,6 @@ pub enum BypassError {
     HeldPort {
         /// The field of the rule.
         field: &'static str,
-        /// Its ports.
         range: PortRange,
         /// The port that is always held.
         port: u16,
@@ -65,7 +64,6 @@ pub enum BypassError {
     /// A range that is none.
     #[error("{0:?} is no port range: write a port such as 40000, or a range such as 30000-40000")]
     PortRange(String),
-    /// Beyond six bits.
     #[error(
         "dscp {0} is above {HIGHEST_DSCP}: write the six-bit code point, such as 46 for expedited forwarding"
     )]

@@ -62,7 +62,6 @@ pub enum Verdict {
 /// What became of a frame that was offered for release.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// It left.
     Delivered,
     /// It can never leave (the device refuses such a frame); the next one is taken.
     Refused,
@@ -84,11 +83,8 @@ pub enum Progress {
 /// An epoch whose output has left.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ReleasedEpoch {
-    /// Its number.
     pub epoch: Epoch,
-    /// Frames that left.
     pub frames: usize,
-    /// Their bytes.
     pub bytes: usize,
     /// From its cut to the moment its last frame left.
     pub since_cut: Duration,
@@ -101,7 +97,6 @@ pub struct Cut {
     pub epoch: Epoch,
     /// Frames held for it.
     pub frames: usize,
-    /// Their bytes.
     pub bytes: usize,
 }
 
@@ -200,7 +195,6 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// An empty queue.
     pub fn new(limits: HoldLimits, bypass: BypassRules, policy: Policy) -> Self {
         Self {
             limits,

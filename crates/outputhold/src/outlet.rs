@@ -18,7 +18,6 @@ pub trait Gate: Send + Sync {
 /// Why the last write did not happen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// It did happen.
     None,
     /// The gate is shut; it may open without notice.
     GateShut,

@@ -11,12 +11,7 @@ pub enum RelayEvent {
     /// All output of an epoch has left.
     EpochReleased(ReleasedEpoch),
     /// The limit is reached: the guest's output waits in QEMU. Told once, until there was room again.
-    HoldFull {
-        /// Frames held.
-        frames: usize,
-        /// Bytes held.
-        bytes: usize,
-    },
+    HoldFull { frames: usize, bytes: usize },
     /// QEMU closed its socket. What is held stays, and leaves if its epoch is acknowledged.
     OutputClosed,
     /// QEMU's stream cannot be read on; the socket was closed.

@@ -9,7 +9,6 @@ use stealtime_succession::Epoch;
 /// Frames and their bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Traffic {
-    /// Number of frames.
     pub frames: u64,
     /// Their bytes, from the destination address to the end of the payload.
     pub bytes: u64,
@@ -25,7 +24,6 @@ impl Traffic {
 /// How long the released frames had been held: from the moment they were read to the moment they were written.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HeldTime {
-    /// Number of frames.
     pub count: u64,
     /// Sum of all held times.
     pub sum_ns: u64,
@@ -35,7 +33,6 @@ pub struct HeldTime {
     pub p90_ns: u64,
     /// 99 % of the frames were held no longer.
     pub p99_ns: u64,
-    /// The longest, exact.
     pub max_ns: u64,
 }
 
@@ -52,9 +49,7 @@ pub struct HoldStatistics {
     pub dropped: Traffic,
     /// What the device would never take.
     pub refused: Traffic,
-    /// Frames held now.
     pub held_frames: usize,
-    /// Bytes held now.
     pub held_bytes: usize,
     /// The most bytes ever held.
     pub fullest_bytes: usize,
@@ -73,7 +68,6 @@ pub struct HoldStatistics {
 /// The state of a [`crate::Relay`] in numbers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RelayStatistics {
-    /// The guest's output.
     pub hold: HoldStatistics,
     /// What went into the guest's socket.
     pub input: Traffic,

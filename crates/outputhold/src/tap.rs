@@ -46,16 +46,10 @@ pub enum TapError {
         "{name:?} cannot name a {kind}: 1 to {LONGEST_NAME_BYTES} letters, digits, '.', '_' or '-', and neither \
          \".\" nor \"..\""
     )]
-    Name {
-        /// "TAP" or "bridge".
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
+    Name { kind: &'static str, name: String },
     /// The driver is not there.
     #[error("{TUN_DEVICE} cannot be opened: {0} (hint: modprobe tun)")]
     NoDriver(#[source] io::Error),
-    /// Not root.
     #[error(
         "no permission to {action} {name}: it takes CAP_NET_ADMIN (hint: run as root, or give the program \
          AmbientCapabilities=CAP_NET_ADMIN in its systemd unit)"
@@ -63,7 +57,6 @@ pub enum TapError {
     NotPermitted {
         /// What was being done.
         action: &'static str,
-        /// The interface.
         name: String,
     },
     /// An interface of that name is there already.
@@ -72,17 +65,13 @@ pub enum TapError {
          ip link delete {0})"
     )]
     Exists(String),
-    /// No such bridge.
     #[error("there is no bridge {0} (hint: ip link add {0} type bridge; ip link set {0} up)")]
     NoBridge(String),
-    /// Anything else.
     #[error("cannot {action} {name}: {source}")]
     Failed {
         /// What was being done.
         action: &'static str,
-        /// The interface.
         name: String,
-        /// Why not.
         source: io::Error,
     },
 }

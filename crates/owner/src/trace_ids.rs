@@ -11,14 +11,13 @@ use crate::{INITIAL_PID_NAMESPACE, ids_by_namespace, pid_namespace, shows_all};
 pub enum TraceIds {
     /// They are those by which threads know themselves.
     Own,
-    /// `/proc` shows them.
+    /// The ids are those that `/proc` shows.
     ShownByProc,
     /// This process is in a PID namespace and has a `/proc` of it, which tells nothing of the one around.
     Unknown,
 }
 
 impl TraceIds {
-    /// For this process.
     pub fn here() -> Self {
         static HERE: OnceLock<TraceIds> = OnceLock::new();
         *HERE.get_or_init(|| Self::judge(Path::new("/proc")))

@@ -30,7 +30,6 @@ pub enum Report {
     Failed {
         /// The system call that failed.
         step: Step,
-        /// Its `errno`.
         errno: i32,
     },
 }
@@ -44,7 +43,6 @@ pub enum Step {
     Features,
     /// `UFFDIO_REGISTER` of the mapping.
     Register,
-    /// Sending the descriptor.
     Send,
 }
 

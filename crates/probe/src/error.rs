@@ -23,7 +23,6 @@ pub enum TrialError {
         parameter: &'static str,
         /// What was asked for.
         value: u64,
-        /// What can be.
         expected: String,
     },
     /// There is no CPU to measure.
@@ -32,7 +31,6 @@ pub enum TrialError {
     /// No memory for the samples.
     #[error("no memory for {samples} samples ({bytes} bytes): {source}")]
     Memory {
-        /// How many samples.
         samples: usize,
         /// How much they take.
         bytes: u64,

@@ -46,7 +46,6 @@ impl Thefts {
 
 /// The disturbance of one trial.
 pub struct Disturbance<'a> {
-    /// Which trial.
     pub trial: &'a Trial<'a>,
     /// What it measures with.
     pub probe: &'a dyn Probe,

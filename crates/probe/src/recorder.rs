@@ -111,7 +111,6 @@ impl Recorder {
         self.origin.load(Ordering::Relaxed)
     }
 
-    /// When to stop.
     #[inline(always)]
     pub fn deadline(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed)
@@ -180,7 +179,6 @@ impl Recorder {
         Progress { trial, elapsed_ns, samples: self.len() as u64, max_ns }
     }
 
-    /// Ends the recording.
     pub fn into_samples(self) -> Samples {
         Samples {
             count: self.length.into_inner(),
@@ -221,7 +219,6 @@ impl Samples {
 
 /// All that a trial leaves behind.
 pub struct Recording {
-    /// The samples.
     pub samples: Samples,
     /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
     pub injected: Vec<(u64, u64)>,
@@ -272,7 +269,6 @@ impl RunningTrial {
         }
     }
 
-    /// Whether somebody cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
     }

@@ -47,7 +47,6 @@ impl Default for Files {
 pub struct Limit {
     /// In each period; `None` if there is no limit.
     pub runtime_us: Option<u64>,
-    /// The period.
     pub period_us: u64,
 }
 

@@ -7,7 +7,6 @@ use crate::recorder::RunningTrial;
 
 /// One execution of a probe.
 pub struct Trial<'a> {
-    /// What to measure.
     pub request: &'a TrialRequest,
     /// The rate of the time-stamp counter.
     pub rate: &'a TscRate,

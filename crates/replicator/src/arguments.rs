@@ -8,12 +8,10 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "stealtime-replicator", version)]
 pub struct Arguments {
-    /// What to be.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to be.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Boot a machine and protect it, until it ends or its role is lost

@@ -11,7 +11,6 @@ use stealtime_capture::BoundedFile;
 pub struct EpochRow {
     /// The term in which it was captured.
     pub term: u64,
-    /// Its number.
     pub epoch: u64,
     /// When the guest was told to stop.
     pub begin_ns: u64,
@@ -37,9 +36,7 @@ pub struct EpochRow {
     pub acknowledge_ns: u64,
     /// From the cut to the release of the output.
     pub hold_ns: u64,
-    /// Written pages.
     pub pages: u64,
-    /// Their size.
     pub raw_bytes: u64,
     /// Of them, those that hold nothing but zeros.
     pub zero_pages: u64,
@@ -59,7 +56,7 @@ pub struct EpochRow {
     pub interval_ns: u64,
 }
 
-/// The file.
+/// The log of epochs, one line each.
 #[derive(Debug)]
 pub struct EpochLog {
     lines: BoundedFile,
@@ -74,7 +71,6 @@ impl EpochLog {
         Self { lines: BoundedFile::anew(folder.join("epochs.csv"), limit_bytes).with_head(names.to_vec()) }
     }
 
-    /// Add a line.
     pub fn add(&mut self, row: &EpochRow) -> io::Result<()> {
         self.lines.add(&text_of(row, false)?)
     }

@@ -112,7 +112,6 @@ pub fn set_protected(is_protected: bool) {
     IS_PROTECTED.store(is_protected, Ordering::Release);
 }
 
-/// Pass a step.
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "{name} is no fault point");
     if !IS_ARMED.load(Ordering::Acquire) {

@@ -124,7 +124,6 @@ impl Figures {
         self.pending.clear();
     }
 
-    /// The last row.
     pub fn last(&self) -> Option<&EpochRow> {
         self.recent.back()
     }

@@ -30,12 +30,10 @@ pub enum HostError {
     /// Nobody can be accepted.
     #[error("{}", words::of_link(.0))]
     Listen(#[from] LinkError),
-    /// Out of resources.
     #[error("there can be no daemon: {0}")]
     Host(#[from] io::Error),
 }
 
-/// Receive for ever.
 pub fn run(config_path: &Path) -> Result<(), HostError> {
     let config = HostConfig::read(config_path)?;
     let endpoint: Endpoint =

@@ -28,7 +28,6 @@ pub struct HostConfig {
     pub identity: Option<Identity>,
     /// Holds a folder for each machine.
     pub folder: PathBuf,
-    /// QEMU here.
     pub qemu: PathBuf,
     /// As whom it runs; None: as a user of its own.
     #[serde(default)]
@@ -48,7 +47,6 @@ fn loopback() -> IpAddr {
 }
 
 impl HostConfig {
-    /// Read a file.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
         let text =
             fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;

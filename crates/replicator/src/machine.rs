@@ -42,11 +42,8 @@ pub enum MachineError {
 
 /// What happens to a machine.
 pub enum Happening {
-    /// The engine tells.
     Engine(Told),
-    /// The encoder tells.
     Encoder(Sent),
-    /// The relay tells.
     Relay(RelayEvent),
 }
 
@@ -57,7 +54,6 @@ pub struct Switchboard(Mutex<Hearer>);
 pub type Hearer = Box<dyn Fn(Happening) + Send>;
 
 impl Switchboard {
-    /// Tell this one.
     pub fn new(hearer: Hearer) -> Arc<Self> {
         Arc::new(Self(Mutex::new(hearer)))
     }
@@ -138,14 +134,11 @@ impl Machine {
 
 /// Both ends of the socket that is the guest's network card.
 pub struct Netdev {
-    /// The relay's.
     pub ours: UnixStream,
-    /// QEMU's.
     pub of_qemu: OwnedFd,
 }
 
 impl Netdev {
-    /// Make one.
     pub fn pair() -> io::Result<Self> {
         let (ours, of_qemu) = UnixStream::pair()?;
         Ok(Self { ours, of_qemu: of_qemu.into() })

@@ -68,11 +68,8 @@ enum StrangerError {
 pub struct Caller {
     /// This host, as its file said when the connection came.
     pub config: HostConfig,
-    /// What it said.
     pub hello: Hello,
-    /// To it.
     pub sender: LinkSender,
-    /// From it.
     pub receiver: LinkReceiver,
 }
 

@@ -26,7 +26,6 @@ const WAITING_MESSAGES: usize = 512;
 /// What the thread is given, in the order in which it came.
 #[derive(Debug)]
 pub enum Piece {
-    /// Of an epoch.
     Message(Message),
     /// Epochs begin in this term from here on.
     Term(Term),
@@ -39,18 +38,12 @@ pub enum StagingEvent {
     Verified {
         /// Its term.
         term: Term,
-        /// Its number.
         epoch: Epoch,
         /// Answer, or drop it: then nothing more is taken.
         commit: oneshot::Sender<bool>,
     },
     /// So many pages of the first full copy have come.
-    Progress {
-        /// Come.
-        pages: u64,
-        /// Announced.
-        total_pages: u64,
-    },
+    Progress { pages: u64, total_pages: u64 },
     /// A part of the copy in advance is written.
     CopyHeld {
         /// Its term.

@@ -38,33 +38,19 @@ const MAGIC: [u8; 4] = *b"STSH";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// See [`crate::Message::Hello`].
     Hello = 1,
-    /// See [`crate::Message::Welcome`].
     Welcome = 2,
-    /// See [`crate::Message::Refuse`].
     Refuse = 3,
-    /// See [`crate::Message::Heartbeat`].
     Heartbeat = 4,
-    /// See [`crate::Message::EpochBegin`].
     EpochBegin = 5,
-    /// See [`crate::Message::Pages`].
     Pages = 6,
-    /// See [`crate::Message::Devices`].
     Devices = 7,
-    /// See [`crate::Message::EpochEnd`].
     EpochEnd = 8,
-    /// See [`crate::Message::Acknowledge`].
     Acknowledge = 9,
-    /// See [`crate::Message::Protected`].
     Protected = 10,
-    /// See [`crate::Message::Resign`].
     Resign = 11,
-    /// See [`crate::Message::Bye`].
     Bye = 12,
-    /// See [`crate::Message::Addresses`].
     Addresses = 13,
-    /// See [`crate::Message::CopyHeld`].
     CopyHeld = 14,
 }
 
@@ -155,7 +141,6 @@ pub enum FrameError {
     Oversized {
         /// The kind of the frame.
         kind: FrameKind,
-        /// The announced length.
         length: usize,
     },
     /// The input ended inside a frame.

@@ -16,7 +16,6 @@ use crate::refusal::Refusal;
 pub struct RamBlock {
     /// QEMU's name, for example `pc.ram`.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
 }
 
@@ -88,7 +87,6 @@ pub struct Welcome {
 /// What the judging host knows of itself.
 #[derive(Debug, Clone)]
 pub struct LocalFacts {
-    /// Its name.
     pub host: String,
     /// This life of the member that would stand by.
     pub member: MemberId,

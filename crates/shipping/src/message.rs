@@ -20,12 +20,10 @@ pub enum Message {
     Refuse {
         /// The term of the hello.
         term: Term,
-        /// Why.
         refusal: Refusal,
     },
     /// Both ways; overtakes pages.
     Heartbeat(Heartbeat),
-    /// An epoch follows.
     EpochBegin(EpochBegin),
     /// Some of an epoch's pages.
     Pages(PageBatch),
@@ -70,7 +68,6 @@ pub struct EpochBegin {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// The epoch.
     #[serde(skip)]
     pub epoch: Epoch,
     /// Whether it carries every page of the RAM and refers to no earlier content.
@@ -87,9 +84,7 @@ pub struct EpochBegin {
 pub struct PageBatch {
     /// The sender's term.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
-    /// The encoded pages.
     pub body: Vec<u8>,
 }
 
@@ -98,9 +93,7 @@ pub struct PageBatch {
 pub struct DevicePiece {
     /// The sender's term.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
-    /// The piece, packed.
     pub content: Vec<u8>,
 }
 
@@ -111,7 +104,6 @@ pub struct EpochEnd {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// The epoch.
     #[serde(skip)]
     pub epoch: Epoch,
     /// The hash of all of the epoch, decoded.
@@ -123,7 +115,6 @@ pub struct EpochEnd {
 pub struct Acknowledge {
     /// The term of the epoch.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
 }
 
@@ -142,7 +133,6 @@ pub struct Addresses {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// Claimed by ARP.
     pub ipv4: Vec<Ipv4Addr>,
     /// Claimed by neighbour discovery.
     pub ipv6: Vec<Ipv6Addr>,

@@ -18,11 +18,9 @@ pub enum OutputPolicy {
 /// How far held output may leave.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Releasable {
-    /// Not at all.
     Nothing,
     /// All epochs up to this one.
     Through(Epoch),
-    /// All of it.
     Everything,
 }
 

@@ -68,7 +68,6 @@ pub struct Version(pub u64);
 pub struct Versioned {
     /// What a compare-and-swap compares.
     pub version: Version,
-    /// The record.
     pub record: Record,
 }
 

@@ -36,11 +36,9 @@ pub enum TimingError {
     Order {
         /// Name of the one that must be the shorter.
         shorter: &'static str,
-        /// Its value.
         shorter_value: Duration,
         /// Name of the one that must be the longer.
         longer: &'static str,
-        /// Its value.
         longer_value: Duration,
     },
     /// Heartbeats without a pause between them.

@@ -5,7 +5,6 @@
 pub struct Field {
     /// Bytes from the event's first.
     pub offset: usize,
-    /// Bytes.
     pub size: usize,
     /// Whether it is a number below zero when its highest bit is set.
     pub signed: bool,

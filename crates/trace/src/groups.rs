@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 15;
 /// `ptrace` on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
 const PTRACE: u32 = 101;
 
-/// The groups.
+/// The groups of events that can be recorded, by name.
 pub const NAMES: [&str; 8] =
     ["sched", "interrupts", "softirqs", "vectors", "kvm", "nmi", "signals", "syscalls"];
 

@@ -29,9 +29,7 @@ const ABSOLUTE_TIME_BITS: u32 = 59;
 /// Events that were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missed {
-    /// None.
     Nothing,
-    /// So many.
     Count(u64),
     /// Some: the page was too full to say how many.
     Unknown,
@@ -51,16 +49,12 @@ pub struct Entry<'page> {
 pub enum PageError {
     /// Shorter than its own header.
     #[error("a page of {bytes} bytes has no header")]
-    NoHeader {
-        /// Its length.
-        bytes: usize,
-    },
+    NoHeader { bytes: usize },
     /// Its header announces more than there is.
     #[error("a page announces {announced} bytes and holds {held}")]
     Short {
         /// As its header says.
         announced: usize,
-        /// As it is.
         held: usize,
     },
     /// An entry reaches over the end.

@@ -45,7 +45,6 @@ impl Switch {
         self.write(b"1")
     }
 
-    /// Records no more.
     pub fn off(&self) -> io::Result<()> {
         self.write(b"0")
     }

@@ -25,7 +25,7 @@ impl Spool {
         Ok(Self { file: BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile()?) })
     }
 
-    /// Keeps a page.
+    /// Keeps a page of events, and how many were lost before it.
     pub fn push(&mut self, page: &[u8], lost: u64) -> io::Result<()> {
         let length = u32::try_from(page.len()).map_err(io::Error::other)?;
         self.file.write_all(&length.to_le_bytes())?;

@@ -45,7 +45,7 @@ impl FrameKind {
     }
 }
 
-/// One whole frame.
+/// A whole frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// What the payload is.
@@ -66,9 +66,7 @@ pub enum FrameError {
     /// The length is over the limit of the kind.
     #[error("a frame of kind {kind} announces {length} bytes, over the limit of {limit}")]
     Oversized {
-        /// The kind byte.
         kind: u8,
-        /// The announced length.
         length: usize,
         /// The limit of that kind.
         limit: usize,

@@ -12,7 +12,6 @@ use crate::probe::Probe;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// What was read.
     Value(Value),
     /// Why nothing could be read.
     Absent(String),
@@ -26,7 +25,6 @@ pub type Facts = BTreeMap<String, Reading>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
-    /// The first message.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
@@ -47,30 +45,25 @@ pub enum ToAgent {
         /// Comes back in the answer.
         id: u64,
     },
-    /// Measure.
     RunTrial(Box<TrialRequest>),
     /// Record what the kernel does, until told to stop.
     StartTracing {
         /// The trial that it is for; comes back in every answer.
         trial: u64,
-        /// What to record.
         tracing: TraceRequest,
     },
     /// Stop recording and send the table `trace`.
     StopTracing {
-        /// As started.
         trial: u64,
     },
     /// Load the machine, until told to stop.
     StartLoad {
         /// The trial that it is for; comes back in every answer.
         trial: u64,
-        /// With what.
         load: LoadRequest,
     },
     /// Stop the load and send the table `load`.
     StopLoad {
-        /// As started.
         trial: u64,
     },
     /// Stop the trial that is running and send what there is; nothing happens if none is.
@@ -83,13 +76,11 @@ pub enum ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromAgent {
-    /// The first message.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
         /// The version of the agent, for people.
         agent_version: String,
-        /// The machine's facts.
         facts: Facts,
     },
     /// The answer to [`ToAgent::Calibrate`].
@@ -103,7 +94,6 @@ pub enum FromAgent {
     },
     /// The answer to [`ToAgent::ExchangeClock`].
     ClockReading {
-        /// As asked.
         id: u64,
         /// The clocks, read back to back.
         reading: ClockReading,
@@ -130,28 +120,24 @@ pub enum FromAgent {
     TrialDone(Box<TrialOutcome>),
     /// The answer to [`ToAgent::StartTracing`].
     TracingStarted {
-        /// As asked.
         trial: u64,
         /// Which groups of events are recorded; an absent one says why it is not.
         groups: Facts,
     },
     /// The table of [`ToAgent::StopTracing`] is sent.
     TracingDone {
-        /// As asked.
         trial: u64,
         /// What came of it.
         outcome: TracingOutcome,
     },
     /// The answer to [`ToAgent::StartLoad`].
     LoadStarted {
-        /// As asked.
         trial: u64,
         /// The threads that load.
         thread_ids: Vec<u32>,
     },
     /// The table of [`ToAgent::StopLoad`] is sent.
     LoadDone {
-        /// As asked.
         trial: u64,
         /// What came of it.
         outcome: LoadOutcome,
@@ -162,7 +148,6 @@ pub enum FromAgent {
         trial: Option<u64>,
         /// One sentence with the value that was wrong.
         error: String,
-        /// What to do.
         hint: Option<String>,
     },
 }
@@ -184,7 +169,6 @@ pub enum StreamName {
 /// The clocks of a machine, read back to back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReading {
-    /// The time-stamp counter.
     pub tsc: u64,
     /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
     pub monotonic_raw_ns: u64,
@@ -200,7 +184,6 @@ pub struct ClockReading {
 pub struct TrialRequest {
     /// Chosen by the control plane, comes back in every answer.
     pub trial: u64,
-    /// What to measure.
     pub probe: Probe,
     /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam.
     pub cpus: Vec<u32>,
@@ -238,7 +221,6 @@ pub struct TraceRequest {
 pub struct TracingOutcome {
     /// The kernel's name of the clock: `x86-tsc`.
     pub clock: String,
-    /// Its rate.
     pub tsc_hz: f64,
     /// The clocks just after the recording began.
     pub start: ClockReading,
@@ -293,7 +275,6 @@ pub enum Load {
 pub struct LoadOutcome {
     /// `loops` or `bytes`.
     pub unit: String,
-    /// All work done.
     pub work: u64,
     /// How long the load was on, all threads together.
     pub on_ns: u64,
@@ -314,11 +295,9 @@ pub struct LoadOutcome {
 /// How a running trial goes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The trial.
     pub trial: u64,
     /// Since the first sample.
     pub elapsed_ns: u64,
-    /// Samples so far.
     pub samples: u64,
     /// The longest so far.
     pub max_ns: f64,
@@ -384,7 +363,6 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// `SCHED_FIFO` or what it was instead.
     pub policy: String,
-    /// The priority.
     pub priority: u32,
     /// The measuring threads' ids.
     pub thread_ids: Vec<u32>,
@@ -408,11 +386,9 @@ pub struct MachineThread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadRole {
-    /// It measures.
     Probe,
     /// It disturbs, as asked.
     Injection,
-    /// It serves.
     Agent,
 }
 
@@ -435,24 +411,19 @@ pub struct Finding {
     pub level: FindingLevel,
     /// One sentence with the value.
     pub text: String,
-    /// What to do.
     pub hint: Option<String>,
 }
 
 /// What came of a trial, besides its tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialOutcome {
-    /// As asked.
     pub trial: u64,
-    /// What was asked.
     pub request: TrialRequest,
     /// What a reader must know; the trial is valid if none of them invalidates.
     pub findings: Vec<Finding>,
-    /// The clock.
     pub clock: ClockRecord,
     /// How the rows lie in time.
     pub layout: Layout,
-    /// Where it ran.
     pub placement: Placement,
     /// The cheapest sample seen in a calibration just before, in the units of `duration`.
     pub calibrated_floor_units: Option<u64>,

@@ -23,11 +23,10 @@ struct Account {
 pub struct Entry {
     /// What became of the request.
     pub outcome: Outcome,
-    /// This client's increments.
+    /// The increments of this client that were applied.
     pub applied: u64,
-    /// Made of them.
+    /// The digest of these increments, in their order.
     pub chain: u64,
-    /// All clients' increments.
     pub total: u64,
     /// Made of all chains.
     pub digest: u64,

@@ -28,7 +28,6 @@ struct Page([u64; PAGE_WORDS]);
 /// What was found at the place of what had to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The page.
     pub page: u64,
     /// How often it had been rewritten.
     pub generation: u64,
@@ -36,7 +35,6 @@ pub struct Mismatch {
     pub word: usize,
     /// What it should be.
     pub wanted: u64,
-    /// What it is.
     pub found: u64,
 }
 

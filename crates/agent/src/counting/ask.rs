@@ -18,20 +18,9 @@ use crate::document::print_json;
 pub enum AskError {
     /// Nobody answered in time.
     #[error("no answer over TCP from {address} within {}", humantime::format_duration(*wait))]
-    NoAnswer {
-        /// Who was asked.
-        address: SocketAddr,
-        /// For how long.
-        wait: Duration,
-    },
-    /// The connection ended.
+    NoAnswer { address: SocketAddr, wait: Duration },
     #[error("the counter at {address} did not answer")]
-    Wire {
-        /// Who was asked.
-        address: SocketAddr,
-        /// Why.
-        source: WireError,
-    },
+    Wire { address: SocketAddr, source: WireError },
     /// It does not do that.
     #[error("the counter at {0} refused: it reboots a machine, or powers it off, only as its first process")]
     Refused(SocketAddr),

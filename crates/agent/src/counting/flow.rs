@@ -18,16 +18,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Where and how a flow counts.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// Over a connection.
     Tcp {
-        /// To where.
         address: SocketAddr,
-        /// With `TCP_THIN_LINEAR_TIMEOUTS`.
+        /// Sends again at a steady pace (`TCP_THIN_LINEAR_TIMEOUTS`).
         linear_timeouts: bool,
     },
-    /// With datagrams.
     Udp {
-        /// To where.
         address: SocketAddr,
         /// When to send one again.
         resend_after: Duration,

@@ -22,10 +22,7 @@ pub enum Violation {
         applied: u64,
     },
     /// The flow was given a value again that it had been given before.
-    Repeated {
-        /// That value.
-        value: u64,
-    },
+    Repeated { value: u64 },
     /// The counter has more increments of this flow than it asked for.
     Skipped {
         /// What it asked for.
@@ -39,12 +36,7 @@ pub enum Violation {
         value: u64,
     },
     /// All clients' increments together are fewer than before.
-    TotalWentBack {
-        /// Before.
-        from: u64,
-        /// Now.
-        to: u64,
-    },
+    TotalWentBack { from: u64, to: u64 },
     /// The machine has booted anew.
     BootChanged {
         /// The boot id before.
@@ -53,19 +45,9 @@ pub enum Violation {
         to: String,
     },
     /// The program has started anew.
-    LifeChanged {
-        /// The life before.
-        from: String,
-        /// The life now.
-        to: String,
-    },
+    LifeChanged { from: String, to: String },
     /// The machine's monotonic clock shows less than it has shown before.
-    GuestTimeWentBack {
-        /// Before.
-        from_ns: u64,
-        /// Now.
-        to_ns: u64,
-    },
+    GuestTimeWentBack { from_ns: u64, to_ns: u64 },
     /// The counter has found pages of its memory wrong.
     MemoryMismatch {
         /// How often, since the answer before.
@@ -82,10 +64,7 @@ pub enum Violation {
         reason: String,
     },
     /// The check at the end did not come about.
-    CheckFailed {
-        /// Why.
-        reason: String,
-    },
+    CheckFailed { reason: String },
 }
 
 /// What one flow knows.

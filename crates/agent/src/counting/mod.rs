@@ -51,24 +51,10 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 pub enum CountError {
     /// Nobody answered in time.
     #[error("no answer over {} from {address} within {}", name(*protocol), humantime::format_duration(*wait))]
-    NoAnswer {
-        /// Over what.
-        protocol: Protocol,
-        /// From whom.
-        address: SocketAddr,
-        /// For how long.
-        wait: Duration,
-    },
+    NoAnswer { protocol: Protocol, address: SocketAddr, wait: Duration },
     /// The kernel refused a socket.
     #[error("counting over {} to {address} cannot begin: {reason}", name(*protocol))]
-    Kernel {
-        /// Over what.
-        protocol: Protocol,
-        /// To whom.
-        address: SocketAddr,
-        /// What it said.
-        reason: String,
-    },
+    Kernel { protocol: Protocol, address: SocketAddr, reason: String },
     /// Every pause between two requests would be one.
     #[error("--silence {} is not longer than --interval {}", humantime::format_duration(*silence), humantime::format_duration(*interval))]
     Silence {

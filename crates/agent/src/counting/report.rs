@@ -134,7 +134,6 @@ impl Report {
         self.violations_total > 0
     }
 
-    /// For a person.
     pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
         writeln!(
             output,

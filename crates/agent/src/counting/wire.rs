@@ -43,12 +43,7 @@ pub enum WireError {
     Protocol(#[from] ProtocolError),
     /// An answer to something else.
     #[error("an answer to request {found} came where that to request {wanted} was due")]
-    OtherRequest {
-        /// What it answers.
-        found: u64,
-        /// What was asked.
-        wanted: u64,
-    },
+    OtherRequest { found: u64, wanted: u64 },
 }
 
 /// What happened under way to one answer.
@@ -138,7 +133,6 @@ pub struct UdpWire {
 }
 
 impl UdpWire {
-    /// To this address.
     pub fn connect(address: SocketAddr, resend_after: Duration) -> io::Result<Self> {
         let any: SocketAddr = match address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

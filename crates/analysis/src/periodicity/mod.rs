@@ -64,7 +64,6 @@ pub struct Period {
     pub cost_p50_ns: f64,
     /// The 90th percentile of the same.
     pub cost_p90_ns: f64,
-    /// Occurrences seen.
     pub events: u64,
     /// The share of the cycles in which one was seen, less what chance puts there.
     pub coverage: f64,

@@ -127,7 +127,6 @@ impl Fold {
         fold
     }
 
-    /// Both stretches together.
     pub fn merge(mut self, mut other: Self) -> Self {
         self.costs.append(&mut other.costs);
         Self {

@@ -20,22 +20,10 @@ pub use userfault::UserfaultTracker;
 pub enum TrackError {
     /// A system call failed.
     #[error("the tracker `{tracker}` cannot {action}")]
-    System {
-        /// Which tracker.
-        tracker: &'static str,
-        /// What it tried.
-        action: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    System { tracker: &'static str, action: &'static str, source: io::Error },
     /// This kernel or machine does not have what the tracker needs.
     #[error("the tracker `{tracker}` cannot be used: {reason}")]
-    Unusable {
-        /// Which tracker.
-        tracker: &'static str,
-        /// Why.
-        reason: String,
-    },
+    Unusable { tracker: &'static str, reason: String },
     /// The guest's memory cannot be read.
     #[error(transparent)]
     Ram(#[from] RamError),

@@ -30,7 +30,7 @@ pub struct ShadowCompare {
 }
 
 impl ShadowCompare {
-    /// Compare with `ram`.
+    /// Keeps a copy of `ram` to compare with.
     pub fn new(ram: Arc<RamFile>) -> Self {
         let pages = usize::try_from(ram.len_pages()).unwrap_or(usize::MAX);
         // Zeros come from the kernel untouched, so that pages the guest never uses cost no memory here either.

@@ -15,17 +15,11 @@ pub enum LoadError {
         parameter: &'static str,
         /// What was asked for.
         value: u64,
-        /// What can be.
         expected: String,
     },
     /// One of the two lengths of a phase is missing.
     #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
-    HalfAPulse {
-        /// How long on.
-        on_ns: Option<u64>,
-        /// How long off.
-        off_ns: Option<u64>,
-    },
+    HalfAPulse { on_ns: Option<u64>, off_ns: Option<u64> },
     /// The threads may not run there.
     #[error("the CPUs {cpus:?} cannot be loaded, this process may run on {allowed:?}: {source}")]
     Cpus {
@@ -47,7 +41,6 @@ pub enum LoadError {
     /// There is no memory for the blocks.
     #[error("no memory for {threads} threads with two blocks of {block_bytes} bytes each")]
     Memory {
-        /// How many threads.
         threads: u32,
         /// What each of the two blocks of a thread takes.
         block_bytes: u64,

@@ -47,7 +47,6 @@ const MEMORY_SHARE_DIVISOR: u64 = 2;
 /// A stretch in which one thread was on, cut at a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadRow {
-    /// The thread's id.
     pub thread: u32,
     /// The time-stamp counter at its beginning.
     pub start: u64,
@@ -62,7 +61,6 @@ pub struct LoadRow {
 pub struct LoadRecording {
     /// The table `load`, in the order of `start`.
     pub rows: Vec<LoadRow>,
-    /// Everything else.
     pub outcome: LoadOutcome,
 }
 

@@ -35,7 +35,6 @@ pub struct Assignment {
 pub struct Ready {
     /// Which of the threads it is.
     pub number: usize,
-    /// Its id.
     pub thread_id: u32,
     /// Why it does not run under `SCHED_FIFO` although it was asked to.
     pub refusal: Option<io::Error>,

@@ -280,7 +280,6 @@ impl LockedArray {
 pub struct FrozenArray(LockedArray);
 
 impl FrozenArray {
-    /// The elements.
     pub fn as_slice(&self) -> &[u32] {
         // SAFETY: AtomicU32 has the layout of u32, and the array inside is never given out, so that nothing can
         // store to a cell while this borrow lives.

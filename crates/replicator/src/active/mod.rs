@@ -56,7 +56,6 @@ pub enum ActiveError {
 
 /// A machine that stood by and has won.
 pub struct Takeover {
-    /// What was won.
     pub promotion: Promotion,
     /// Its QEMU, with the memory of the committed epoch.
     pub machine: Machine,
@@ -120,7 +119,7 @@ struct OpenLink {
     reader: AbortHandle,
 }
 
-/// The member.
+/// The member that runs the guest.
 pub struct Active {
     spec: Spec,
     me: MemberId,

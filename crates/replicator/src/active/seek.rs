@@ -24,7 +24,6 @@ pub const REST: Duration = Duration::from_secs(20);
 /// Why a host is left alone.
 #[derive(Debug)]
 pub struct Unfit {
-    /// In its words.
     pub reason: String,
     /// Until this moment of the monotonic clock.
     pub until: Duration,
@@ -36,15 +35,11 @@ const WELCOME_WITHIN: Duration = Duration::from_secs(60);
 /// A standby that agreed.
 #[derive(Debug)]
 pub struct Found {
-    /// Where.
     pub host: StandbyHost,
-    /// Who.
     pub standby: MemberId,
     /// Whether it takes differences.
     pub delta: bool,
-    /// To it.
     pub sender: LinkSender,
-    /// From it.
     pub receiver: LinkReceiver,
 }
 
@@ -56,22 +51,10 @@ pub enum SeekError {
     Link(LinkError),
     /// Reached, and it said no.
     #[error("{host} refuses: {reason} (hint: {hint})")]
-    Refused {
-        /// Who.
-        host: String,
-        /// In its words.
-        reason: String,
-        /// In its words.
-        hint: String,
-    },
+    Refused { host: String, reason: String, hint: String },
     /// It answered something else, or nothing.
     #[error("{host} {what}")]
-    Odd {
-        /// Who.
-        host: String,
-        /// What it did.
-        what: String,
-    },
+    Odd { host: String, what: String },
 }
 
 impl From<LinkError> for SeekError {

@@ -17,7 +17,6 @@ const PATIENCE: u32 = 4;
 /// What is to be done after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Another round.
     Again,
     /// The first whole epoch: it holds no more than each that follows.
     Epoch,

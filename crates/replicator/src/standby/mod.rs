@@ -61,7 +61,6 @@ pub enum StandbyError {
     /// What comes could not be tried out.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// QEMU is gone.
     #[error("the waiting QEMU is gone: {0}")]
     Guest(String),
 }
@@ -70,13 +69,9 @@ pub enum StandbyError {
 pub enum Outcome {
     /// It has won: go on as the active member.
     Won {
-        /// What to run.
         spec: Box<Spec>,
-        /// Who.
         me: MemberId,
-        /// With what.
         origin: Origin,
-        /// Who asks.
         requests: mpsc::Receiver<Request>,
         /// Of the folder; to be kept.
         lock: OwnedFd,
@@ -123,7 +118,7 @@ struct Standby {
     register_went_back: u64,
     warnings: Vec<String>,
     ending: Option<End>,
-    /// Of the folder.
+    /// The lock of the member's folder.
     lock: OwnedFd,
 }
 

@@ -29,7 +29,6 @@ const GREETING: [u8; 8] = *b"STSHIPOK";
 pub enum AcceptedStream {
     /// Over a socket file.
     Unix(std::os::unix::net::UnixStream),
-    /// Over a port.
     Tcp(std::net::TcpStream),
 }
 
@@ -38,7 +37,6 @@ pub enum AcceptedStream {
 pub enum Listener {
     /// On a socket file, which goes when the listener that made it does.
     Unix(UnixListener, Option<SocketFile>),
-    /// On a port.
     Tcp(TcpListener),
 }
 

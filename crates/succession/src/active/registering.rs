@@ -20,7 +20,7 @@ pub(super) enum Purpose {
     Renew,
     /// Let the standby claim.
     Name,
-    /// Let nobody claim.
+    /// Take the record back, so that nobody claims.
     Reclaim,
     /// Give the virtual machine back.
     Vacate,

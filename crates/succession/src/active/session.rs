@@ -30,7 +30,6 @@ pub(super) enum Exposure {
     Unnamed,
     /// Perhaps: the register was asked.
     Asked,
-    /// Yes.
     Named,
 }
 

@@ -40,9 +40,9 @@ pub enum Failure {
     Kill(usize),
     /// The host loses power; nobody is told.
     PowerOff(usize),
-    /// SIGSTOP.
+    /// SIGSTOP stops this member.
     Stop(usize),
-    /// SIGCONT.
+    /// SIGCONT lets it go on.
     Continue(usize),
     /// The link is cut in both directions, or in one.
     CutBoth(usize),

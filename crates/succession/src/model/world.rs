@@ -44,7 +44,7 @@ pub struct Process {
     /// How many percent of a tick this clock goes on in one.
     pub clock_percent: u32,
     pub role: Role,
-    /// SIGSTOP.
+    /// Stopped by SIGSTOP.
     pub stopped: bool,
     pub register_cut: bool,
     pub request: Option<RegisterRequest>,

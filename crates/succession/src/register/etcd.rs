@@ -47,7 +47,6 @@ pub struct EtcdConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdLogin {
-    /// Its name.
     pub user: String,
     /// Holds its password, without or with a line end; read for each token.
     pub password_file: PathBuf,
@@ -61,7 +60,6 @@ pub struct EtcdIdentity {
     pub ca: PathBuf,
     /// What is shown to the servers.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 

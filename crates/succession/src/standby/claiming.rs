@@ -11,7 +11,6 @@ use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
 pub(super) enum Purpose {
     /// See whether we are named.
     Look,
-    /// Become the holder.
     Claim,
 }
 

@@ -21,14 +21,12 @@ pub struct StandbyConfig {
     pub timing: Timing,
 }
 
-/// What happened.
+/// What the machine of a standby is told.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum StandbyInput {
     /// Nothing; time has passed.
     Tick,
-    /// The register answered.
     Register(RegisterAnswer),
-    /// A heartbeat came.
     Heartbeat {
         /// The term of the message.
         term: Term,
@@ -44,7 +42,6 @@ pub enum StandbyInput {
     EpochVerified {
         /// The term of its messages.
         term: Term,
-        /// Its number.
         epoch: Epoch,
         /// Whether it holds all pages.
         full: bool,
@@ -86,7 +83,6 @@ pub enum StandbyMessage {
     Acknowledge {
         /// Our term.
         term: Term,
-        /// Its number.
         epoch: Epoch,
     },
 }
@@ -136,16 +132,12 @@ pub enum StandbyEnding {
     NeverSynced,
     /// The register does not name us.
     #[error("the register names no standby, so the virtual machine is left to {holder}")]
-    NotNamed {
-        /// Who holds it.
-        holder: MemberId,
-    },
+    NotNamed { holder: MemberId },
     /// The register has moved on.
     #[error("the virtual machine is left to {holder}, which holds it in {term}")]
     ClaimLost {
         /// Who; nobody if it was stopped.
         holder: String,
-        /// Since when.
         term: Term,
     },
     /// The virtual machine has ended.
@@ -164,6 +156,5 @@ pub enum StandbyState {
     Claiming,
     /// Won; an active member goes on from here.
     Live,
-    /// Done.
     Ended,
 }

@@ -101,8 +101,8 @@ fn injection(common: &Common) -> Result<Option<Injection>> {
     Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
 }
 
-/// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and keeps what
-/// there is.
+/// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and
+/// keeps what there is.
 fn with_progress<T>(
     common: &Common,
     running: &Arc<RunningTrial>,
@@ -111,7 +111,8 @@ fn with_progress<T>(
 ) -> T {
     let over = AtomicBool::new(false);
     let on_signal = Arc::clone(running);
-    // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog restores.
+    // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog
+    // restores.
     let _ = ctrlc::set_handler(move || on_signal.cancel());
     let show = !common.quiet && io::stderr().is_terminal();
     thread::scope(|scope| {

@@ -39,7 +39,8 @@ pub enum Command {
     Guard(Guard),
     /// Print the rate of the time-stamp counter as JSON
     Clock,
-    /// Keep the clock of this guest with its real-time clock, which goes on while the guest is stopped (needs root)
+    /// Keep the clock of this guest with its real-time clock, which goes on while the guest is stopped (needs
+    /// root)
     Discipline,
     /// Put back what a killed agent had changed on this machine
     Restore(Restore),

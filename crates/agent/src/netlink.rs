@@ -1,6 +1,8 @@
-//! The three requests to the kernel's routing that bring up an interface: link, address, route (rtnetlink(7)).
+//! The three requests to the kernel's routing that bring up an interface: link, address, route
+//! (rtnetlink(7)).
 //!
-//! Written out by hand: these 60 bytes are all that a guest needs of a protocol whose libraries bring a runtime along.
+//! Written out by hand: these 60 bytes are all that a guest needs of a protocol whose libraries bring a
+//! runtime along.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -69,7 +71,8 @@ impl Request {
                 (RTM_NEWADDR, REQUEST | CREATE, body)
             }
             Self::DefaultRoute { interface, gateway } => {
-                // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
+                // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type,
+                // flags.
                 let mut body = vec![
                     AF_INET,
                     0,
@@ -89,7 +92,8 @@ impl Request {
                 (RTM_NEWROUTE, REQUEST | CREATE, body)
             }
         };
-        // struct nlmsghdr: length, type, flags, sequence number, port. One request at a time needs no numbers.
+        // struct nlmsghdr: length, type, flags, sequence number, port. One request at a time needs no
+        // numbers.
         let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
         let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
         message.extend(length.to_ne_bytes());

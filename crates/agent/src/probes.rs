@@ -31,8 +31,8 @@ pub enum ProbeCommand {
 /// The options that all probes share.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// The CPU to measure, or several over which the probe may roam, e.g. 1 or 0,2-3 [default: the last one that this
-    /// process may run on]
+    /// The CPU to measure, or several over which the probe may roam, e.g. 1 or 0,2-3 [default: the last one
+    /// that this process may run on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     pub cpu: Option<CpuList>,
     /// How long to measure, e.g. 10s, 1m30s

@@ -1,8 +1,9 @@
 //! The figures of a series: count, floor, moments, exact percentiles, exact maximum and when it was.
 //!
-//! A percentile is the nearest rank: with `n` samples, the value of rank `ceil(q n)` in ascending order, computed as
-//! `n - floor(n / d)` with `q = 1 - 1/d`, so that no rounding of `q` enters. With fewer than `d` samples the tail
-//! `1/d` holds less than one sample: the value is then the maximum and the percentile is listed as unresolved.
+//! A percentile is the nearest rank: with `n` samples, the value of rank `ceil(q n)` in ascending order,
+//! computed as `n - floor(n / d)` with `q = 1 - 1/d`, so that no rounding of `q` enters. With fewer than `d`
+//! samples the tail `1/d` holds less than one sample: the value is then the maximum and the percentile is
+//! listed as unresolved.
 
 use serde::Serialize;
 
@@ -78,8 +79,8 @@ impl Series<'_> {
 
 /// Compute the figures of all samples of several series together; `None` for no series.
 ///
-/// The series must be counted in the same units: percentiles are ranked in units and converted with the rate of the
-/// first.
+/// The series must be counted in the same units: percentiles are ranked in units and converted with the rate
+/// of the first.
 pub fn pooled_summary(parts: &[&Series<'_>]) -> Option<Summary> {
     parts.first().map(|first| summarize(parts, first))
 }

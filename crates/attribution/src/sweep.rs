@@ -1,8 +1,8 @@
 //! From layers of causes to the parts of each spike.
 //!
-//! The rule: the outer layer wins over the inner, so that each moment has one cause. One exception, which is no overlap
-//! in truth: a virtual CPU that sleeps because its machine is idle takes nothing from it, so there the machine's own
-//! reason (its probe is throttled) stands.
+//! The rule: the outer layer wins over the inner, so that each moment has one cause. One exception, which is
+//! no overlap in truth: a virtual CPU that sleeps because its machine is idle takes nothing from it, so there
+//! the machine's own reason (its probe is throttled) stands.
 
 use rayon::prelude::*;
 
@@ -184,7 +184,8 @@ impl Layers {
         }
     }
 
-    /// The host's layer of the virtual CPU that the probe is on; the first where no trace of the machine says it.
+    /// The host's layer of the virtual CPU that the probe is on; the first where no trace of the machine says
+    /// it.
     fn host_walk(&self, place: usize, time: u64) -> Option<Walk<'_>> {
         let cpu = place.checked_sub(1).map_or(0, |place| usize::from(self.places[place].1));
         self.hosts.get(cpu).or(self.hosts.first()).map(|pieces| Walk::from(pieces, time))
@@ -253,8 +254,9 @@ impl Ranks {
     }
 }
 
-/// Make parts add up to the excess exactly: scale them down together, or say what is unexplained. Tells whether they were
-/// scaled. Rounding goes down, and what that leaves goes to the largest parts, a cycle each.
+/// Make parts add up to the excess exactly: scale them down together, or say what is unexplained. Tells
+/// whether they were scaled. Rounding goes down, and what that leaves goes to the largest parts, a cycle
+/// each.
 fn fit(parts: &mut Vec<(CauseId, u64)>, excess: u64, unexplained: CauseId) -> bool {
     let total: u64 = parts.iter().map(|part| part.1).sum();
     if total <= excess {

@@ -37,7 +37,8 @@ pub struct Trace<'a> {
     pub(crate) lost_anywhere: Vec<(u64, u64)>,
     /// How many events were lost.
     pub(crate) lost_events: u64,
-    /// Switches that the kernel left out and that its accounts of runtime give away, in the order in which they come.
+    /// Switches that the kernel left out and that its accounts of runtime give away, in the order in which
+    /// they come.
     pub(crate) mended: Vec<Mended>,
     /// Rows of switches whose thread was woken on its way to sleep, sorted.
     pub(crate) crossed: Vec<usize>,

@@ -1,11 +1,11 @@
 //! Which RAM blocks a machine has besides the guest's memory.
 //!
-//! Only `pc.ram` is in the shared file. A state of `xen-save-devices-state` has no RAM block at all, so whatever else the
-//! guest could write to would silently be lost: it is refused by name. Firmware and tables are built from the same files
-//! on both sides and are read-only for the guest.
+//! Only `pc.ram` is in the shared file. A state of `xen-save-devices-state` has no RAM block at all, so
+//! whatever else the guest could write to would silently be lost: it is refused by name. Firmware and tables
+//! are built from the same files on both sides and are read-only for the guest.
 
-/// Blocks whose content follows from the command line on both sides: (name, what it is). `pc.bios` is not among them: a
-/// standby has it empty, see `firmware.rs`.
+/// Blocks whose content follows from the command line on both sides: (name, what it is). `pc.bios` is not
+/// among them: a standby has it empty, see `firmware.rs`.
 const KNOWN: &[(&str, &str)] = &[
     ("system.flash0", "firmware, read-only, filled from its file"),
     ("isa-bios", "the end of the firmware, read-only"),

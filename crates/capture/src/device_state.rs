@@ -69,10 +69,11 @@ pub trait DeviceState: Send {
     fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError>;
 }
 
-/// QEMU's `xen-save-devices-state`, which needs nothing of Xen: virtual CPUs and devices, without any RAM block.
+/// QEMU's `xen-save-devices-state`, which needs nothing of Xen: virtual CPUs and devices, without any RAM
+/// block.
 ///
-/// `live` is false: by default the command would also inactivate the disks of a stopped guest. The loading side demands
-/// `-global migration.send-configuration=off`, see [`crate::arguments()`].
+/// `live` is false: by default the command would also inactivate the disks of a stopped guest. The loading
+/// side demands `-global migration.send-configuration=off`, see [`crate::arguments()`].
 pub struct XenSave {
     file: Arc<File>,
     path_in_qemu: PathBuf,

@@ -1,4 +1,5 @@
-//! What QEMU tells unasked, and what the event `SHUTDOWN` among it says (qapi/run-state.json, `ShutdownCause`).
+//! What QEMU tells unasked, and what the event `SHUTDOWN` among it says (qapi/run-state.json,
+//! `ShutdownCause`).
 
 use serde_json::Value;
 
@@ -14,7 +15,8 @@ pub struct Event {
 /// What QEMU says before it ends by itself. Its exit code is 0 whoever wanted that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shutdown {
-    /// Whether the guest wanted it: it powered itself off. If not, somebody on the host did, by a signal for one.
+    /// Whether the guest wanted it: it powered itself off. If not, somebody on the host did, by a signal for
+    /// one.
     pub by_guest: bool,
     /// As `guest-shutdown`, `host-signal`.
     pub reason: String,

@@ -37,7 +37,8 @@ use crate::tracked::TrackedMemory;
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
 /// What QEMU says goes there.
 const LOG_NAME: &str = "qemu.log";
-/// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never comes matters.
+/// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never
+/// comes matters.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// What a console may take that nobody has set a bound for.
 const CONSOLE_BYTES: u64 = 16 << 20;
@@ -116,7 +117,8 @@ impl From<RunningDeviceError> for GuestError {
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
     pub program: PathBuf,
-    /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages (`qemu.log`).
+    /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages
+    /// (`qemu.log`).
     pub folder: PathBuf,
     /// `libstealtime_pagetrack.so`; without it another tracker is taken.
     pub library: Option<PathBuf>,
@@ -168,10 +170,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it run.
+    /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it
+    /// run.
     ///
-    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian length of 4
-    /// bytes before each.
+    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian
+    /// length of 4 bytes before each.
     pub fn boot(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
         Self::start(spec, settings, netdev, Role::Fresh, Self::memory(spec)?)
     }
@@ -189,8 +192,9 @@ impl Guest {
 
     /// Start a QEMU that only tries out whether a state can be loaded: [`Guest::load`], and no more.
     ///
-    /// It reads `ram`, the memory of a standby, as loading does (the rings of virtio are looked at), and what it writes goes
-    /// to copies of its own. So it costs the memory of QEMU itself, and the few pages that loading writes.
+    /// It reads `ram`, the memory of a standby, as loading does (the rings of virtio are looked at), and what
+    /// it writes goes to copies of its own. So it costs the memory of QEMU itself, and the few pages that
+    /// loading writes.
     pub fn trial(
         spec: &MachineSpec,
         settings: &GuestSettings,
@@ -293,7 +297,8 @@ impl Guest {
         Ok(check_running_devices(&mut self.qmp)?)
     }
 
-    /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it matters.
+    /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it
+    /// matters.
     fn await_state(&mut self, socket: RawFd) -> Result<(), GuestError> {
         self.qmp.execute("migrate-set-capabilities", capabilities())?;
         self.qmp.execute("migrate-incoming", json!({"uri": format!("fd:{socket}")}))?;
@@ -318,11 +323,12 @@ impl Guest {
         self.finish_load()
     }
 
-    /// Load a state into a standby and let it run as soon as it is loaded: a round trip less than with two calls.
+    /// Load a state into a standby and let it run as soon as it is loaded: a round trip less than with two
+    /// calls.
     ///
-    /// `cont` is sent ahead. QEMU keeps it in mind if it comes during the load, and runs at once if it comes after it. The
-    /// exception is a state of [`IgnoreSharedMigration`]: it carries the word that the guest was paused, which counts more
-    /// than what was kept in mind, so that `cont` is sent again.
+    /// `cont` is sent ahead. QEMU keeps it in mind if it comes during the load, and runs at once if it comes
+    /// after it. The exception is a state of [`IgnoreSharedMigration`]: it carries the word that the guest
+    /// was paused, which counts more than what was kept in mind, so that `cont` is sent again.
     pub fn load_and_resume(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
         let resume = self.qmp.begin("cont", json!({})).map_err(|error| explain(error, &self.process))?;
         self.hand_over(device_state)?;

@@ -1,14 +1,14 @@
 //! What one epoch takes from a stopped QEMU: written pages and the state of its devices.
 //!
-//! A guest is a stock QEMU whose memory is a shared file that this process maps too ([`RamFile`]). Which pages of it were
-//! written since they were staged is told by [`TrackedMemory`]; the state of virtual CPUs and devices by a [`DeviceState`]; both are asked over
-//! QMP ([`Qmp`]) while the guest is stopped. [`Guest`] ties them to a process: one that boots, or a paused standby into
-//! which a saved state is loaded.
+//! A guest is a stock QEMU whose memory is a shared file that this process maps too ([`RamFile`]). Which
+//! pages of it were written since they were staged is told by [`TrackedMemory`]; the state of virtual CPUs
+//! and devices by a [`DeviceState`]; both are asked over QMP ([`Qmp`]) while the guest is stopped. [`Guest`]
+//! ties them to a process: one that boots, or a paused standby into which a saved state is loaded.
 //!
-//! One epoch, in this order (nothing may run between `stop` and the end of the copy):
-//! `stop` -> [`DeviceState::begin_capture`] -> drain and cut the network queue -> [`DeviceState::finish_capture`] ->
-//! [`TrackedMemory::collect`] -> [`TrackedMemory::stage`] -> `cont`. The scan comes after the devices are saved, so that what
-//! saving wrote is in it.
+//! One epoch, in this order (nothing may run between `stop` and the end of the copy): `stop` ->
+//! [`DeviceState::begin_capture`] -> drain and cut the network queue -> [`DeviceState::finish_capture`] ->
+//! [`TrackedMemory::collect`] -> [`TrackedMemory::stage`] -> `cont`. The scan comes after the devices are
+//! saved, so that what saving wrote is in it.
 
 mod arguments;
 mod blocks;
@@ -19,8 +19,8 @@ mod devices;
 mod event;
 mod firmware;
 mod guest;
-/// The words of the preloaded library; its file belongs to `stealtime-pagetrack`, which cannot be linked here: its `mmap`
-/// would come with it.
+/// The words of the preloaded library; its file belongs to `stealtime-pagetrack`, which cannot be linked
+/// here: its `mmap` would come with it.
 #[path = "../../pagetrack/src/handover.rs"]
 pub mod handover;
 mod ignore_shared;

@@ -29,14 +29,16 @@ impl Accelerator {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Virtio {
-    /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a row for each
-    /// of 1,024 queues (hw/virtio/virtio.c and virtio-pci.c, `VIRTIO_QUEUE_MAX`), element by element: some 45 KB.
+    /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a
+    /// row for each of 1,024 queues (hw/virtio/virtio.c and virtio-pci.c, `VIRTIO_QUEUE_MAX`), element by
+    /// element: some 45 KB.
     Legacy,
     /// Both; the guest chooses.
     Transitional,
 }
 
-/// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on every host.
+/// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on
+/// every host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BootFile {
@@ -50,8 +52,8 @@ const VCPUS_MAX: u32 = 8;
 /// As much as `VM.toml` takes: 1 TiB.
 const MEMORY_BYTES_MAX: u64 = 1 << 40;
 
-/// A machine that is not started. QEMU reads options and values from one text: whoever could write a comma into a value
-/// would choose options (`-machine pc,dumpdtb=/etc/passwd`).
+/// A machine that is not started. QEMU reads options and values from one text: whoever could write a comma
+/// into a value would choose options (`-machine pc,dumpdtb=/etc/passwd`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineSpecError {
     /// A value that would be more than a value on QEMU's command line.
@@ -108,7 +110,8 @@ pub struct MachineSpec {
 }
 
 impl MachineSpec {
-    /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not be a friend.
+    /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not
+    /// be a friend.
     ///
     /// # Errors
     /// The first value that is wrong.

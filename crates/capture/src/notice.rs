@@ -9,8 +9,8 @@ use crate::qmp::{Qmp, QmpError};
 pub enum Notice {
     /// The guest's kernel has panicked and said so (pvpanic). The guest does about it what it was told to.
     Panicked,
-    /// The guest stands although nobody stopped it, and QEMU will not let it go on: `internal-error`, `io-error`,
-    /// `guest-panicked` (qapi/run-state.json, `RunState`).
+    /// The guest stands although nobody stopped it, and QEMU will not let it go on: `internal-error`,
+    /// `io-error`, `guest-panicked` (qapi/run-state.json, `RunState`).
     Stands {
         /// QEMU's word for it.
         status: String,
@@ -22,8 +22,8 @@ pub enum Notice {
     },
 }
 
-/// Take all events that have come, and say what they mean. Does not wait, unless the guest stands by itself: then QEMU is
-/// asked why.
+/// Take all events that have come, and say what they mean. Does not wait, unless the guest stands by itself:
+/// then QEMU is asked why.
 pub fn heed(qmp: &mut Qmp, should_run: bool) -> Result<Vec<Notice>, QmpError> {
     let mut stands = None;
     let mut notices: Vec<Notice> = Vec::new();

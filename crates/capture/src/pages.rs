@@ -36,7 +36,8 @@ pub(crate) fn append(ranges: &mut Vec<PageRange>, range: PageRange) {
     }
 }
 
-/// Copies of pages, taken while the guest was stopped. Kept from epoch to epoch, so that nothing is allocated in a pause.
+/// Copies of pages, taken while the guest was stopped. Kept from epoch to epoch, so that nothing is allocated
+/// in a pause.
 #[derive(Clone, Debug, Default)]
 pub struct StagedPages {
     /// Their indices, in the order of `content`.

@@ -1,7 +1,7 @@
 //! QEMU as a child of this process: it never outlives it.
 //!
-//! The kernel's death signal (prctl(2), `PR_SET_PDEATHSIG`) is tied to the *thread* that spawned, so each QEMU has a
-//! keeper thread that spawns it, waits for it and lives as long as it does.
+//! The kernel's death signal (prctl(2), `PR_SET_PDEATHSIG`) is tied to the *thread* that spawned, so each
+//! QEMU has a keeper thread that spawns it, waits for it and lives as long as it does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -46,7 +46,8 @@ pub struct QemuProcess {
 }
 
 impl QemuProcess {
-    /// Start `command`. It inherits `descriptors` under their numbers; here they are closed. Its messages go to `log`.
+    /// Start `command`. It inherits `descriptors` under their numbers; here they are closed. Its messages go
+    /// to `log`.
     pub fn spawn(
         mut command: Command,
         descriptors: Vec<OwnedFd>,

@@ -1,12 +1,13 @@
 //! QEMU's control protocol (QMP): JSON objects, one a line, over a unix socket.
 //!
-//! Commands can be sent ahead ([`Qmp::begin`]) and their answers fetched later ([`Qmp::finish`]): QEMU works on them one
-//! after the other, so that the next one does not wait for our turn. Every call has a time-out.
+//! Commands can be sent ahead ([`Qmp::begin`]) and their answers fetched later ([`Qmp::finish`]): QEMU works
+//! on them one after the other, so that the next one does not wait for our turn. Every call has a time-out.
 //!
-//! QEMU reads a command byte by byte, with a round of its event loop for each (monitor/qmp.c; chardev/char-socket.c,
-//! `tcp_chr_read`, reads what the monitor takes, which is one byte): some 3 us each, 0.1 to 0.3 ms a command. So commands
-//! are written short, and one whose moment is known in advance can be sent but for its end ([`Qmp::load`]). With the
-//! capability `oob` QEMU reads the next command while it works on one; without it, only when it has answered.
+//! QEMU reads a command byte by byte, with a round of its event loop for each (monitor/qmp.c;
+//! chardev/char-socket.c, `tcp_chr_read`, reads what the monitor takes, which is one byte): some 3 us each,
+//! 0.1 to 0.3 ms a command. So commands are written short, and one whose moment is known in advance can be
+//! sent but for its end ([`Qmp::load`]). With the capability `oob` QEMU reads the next command while it works
+//! on one; without it, only when it has answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -132,7 +133,8 @@ impl Qmp {
         self.timeout.max(Duration::from_millis(1))
     }
 
-    /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no protection.
+    /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no
+    /// protection.
     pub fn version(&self) -> String {
         let version = &self.greeting["QMP"]["version"];
         let number = |part: &str| version["qemu"][part].as_u64().unwrap_or_default();
@@ -195,8 +197,8 @@ impl Qmp {
         Ok(ticket)
     }
 
-    /// Send a command but for its end, so that [`Qmp::begin`] of the same one has little left to send. Any other command
-    /// that comes first costs a round trip more.
+    /// Send a command but for its end, so that [`Qmp::begin`] of the same one has little left to send. Any
+    /// other command that comes first costs a round trip more.
     pub fn load(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
         if let Some(Loaded { ticket, .. }) = self.loaded.take() {
             self.unload(ticket)?;
@@ -277,7 +279,8 @@ impl Qmp {
         Ok(self.events.drain(..).collect())
     }
 
-    /// Why QEMU ends, or has ended; none if it has not said so. Does not wait. Whoever takes the events takes nothing of it.
+    /// Why QEMU ends, or has ended; none if it has not said so. Does not wait. Whoever takes the events takes
+    /// nothing of it.
     pub fn shutdown(&mut self) -> Option<Shutdown> {
         if self.socket.set_nonblocking(true).is_ok() {
             // The socket of a QEMU that has ended closes behind its last words.

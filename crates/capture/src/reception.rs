@@ -77,8 +77,8 @@ impl Reception {
         Ok((Self { socket: ours }, theirs))
     }
 
-    /// Read what was reported up to now. To be called when the guest's memory must have been mapped: once QMP answers.
-    /// `library` is for the message.
+    /// Read what was reported up to now. To be called when the guest's memory must have been mapped: once QMP
+    /// answers. `library` is for the message.
     pub fn conclude(self, library: &str, memory_bytes: u64) -> Result<Handover, HandoverError> {
         let mut loaded = false;
         let mut handovers = Vec::new();

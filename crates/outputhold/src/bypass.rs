@@ -1,13 +1,13 @@
 //! Which flows need not wait for their epoch, and what may never be such a flow.
 //!
-//! A rule is JSON: `{"protocol": "udp", "source_port": "30000-40000", "dscp": 46}`. A frame passes if all fields
-//! of one rule match it. To hold all but the media of a call is the idea of Hlavacek and Bestak, "Live
+//! A rule is JSON: `{"protocol": "udp", "source_port": "30000-40000", "dscp": 46}`. A frame passes if all
+//! fields of one rule match it. To hold all but the media of a call is the idea of Hlavacek and Bestak, "Live
 //! Replication of Virtualized `VoIP` Servers" (ICCGI 2013).
 //!
-//! The safety rule: a flow may skip the hold only if no peer may take its packets for proof of a state that was
-//! kept, and if going back behind them does no harm. So only UDP can be named, a rule must name ports or a DSCP,
-//! and the ports in [`NEVER_BYPASS_PORTS`] are held whatever the rules say. RTCP is recognised and held too: its
-//! BYE tells a peer that a stream ended, and after going back that would be untrue.
+//! The safety rule: a flow may skip the hold only if no peer may take its packets for proof of a state that
+//! was kept, and if going back behind them does no harm. So only UDP can be named, a rule must name ports or
+//! a DSCP, and the ports in [`NEVER_BYPASS_PORTS`] are held whatever the rules say. RTCP is recognised and
+//! held too: its BYE tells a peer that a stream ended, and after going back that would be untrue.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,10 +1,10 @@
 //! The queue of held output, by epoch.
 //!
 //! The rules it keeps: no frame leaves before the epoch that produced it was acknowledged (the output rule of
-//! `VMware` FT, Scales et al. 2010, and of Remus, Cully et al. 2008); epochs leave whole and in their order, frames
-//! in the order in which the guest sent them; an acknowledgement of an epoch acknowledges all before it. Unlike
-//! Linux' `sch_plug`, which knows one unacknowledged epoch and drops what does not fit, any number of epochs may
-//! wait here, and a full queue asks its user to stop reading.
+//! `VMware` FT, Scales et al. 2010, and of Remus, Cully et al. 2008); epochs leave whole and in their order,
+//! frames in the order in which the guest sent them; an acknowledgement of an epoch acknowledges all before
+//! it. Unlike Linux' `sch_plug`, which knows one unacknowledged epoch and drops what does not fit, any number
+//! of epochs may wait here, and a full queue asks its user to stop reading.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -267,7 +267,8 @@ impl Hold {
         Ok(cut)
     }
 
-    /// Note that the standby holds all of `through` and of the epochs before it. An older one changes nothing.
+    /// Note that the standby holds all of `through` and of the epochs before it. An older one changes
+    /// nothing.
     ///
     /// # Errors
     /// [`HoldError::AcknowledgedBeforeCut`] if `through` was never cut.
@@ -279,7 +280,8 @@ impl Hold {
         Ok(())
     }
 
-    /// Offer the frames that may leave to `deliver`, in order, until an epoch is finished or one cannot leave.
+    /// Offer the frames that may leave to `deliver`, in order, until an epoch is finished or one cannot
+    /// leave.
     ///
     /// # Panics
     /// If a frame would leave before its epoch was acknowledged: a member must rather end than go on.

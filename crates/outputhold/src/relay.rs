@@ -137,7 +137,8 @@ impl Relay {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Take all output that QEMU has written, and close the epoch with it. To be called while the guest is stopped.
+    /// Take all output that QEMU has written, and close the epoch with it. To be called while the guest is
+    /// stopped.
     ///
     /// # Errors
     /// [`RelayError::Hold`] if the epoch is not above the last; [`RelayError::Ended`].
@@ -155,7 +156,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Set what happens to output from now on. When this returns, nothing leaves any more against the new policy.
+    /// Set what happens to output from now on. When this returns, nothing leaves any more against the new
+    /// policy.
     ///
     /// # Errors
     /// [`RelayError::Ended`].
@@ -285,8 +287,8 @@ fn wait(
     Ok(Ready { netdev, port })
 }
 
-/// A descriptor that nothing is wanted of is not watched at all, as its hang-up would be told without end; poll is
-/// then given `placeholder`, of which nothing is asked.
+/// A descriptor that nothing is wanted of is not watched at all, as its hang-up would be told without end;
+/// poll is then given `placeholder`, of which nothing is asked.
 fn watched<'fd>(fd: BorrowedFd<'fd>, flags: PollFlags, placeholder: BorrowedFd<'fd>) -> PollFd<'fd> {
     PollFd::new(if flags.is_empty() { placeholder } else { fd }, flags)
 }

@@ -21,7 +21,8 @@ impl Traffic {
     }
 }
 
-/// How long the released frames had been held: from the moment they were read to the moment they were written.
+/// How long the released frames had been held: from the moment they were read to the moment they were
+/// written.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HeldTime {
     pub count: u64,

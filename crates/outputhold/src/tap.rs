@@ -1,6 +1,7 @@
 //! The TAP: the port of the host's bridge behind which the guest is.
 //!
-//! It is never persistent: with the process that holds it the interface vanishes, and no frame can leave by it.
+//! It is never persistent: with the process that holds it the interface vanishes, and no frame can leave by
+//! it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -166,8 +167,8 @@ fn enslave(name: &str, bridge: &str) -> Result<(), TapError> {
             _ => failed("add the TAP to bridge", bridge, error),
         }
     })?;
-    // The host itself has no business on this port; without this its own IPv6 would send to the guest. A kernel
-    // without IPv6 has no such file, and what it would send does no harm: so it is no error.
+    // The host itself has no business on this port; without this its own IPv6 would send to the guest. A
+    // kernel without IPv6 has no such file, and what it would send does no harm: so it is no error.
     let switch = Path::new("/proc/sys/net/ipv6/conf").join(name).join("disable_ipv6");
     let _ = std::fs::write(switch, "1");
     Ok(())

@@ -1,4 +1,5 @@
-//! By which id the kernel's trace knows a thread: that of the initial PID namespace, whatever the thread's own is.
+//! By which id the kernel's trace knows a thread: that of the initial PID namespace, whatever the thread's
+//! own is.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! What the library and the process that started QEMU say to each other.
 //!
-//! Each message is one packet of a `SOCK_SEQPACKET` socket, a line of ASCII; `tracked` carries the userfaultfd as
-//! `SCM_RIGHTS`.
+//! Each message is one packet of a `SOCK_SEQPACKET` socket, a line of ASCII; `tracked` carries the
+//! userfaultfd as `SCM_RIGHTS`.
 
 use std::fmt;
 

@@ -57,7 +57,8 @@ impl Session {
         length: u64,
         registered: Result<OwnedFd, (Step, Errno)>,
     ) {
-        // The descriptor is closed here; the one on its way keeps the registration alive, and so does the receiver.
+        // The descriptor is closed here; the one on its way keeps the registration alive, and so does the
+        // receiver.
         let sent = registered.and_then(|userfaultfd| {
             self.tell(&Report::Tracked { address, length }, &[userfaultfd.as_fd()])
                 .map_err(|errno| (Step::Send, errno))
@@ -80,7 +81,8 @@ impl Session {
     }
 }
 
-/// Give `LD_PRELOAD` without the entries whose file name is ours. Entries are split by colons and spaces (ld.so(8)).
+/// Give `LD_PRELOAD` without the entries whose file name is ours. Entries are split by colons and spaces
+/// (ld.so(8)).
 pub(crate) fn without_library(preload: &OsStr, library_name: &OsStr) -> std::ffi::OsString {
     let kept: Vec<&[u8]> = preload
         .as_bytes()

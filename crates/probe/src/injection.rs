@@ -1,9 +1,11 @@
-//! A known disturbance, to test the instrument: a thread of higher priority on the measured CPU takes the CPU away
-//! for a known time at known times, and stamps its own start and end with the clock of the trial's samples.
+//! A known disturbance, to test the instrument: a thread of higher priority on the measured CPU takes the CPU
+//! away for a known time at known times, and stamps its own start and end with the clock of the trial's
+//! samples.
 //!
-//! What a probe then loses is a little more than the thief stamps: the timer interrupt and the two switches around it
-//! (a few microseconds on bare metal, 15 to 25 where the timer is itself virtual) belong to the loss but not to the
-//! stamps. A theft that comes late puts off the next one, so that the probe always runs in between.
+//! What a probe then loses is a little more than the thief stamps: the timer interrupt and the two switches
+//! around it (a few microseconds on bare metal, 15 to 25 where the timer is itself virtual) belong to the
+//! loss but not to the stamps. A theft that comes late puts off the next one, so that the probe always runs
+//! in between.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,9 +30,9 @@ pub struct Thefts {
 }
 
 impl Thefts {
-    /// Room for `most` thefts, to be made before the probe begins. Written, not only reserved: a page fault would cost the
-    /// probe time that no stamp covers, and would have the thief wait for any other thread that is changing the address
-    /// space, which gets no turn on a CPU that is being measured.
+    /// Room for `most` thefts, to be made before the probe begins. Written, not only reserved: a page fault
+    /// would cost the probe time that no stamp covers, and would have the thief wait for any other thread
+    /// that is changing the address space, which gets no turn on a CPU that is being measured.
     pub fn with_room_for(most: usize) -> Self {
         let mut stamped = vec![(u64::MAX, u64::MAX); most];
         stamped.clear();
@@ -58,8 +60,8 @@ pub struct Disturbance<'a> {
 }
 
 impl Disturbance<'_> {
-    /// Takes the calling thread to the measured CPU, tells `armed` when it can preempt the probe there, and steals until
-    /// the trial is over.
+    /// Takes the calling thread to the measured CPU, tells `armed` when it can preempt the probe there, and
+    /// steals until the trial is over.
     ///
     /// # Errors
     /// The thread may not run there, or what each theft is to begin with is refused.
@@ -75,8 +77,8 @@ impl Disturbance<'_> {
         let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
         // The other end waits for nothing else.
         let _ = armed.send(());
-        // No sleeping and looking: a thread whose sleep ends while another of its CPU is becoming SCHED_FIFO may not
-        // preempt that one for the whole trial (seen on Linux 6.18).
+        // No sleeping and looking: a thread whose sleep ends while another of its CPU is becoming SCHED_FIFO
+        // may not preempt that one for the whole trial (seen on Linux 6.18).
         if self.is_ready.recv().is_err() {
             return Ok(thefts);
         }

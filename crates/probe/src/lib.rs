@@ -1,8 +1,9 @@
 //! What is measured inside a machine under test, and the proof that the measuring itself can be trusted.
 //!
-//! Each probe's module head defines it exactly: the first and the last instruction of the measured interval, the
-//! clock, the floor and the limits. Memory for samples is allocated by the measuring thread after it is pinned,
-//! locked and pre-faulted; while measuring nothing is allocated or written but the samples ([`recorder`]).
+//! Each probe's module head defines it exactly: the first and the last instruction of the measured interval,
+//! the clock, the floor and the limits. Memory for samples is allocated by the measuring thread after it is
+//! pinned, locked and pre-faulted; while measuring nothing is allocated or written but the samples
+//! ([`recorder`]).
 
 pub mod clock;
 mod error;

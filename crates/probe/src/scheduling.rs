@@ -24,7 +24,8 @@ pub fn pin_to(cpu: u32) -> io::Result<()> {
 /// Lets the calling thread run on exactly these CPUs, in any order, and reads that back.
 ///
 /// # Errors
-/// What the kernel answered, or `InvalidInput` if it accepted the CPUs but keeps another set: a cpuset allows only some.
+/// What the kernel answered, or `InvalidInput` if it accepted the CPUs but keeps another set: a cpuset allows
+/// only some.
 pub fn place_on(cpus: &[u32]) -> io::Result<()> {
     sys::set_affinity(cpus)?;
     let kept = sys::affinity()?;

@@ -57,7 +57,8 @@ impl Stage<'_> {
         Ok(Begun { recorder, finding, stolen_ns, start_realtime_ns, start: clock::read_clocks() })
     }
 
-    /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen before.
+    /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen
+    /// before.
     pub fn most_turns(&self, shortest_cycles: u64) -> u64 {
         let turns = self.trial.duration_cycles() / shortest_cycles.max(1);
         turns + turns / 4 + 1024

@@ -1,24 +1,26 @@
-//! `switch`: thread switch latency between threads of the same priority (same source as [`crate::tick`], section
-//! IV.b.ii).
+//! `switch`: thread switch latency between threads of the same priority (same source as [`crate::tick`],
+//! section IV.b.ii).
 //!
-//! N `SCHED_FIFO` threads of one priority on one CPU do nothing but yield to each other. A sample is the time from one
-//! thread's last instruction before `sched_yield` (the `lfence; rdtsc` in front of the `syscall` instruction) to the
-//! next thread's first after its own (`lfence; rdtsc`). It holds: entering the kernel, choosing, switching, leaving.
+//! N `SCHED_FIFO` threads of one priority on one CPU do nothing but yield to each other. A sample is the time
+//! from one thread's last instruction before `sched_yield` (the `lfence; rdtsc` in front of the `syscall`
+//! instruction) to the next thread's first after its own (`lfence; rdtsc`). It holds: entering the kernel,
+//! choosing, switching, leaving.
 //!
-//! * Clock: the time-stamp counter, cycles. The gap between two samples (book-keeping of one turn) is kept too, so
-//!   that gaps and samples tile the time and each sample's start is known.
-//! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else is a
-//!   different path.
-//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), the first rounds in which
-//!   caches warm up (`warm_up`).
-//! * Counted and timed: turns out of the round robin order (`out_of_order`). One thread left and another arrived all the
-//!   same, and what upsets the order may well be what took long.
-//! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`). Linux
-//!   books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is running), so the
-//!   sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was caused by others.
-//! * Limits: without `SCHED_FIFO` the order is the scheduler's choice and the result is invalid. Interrupts that come
-//!   during a switch are part of the sample. All threads exist, are pinned and have touched their stacks before the
-//!   first sample.
+//! * Clock: the time-stamp counter, cycles. The gap between two samples (book-keeping of one turn) is kept
+//!   too, so that gaps and samples tile the time and each sample's start is known.
+//! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else
+//!   is a different path.
+//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), the first rounds
+//!   in which caches warm up (`warm_up`).
+//! * Counted and timed: turns out of the round robin order (`out_of_order`). One thread left and another
+//!   arrived all the same, and what upsets the order may well be what took long.
+//! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`).
+//!   Linux books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is
+//!   running), so the sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was
+//!   caused by others.
+//! * Limits: without `SCHED_FIFO` the order is the scheduler's choice and the result is invalid. Interrupts
+//!   that come during a switch are part of the sample. All threads exist, are pinned and have touched their
+//!   stacks before the first sample.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,7 +61,8 @@ impl Probe for Switch {
         true
     }
 
-    /// The last. Threads of one priority that roam over several CPUs are no ring: they would not wait for each other.
+    /// The last. Threads of one priority that roam over several CPUs are no ring: they would not wait for
+    /// each other.
     fn cpus<'a>(&self, allowed: &'a [u32]) -> &'a [u32] {
         allowed.last().map_or(&[], std::slice::from_ref)
     }
@@ -170,8 +173,8 @@ struct Turned {
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
-    /// Two conditions, so that an arrival does not wake all who arrived before: of a thousand that is half a million
-    /// wake-ups.
+    /// Two conditions, so that an arrival does not wake all who arrived before: of a thousand that is half a
+    /// million wake-ups.
     someone_arrived: Condvar,
     was_opened: Condvar,
 }
@@ -241,10 +244,11 @@ struct RingShape {
 
 /// Measures until the deadline or until the memory is full.
 ///
-/// Called by a thread that is pinned to the ring's CPU and runs at its priority: as none of the woken threads may
-/// preempt it, all of them are runnable before the first runs. `prepare` makes the sample memory (what comes
-/// with it is handed back) when all threads exist: User-Mode Linux maps every present page of a process anew for each thread that starts
-/// (`force_flush_all()` in its `fork_handler()`, Linux 6.1), so that large memory has to come last.
+/// Called by a thread that is pinned to the ring's CPU and runs at its priority: as none of the woken threads
+/// may preempt it, all of them are runnable before the first runs. `prepare` makes the sample memory (what
+/// comes with it is handed back) when all threads exist: User-Mode Linux maps every present page of a process
+/// anew for each thread that starts (`force_flush_all()` in its `fork_handler()`, Linux 6.1), so that large
+/// memory has to come last.
 ///
 /// # Errors
 /// If a thread cannot be started or pinned, and what `prepare` says.

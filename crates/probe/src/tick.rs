@@ -1,16 +1,20 @@
-//! `tick`: clock tick processing duration (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013, section IV.b.i).
+//! `tick`: clock tick processing duration (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013, section
+//! IV.b.i).
 //!
-//! A `SCHED_FIFO` thread runs a fixed busy loop back to back, with **one** reading of the time-stamp counter between
-//! two turns. A sample is the time from one reading to the next: its first instruction is the one after an `lfence;
-//! rdtsc`, its last is the next `rdtsc`. The samples tile the time of the trial: there is no blind gap, and the start
-//! of a sample is the sum of all before it, so that four bytes keep a sample together with its time.
+//! A `SCHED_FIFO` thread runs a fixed busy loop back to back, with **one** reading of the time-stamp counter
+//! between two turns. A sample is the time from one reading to the next: its first instruction is the one
+//! after an `lfence; rdtsc`, its last is the next `rdtsc`. The samples tile the time of the trial: there is
+//! no blind gap, and the start of a sample is the sum of all before it, so that four bytes keep a sample
+//! together with its time.
 //!
 //! * Clock: the time-stamp counter, cycles.
-//! * Floor: the shortest turn of a calibration of up to 50 ms just before, on the same thread, or of the trial itself.
-//! * What a longer turn means: the CPU did something else meanwhile, for about the excess over the floor: an interrupt,
-//!   another thread, the host. A turn that was slowed (frequency, cache, SMT) looks the same.
-//! * Limits: an interruption shorter than the loop's own jitter is not seen; two within one turn are seen as one. The
-//!   write of the sample is part of the next turn. A turn of 2^32 cycles or more is kept in full in a side list.
+//! * Floor: the shortest turn of a calibration of up to 50 ms just before, on the same thread, or of the
+//!   trial itself.
+//! * What a longer turn means: the CPU did something else meanwhile, for about the excess over the floor: an
+//!   interrupt, another thread, the host. A turn that was slowed (frequency, cache, SMT) looks the same.
+//! * Limits: an interruption shorter than the loop's own jitter is not seen; two within one turn are seen as
+//!   one. The write of the sample is part of the next turn. A turn of 2^32 cycles or more is kept in full in
+//!   a side list.
 
 use std::io;
 use std::thread;
@@ -81,11 +85,12 @@ fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
     ((wanted_cycles as f64 - fixed) / cycles_per_iteration).round().max(1.0) as u64
 }
 
-/// Finds how many iterations of the busy loop take `loop_ns` when nothing interrupts, on a thread of its own on `cpu`;
-/// gives the iterations and the floor that they have there, in ns.
+/// Finds how many iterations of the busy loop take `loop_ns` when nothing interrupts, on a thread of its own
+/// on `cpu`; gives the iterations and the floor that they have there, in ns.
 ///
 /// # Errors
-/// If the CPU cannot be used. A refused `SCHED_FIFO` is no error: the shortest of many turns is still the right one.
+/// If the CPU cannot be used. A refused `SCHED_FIFO` is no error: the shortest of many turns is still the
+/// right one.
 pub fn calibrate_on(cpu: u32, priority: u32, loop_ns: u64, rate: &TscRate) -> io::Result<(u64, f64)> {
     let on_cpu = || {
         scheduling::pin_to(cpu)?;

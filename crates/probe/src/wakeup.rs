@@ -1,18 +1,18 @@
 //! `wakeup`: timer wake-up latency, the measurement of cyclictest (rt-tests).
 //!
-//! A `SCHED_FIFO` thread sleeps until absolute times of `CLOCK_MONOTONIC` that lie one period apart. A sample belongs
-//! to one expiry: it is the time from the programmed expiry to the first reading of the clock after the thread runs
-//! again (`clock_gettime` right after `clock_nanosleep` returns).
+//! A `SCHED_FIFO` thread sleeps until absolute times of `CLOCK_MONOTONIC` that lie one period apart. A sample
+//! belongs to one expiry: it is the time from the programmed expiry to the first reading of the clock after
+//! the thread runs again (`clock_gettime` right after `clock_nanosleep` returns).
 //!
 //! * Clock: `CLOCK_MONOTONIC`, nanoseconds: the clock that the timer itself runs on.
 //! * Floor: the shortest sample of the trial that is not 0.
-//! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries that it
-//!   swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at a period of 1 ms
-//!   counts once; here it counts forty times, as it would for forty requests that came on time. Sample `i` is
-//!   therefore always expiry `i`, which is all that is needed to know its time.
-//! * Limits: the resolution is that of the clock (`clock_getres`, 1 ns with high resolution timers, a tick without).
-//!   The reading of the clock is part of the sample. A sleep that returns before its time is counted (`early`) and
-//!   recorded as 0.
+//! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries
+//!   that it swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at
+//!   a period of 1 ms counts once; here it counts forty times, as it would for forty requests that came on
+//!   time. Sample `i` is therefore always expiry `i`, which is all that is needed to know its time.
+//! * Limits: the resolution is that of the clock (`clock_getres`, 1 ns with high resolution timers, a tick
+//!   without). The reading of the clock is part of the sample. A sleep that returns before its time is
+//!   counted (`early`) and recorded as 0.
 
 use stealtime_wire::{Layout, Wakeup};
 

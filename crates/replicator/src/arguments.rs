@@ -19,7 +19,8 @@ pub enum Command {
         /// What to run, as `stealtime protect start` writes it
         #[arg(long, value_name = "FILE")]
         spec: PathBuf,
-        /// Take the machine over although the register says that it runs elsewhere: after watching that nobody renews
+        /// Take the machine over although the register says that it runs elsewhere: after watching that
+        /// nobody renews
         #[arg(long)]
         force: bool,
     },

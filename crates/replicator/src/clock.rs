@@ -1,5 +1,5 @@
-//! The one clock of a member: from the start of the machine, so that the members of one machine agree, and also while the
-//! machine sleeps, so that a lease ends meanwhile.
+//! The one clock of a member: from the start of the machine, so that the members of one machine agree, and
+//! also while the machine sleeps, so that a lease ends meanwhile.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

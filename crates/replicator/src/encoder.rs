@@ -1,4 +1,5 @@
-//! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to the link.
+//! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to
+//! the link.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};

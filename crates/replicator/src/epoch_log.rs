@@ -63,8 +63,8 @@ pub struct EpochLog {
 }
 
 impl EpochLog {
-    /// Begin a new file of at most so many bytes, as soon as there is something to write. Each part of it begins with the
-    /// names.
+    /// Begin a new file of at most so many bytes, as soon as there is something to write. Each part of it
+    /// begins with the names.
     pub fn new(folder: &Path, limit_bytes: u64) -> Self {
         let with_names = text_of(&EpochRow::default(), true).unwrap_or_default();
         let names = with_names.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();

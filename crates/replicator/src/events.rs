@@ -1,5 +1,6 @@
-//! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those of two members
-//! on one machine can be laid side by side; and the same in words on standard error, for the journal.
+//! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those
+//! of two members on one machine can be laid side by side; and the same in words on standard error, for the
+//! journal.
 
 use serde::Serialize;
 use stealtime_capture::BoundedFile;

@@ -1,5 +1,5 @@
-//! The daemon of a host that receives machines: it sees that there is always one process that receives. Each machine has a
-//! process of its own, so that one machine's trouble is no other's; see `reception`.
+//! The daemon of a host that receives machines: it sees that there is always one process that receives. Each
+//! machine has a process of its own, so that one machine's trouble is no other's; see `reception`.
 
 use std::io;
 use std::os::fd::AsFd;

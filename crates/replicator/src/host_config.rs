@@ -90,8 +90,8 @@ impl HostConfig {
         Ok(spec)
     }
 
-    /// Who comes over TCP is on another machine, where a socket file means nothing of this one: the member here would connect
-    /// to it, as root.
+    /// Who comes over TCP is on another machine, where a socket file means nothing of this one: the member
+    /// here would connect to it, as root.
     fn check_reach(&self, hosts: &[StandbyHost]) -> Result<(), SpecError> {
         let is_file = |endpoint: &str| matches!(endpoint.parse(), Ok(Endpoint::Unix(_)));
         match hosts.iter().find(|host| is_file(&host.endpoint)) {

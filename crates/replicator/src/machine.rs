@@ -103,7 +103,8 @@ impl Machine {
         relay: Option<Arc<Relay>>,
         switchboard: &Arc<Switchboard>,
     ) -> Result<EngineSettings, MachineError> {
-        // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for both.
+        // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for
+        // both.
         let (parcels, to_encode) = mpsc::sync_channel(spec.epochs_in_flight + 1);
         let (give_back, spare) = mpsc::channel();
         let board = Arc::clone(switchboard);
@@ -147,8 +148,8 @@ impl Netdev {
 
 /// Make the TAP and start the relay; nothing leaves until the gate opens.
 ///
-/// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second: a standby has its
-/// TAP before it needs it, with [`Policy::Closed`].
+/// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second: a
+/// standby has its TAP before it needs it, with [`Policy::Closed`].
 pub fn start_relay(
     spec: &Spec,
     policy: Policy,

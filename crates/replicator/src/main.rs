@@ -1,7 +1,8 @@
 //! `stealtime-replicator`: protects virtual machines by continuous checkpointing.
 //!
-//! One process per machine and host. `active` boots a machine and protects it; `host` accepts machines of other hosts, a
-//! `standby` process for each. Whoever wins a machine goes on as its active member, in the same process.
+//! One process per machine and host. `active` boots a machine and protects it; `host` accepts machines of
+//! other hosts, a `standby` process for each. Whoever wins a machine goes on as its active member, in the
+//! same process.
 
 mod active;
 mod arguments;

@@ -128,8 +128,8 @@ pub struct Spec {
     pub identity: Option<Identity>,
     /// Ours alone: sockets, logs, per-epoch figures.
     pub folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped: beyond
-    /// that it stays unprotected, and is tried again.
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
+    /// shipped: beyond that it stays unprotected, and is tried again.
     pub longest_first_pause_ns: u64,
     /// Epochs that may be captured and not yet acknowledged.
     pub epochs_in_flight: usize,

@@ -70,8 +70,8 @@ pub struct Status {
     pub hold_p50_ns: u64,
     /// Its 99th percentile.
     pub hold_p99_ns: u64,
-    /// How long the guest stood in all since it runs here: for the epochs that were shipped its clock lost no more
-    /// than this.
+    /// How long the guest stood in all since it runs here: for the epochs that were shipped its clock lost no
+    /// more than this.
     pub guest_time_lost_ns: u64,
     /// Of it, over the last ten epochs, microseconds in each second.
     pub guest_time_loss_ppm: f64,

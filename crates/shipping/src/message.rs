@@ -1,4 +1,5 @@
-//! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the header.
+//! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the
+//! header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +34,8 @@ pub enum Message {
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
-    /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in its memory.
+    /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in
+    /// its memory.
     CopyHeld(CopyHeld),
     /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
     Addresses(Addresses),
@@ -74,8 +76,9 @@ pub struct EpochBegin {
     pub full: bool,
     /// How many pages it carries.
     pub pages: u64,
-    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from it. Only such
-    /// may come before the first that has some: a full one, and any number of others, all with one number.
+    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from
+    /// it. Only such may come before the first that has some: a full one, and any number of others, all with
+    /// one number.
     pub device_bytes: u64,
 }
 
@@ -118,8 +121,8 @@ pub struct Acknowledge {
     pub epoch: Epoch,
 }
 
-/// One more epoch without device state is in the standby's memory: nothing could be resumed from it, and it is no
-/// acknowledgement.
+/// One more epoch without device state is in the standby's memory: nothing could be resumed from it, and it
+/// is no acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyHeld {
     /// The term of the copy.

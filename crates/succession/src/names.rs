@@ -1,5 +1,5 @@
-//! The names of machines and hosts. They become folders, keys of the register and words of command lines, and come from
-//! other hosts: there is one pattern for each, here and in `vm_file.py` and `endpoint.py`.
+//! The names of machines and hosts. They become folders, keys of the register and words of command lines, and
+//! come from other hosts: there is one pattern for each, here and in `vm_file.py` and `endpoint.py`.
 
 use thiserror::Error;
 

@@ -129,8 +129,8 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
     ]
 }
 
-/// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded where switches
-/// are what is measured.
+/// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded
+/// where switches are what is measured.
 fn runtime(request: &TraceRequest) -> Option<Event> {
     let event = Event { is_optional: true, ..Event::all("sched", "sched_stat_runtime") };
     request.hidden_threads.is_none().then_some(event)

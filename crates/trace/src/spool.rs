@@ -1,8 +1,8 @@
-//! Where pages wait until they are understood: an unnamed temporary file for each CPU, so that an hour fits and
-//! nothing is left of a killed process.
+//! Where pages wait until they are understood: an unnamed temporary file for each CPU, so that an hour fits
+//! and nothing is left of a killed process.
 //!
-//! A record is the length of the page (u32), how many events were lost before it (u64), and the page without its
-//! unused end.
+//! A record is the length of the page (u32), how many events were lost before it (u64), and the page without
+//! its unused end.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};

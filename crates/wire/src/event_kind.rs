@@ -1,4 +1,5 @@
-//! What happened, in the tables `host_trace` and `machine_trace`: the only list of the codes of their column `kind`.
+//! What happened, in the tables `host_trace` and `machine_trace`: the only list of the codes of their column
+//! `kind`.
 //!
 //! Python reads it as `stealtime._core.EVENT_KINDS`; a test holds the table in `docs/run-format.md` to it.
 

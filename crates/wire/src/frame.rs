@@ -1,10 +1,11 @@
-//! The frame codec: bytes in, frames or a typed error out. It never waits and never allocates more than a frame's
-//! stated limit.
+//! The frame codec: bytes in, frames or a typed error out. It never waits and never allocates more than a
+//! frame's stated limit.
 
 /// The bytes in front of each payload: `u32` length and `u8` kind.
 pub const HEADER_BYTES: usize = 5;
 
-/// The longest JSON message. Messages carry facts and counters, never samples; 1 MiB is a hundred times the largest seen.
+/// The longest JSON message. Messages carry facts and counters, never samples; 1 MiB is a hundred times the
+/// largest seen.
 pub const MESSAGE_LIMIT_BYTES: usize = 1 << 20;
 
 /// The longest piece of an Arrow stream. A writer cuts larger pieces; 4 MiB keeps a reader's buffer small.

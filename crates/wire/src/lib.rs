@@ -2,8 +2,8 @@
 //!
 //! Two layers, neither of which touches a file descriptor:
 //!
-//! * [`frame`]: `u32` little-endian payload length, `u8` kind, payload. Kind 1 is one JSON message, kind 2 a piece
-//!   of an Arrow IPC stream.
+//! * [`frame`]: `u32` little-endian payload length, `u8` kind, payload. Kind 1 is one JSON message, kind 2 a
+//!   piece of an Arrow IPC stream.
 //! * [`message`]: the JSON messages. The first one in each direction is a `hello` with [`PROTOCOL_VERSION`].
 //!
 //! The Python twin is `stealtime.wire`; `tests/golden/frames` holds frames that the tests of both sides read.

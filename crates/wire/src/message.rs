@@ -20,8 +20,8 @@ pub enum Reading {
 /// What a machine says about itself: `kernel_release`, `clocksource`, `cpu_model` ...
 pub type Facts = BTreeMap<String, Reading>;
 
-/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would accept
-/// unknown keys.
+/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would
+/// accept unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
@@ -185,7 +185,8 @@ pub struct TrialRequest {
     /// Chosen by the control plane, comes back in every answer.
     pub trial: u64,
     pub probe: Probe,
-    /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam.
+    /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them
+    /// roam.
     pub cpus: Vec<u32>,
     /// SCHED_FIFO priority of the measuring thread, 1..=99; 0 is ordinary scheduling, on purpose.
     pub priority: u32,
@@ -211,7 +212,8 @@ pub struct TraceRequest {
     pub buffer_bytes_per_cpu: u64,
     /// Leave out switches between two threads whose names both begin like this.
     pub hidden_threads: Option<String>,
-    /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their guests.
+    /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their
+    /// guests.
     pub user_mode_linux: Vec<u32>,
 }
 
@@ -331,7 +333,8 @@ pub struct ClockRecord {
     pub tsc_hz_source: String,
     /// The time-stamp counter against `CLOCK_MONOTONIC_RAW` over the trial.
     pub check: ClockCheck,
-    /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted changes it.
+    /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted
+    /// changes it.
     pub facts: Facts,
     /// The clocks at the start of the trial.
     pub start: ClockReading,

@@ -1,5 +1,6 @@
-//! The contract of the workspace: who may depend on whom, and what may come from elsewhere. `docs/architecture.md` says
-//! what each crate is for, `docs/decisions/2026-11-23-crate-graph.md` why this is a test.
+//! The contract of the workspace: who may depend on whom, and what may come from elsewhere.
+//! `docs/architecture.md` says what each crate is for, `docs/decisions/2026-11-23-crate-graph.md` why this is
+//! a test.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -87,7 +88,8 @@ fn short(name: &str) -> &str {
     name.strip_prefix("stealtime-").unwrap_or(name)
 }
 
-/// An expression of SPDX, or two names with a slash, as older manifests have it. Only one level of brackets is in use.
+/// An expression of SPDX, or two names with a slash, as older manifests have it. Only one level of brackets
+/// is in use.
 fn is_allowed(license: &str) -> bool {
     let choices = |all: &str| {
         let all = all.trim_matches(|bracket| bracket == '(' || bracket == ')').replace('/', " OR ");

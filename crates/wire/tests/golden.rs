@@ -1,5 +1,5 @@
-//! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read them.
-//! After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
+//! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read
+//! them. After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

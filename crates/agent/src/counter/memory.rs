@@ -1,12 +1,12 @@
 //! Pages that tell by themselves whether they are the right ones of the right time.
 //!
 //! Every word of a page follows from its number and its generation, that is how often it was rewritten; the
-//! generation that a page must have follows from the number of steps (`order`). So verifying finds a flipped bit, a page at
-//! the place of another, and also what a checksum inside the page would not find: an *older* content of the same page,
-//! which is what a checkpoint leaves behind that has missed a page.
+//! generation that a page must have follows from the number of steps (`order`). So verifying finds a flipped
+//! bit, a page at the place of another, and also what a checksum inside the page would not find: an *older*
+//! content of the same page, which is what a checkpoint leaves behind that has missed a page.
 //!
-//! A rewritten page changes in its first `fill` bytes; the others stay, as in a program that updates records, and are
-//! verified all the same.
+//! A rewritten page changes in its first `fill` bytes; the others stay, as in a program that updates records,
+//! and are verified all the same.
 
 use std::hint::black_box;
 

@@ -1,4 +1,5 @@
-//! What goes over the wire: a request of 40 bytes, an answer of 152 bytes, both of fixed length and big-endian.
+//! What goes over the wire: a request of 40 bytes, an answer of 152 bytes, both of fixed length and
+//! big-endian.
 //!
 //! ```text
 //! request  magic 4 "STCQ"  version 2  operation 2  client 8  sequence 8  sent_ns 8  checksum 8
@@ -7,8 +8,8 @@
 //!          checksum 8
 //! ```
 //!
-//! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own: with
-//! virtio the two ends may agree to leave those out, and it is the way between them that is under test.
+//! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own:
+//! with virtio the two ends may agree to leave those out, and it is the way between them that is under test.
 
 use thiserror::Error;
 

@@ -69,8 +69,8 @@ impl Flow {
         Self { client, way, interval, first_by, stop: Arc::clone(stop), record: Arc::clone(record) }
     }
 
-    /// Counts until told to stop or until the connection is lost. `begun` is called with the first answer, or with
-    /// the reason why there is none.
+    /// Counts until told to stop or until the connection is lost. `begun` is called with the first answer, or
+    /// with the reason why there is none.
     pub fn run(self, begun: impl FnOnce(Result<(), Refusal>)) {
         let waiting = || self.stopping() || Instant::now() >= self.first_by;
         let wire: std::io::Result<Option<Box<dyn Wire>>> = match self.way {

@@ -1,9 +1,9 @@
 //! What an answer must be, given all answers before it.
 //!
-//! A flow asks for its next value only when it has the one before. So each answer that it takes proves either that
-//! all it was ever told still holds, or that something is missing: the number of its increments must be exactly the
-//! sequence number it asked for, their chain the one that it computes itself, and whatever else an answer says must not
-//! lie before what an earlier answer said.
+//! A flow asks for its next value only when it has the one before. So each answer that it takes proves either
+//! that all it was ever told still holds, or that something is missing: the number of its increments must be
+//! exactly the sequence number it asked for, their chain the one that it computes itself, and whatever else
+//! an answer says must not lie before what an earlier answer said.
 
 use serde::Serialize;
 
@@ -92,7 +92,8 @@ impl Judge {
         }
     }
 
-    /// Judges the answer to the next request. Afterwards what the counter says holds, so that one loss is told once.
+    /// Judges the answer to the next request. Afterwards what the counter says holds, so that one loss is
+    /// told once.
     pub fn judge(&mut self, answer: &Answer) -> Vec<Violation> {
         let mut found = self.judge_count(answer);
         if let Some(last) = &self.last {

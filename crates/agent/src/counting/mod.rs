@@ -1,8 +1,9 @@
 //! `count` and `ask`: the clients of the `counter`.
 //!
-//! `count` is the witness of a failover. It counts over TCP and UDP, believes each acknowledged value, and reports
-//! every answer that contradicts an earlier one (`judge`), every silence (`silence`), and whether its one TCP connection
-//! lived on. It repairs nothing: a lost connection is a finding, not a reason to connect again.
+//! `count` is the witness of a failover. It counts over TCP and UDP, believes each acknowledged value, and
+//! reports every answer that contradicts an earlier one (`judge`), every silence (`silence`), and whether its
+//! one TCP connection lived on. It repairs nothing: a lost connection is a finding, not a reason to connect
+//! again.
 
 mod ask;
 mod counter_state;

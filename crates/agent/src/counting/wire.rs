@@ -1,4 +1,5 @@
-//! One request and its answer: over a TCP connection that is never replaced, and over UDP with retransmission.
+//! One request and its answer: over a TCP connection that is never replaced, and over UDP with
+//! retransmission.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -24,8 +25,8 @@ nix::setsockopt_impl!(
     nix::sys::socket::sockopt::SetBool
 );
 
-/// `TCP_THIN_LINEAR_TIMEOUTS`: with fewer than four segments under way the kernel doubles its retransmission time-out
-/// only after the sixth try (Linux `Documentation/networking/tcp-thin.rst`).
+/// `TCP_THIN_LINEAR_TIMEOUTS`: with fewer than four segments under way the kernel doubles its retransmission
+/// time-out only after the sixth try (Linux `Documentation/networking/tcp-thin.rst`).
 #[derive(Debug, Clone, Copy)]
 struct LinearTimeouts;
 
@@ -86,8 +87,8 @@ impl TcpWire {
             };
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            // TCP_USER_TIMEOUT stays unset: the kernel then gives a silent connection up only after some 15 minutes
-            // (net.ipv4.tcp_retries2), which is what lets it live through a failover.
+            // TCP_USER_TIMEOUT stays unset: the kernel then gives a silent connection up only after some 15
+            // minutes (net.ipv4.tcp_retries2), which is what lets it live through a failover.
             if linear_timeouts {
                 setsockopt(&stream, LinearTimeouts, &true)?;
             }

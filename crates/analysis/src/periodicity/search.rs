@@ -202,7 +202,8 @@ fn ln_tail(power: f64, windows: usize) -> f64 {
     if power <= windows { 0.0 } else { windows - power + windows * (power / windows).ln() }
 }
 
-/// Make a frequency as exact as all events allow, over ever longer stretches, each within the error of the one before.
+/// Make a frequency as exact as all events allow, over ever longer stretches, each within the error of the
+/// one before.
 fn refine(times: &[f64], frequency: f64, step: f64) -> f64 {
     let mut best = frequency;
     let mut uncertainty = step;

@@ -1,9 +1,9 @@
 //! A known load: what a neighbour does to a machine, and how much of it.
 //!
-//! [`cpu`] and [`memory`] say what the work is, [`phases`] when it is done, [`rows`] what is written down. All memory
-//! is had and touched before the first phase; while a load is on nothing is allocated and nothing but rows is written.
-//! Start and end of each row are stamped with the time-stamp counter, so that cause and effect can be put on one time
-//! line.
+//! [`cpu`] and [`memory`] say what the work is, [`phases`] when it is done, [`rows`] what is written down.
+//! All memory is had and touched before the first phase; while a load is on nothing is allocated and nothing
+//! but rows is written. Start and end of each row are stamped with the time-stamp counter, so that cause and
+//! effect can be put on one time line.
 
 mod cpu;
 mod error;
@@ -127,8 +127,8 @@ impl RunningLoad {
         &self.thread_ids
     }
 
-    /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some microseconds (in
-    /// a translated guest some tenths of a millisecond) after it gets the CPU.
+    /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some
+    /// microseconds (in a translated guest some tenths of a millisecond) after it gets the CPU.
     ///
     /// # Errors
     /// [`LoadError::Panicked`].

@@ -81,8 +81,8 @@ impl Assignment {
         }
     }
 
-    /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node. `SCHED_FIFO` comes
-    /// last, since touching memory takes long.
+    /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node.
+    /// `SCHED_FIFO` comes last, since touching memory takes long.
     fn prepare<W: Work>(
         &self,
         make: impl FnOnce() -> Result<W, LoadError>,

@@ -1,5 +1,5 @@
-//! The member that runs the machine: it tells the state machine of `stealtime-succession` what happens, and does what that
-//! says. All decisions are there; here are the threads, the sockets and the order of things.
+//! The member that runs the machine: it tells the state machine of `stealtime-succession` what happens, and
+//! does what that says. All decisions are there; here are the threads, the sockets and the order of things.
 
 mod asking;
 mod doing;

@@ -18,7 +18,8 @@ use crate::words;
 /// Between two rounds through all hosts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of all memory.
+/// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of
+/// all memory.
 pub const REST: Duration = Duration::from_secs(20);
 
 /// Why a host is left alone.
@@ -100,7 +101,8 @@ pub async fn seek(
     }
 }
 
-/// A host on another machine refuses whoever names socket files, which would be its own: it is not to try those of this one.
+/// A host on another machine refuses whoever names socket files, which would be its own: it is not to try
+/// those of this one.
 fn leave_out_socket_files(hello: &mut Hello) {
     if let Some(hosts) = hello.specification["standby_hosts"].as_array_mut() {
         hosts.retain(|host| {

@@ -64,8 +64,8 @@ impl Active {
         }
     }
 
-    /// Say to Prometheus how it stands now. A machine that was taken over goes on although its figures cannot be seen here:
-    /// the member before may still have the address, on a machine that plays both hosts.
+    /// Say to Prometheus how it stands now. A machine that was taken over goes on although its figures cannot
+    /// be seen here: the member before may still have the address, on a machine that plays both hosts.
     pub(super) fn publish(&mut self) {
         let Some(mut metrics) = self.metrics.take_if(|metrics| metrics.is_due(now())) else { return };
         if let Err(error) = metrics.serve() {

@@ -27,7 +27,8 @@ pub enum Order {
         /// Whether it takes differences.
         delta: bool,
     },
-    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch, and wait for [`Order::Go`].
+    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch,
+    /// and wait for [`Order::Go`].
     FullCopy {
         /// The term of what is captured.
         term: Term,
@@ -179,8 +180,9 @@ pub struct EngineSettings {
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
     pub host_folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped. This is
-    /// held against an estimate, how long the copying aside of the last round took: the guest may stand longer in the end.
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
+    /// shipped. This is held against an estimate, how long the copying aside of the last round took: the
+    /// guest may stand longer in the end.
     pub longest_first_pause: Duration,
     /// How long QEMU may take to answer once it has started.
     pub qemu_deadline: Duration,

@@ -1,4 +1,5 @@
-//! From a connection to a standby that waits for its first epoch: who asks, whether this host can, and a QEMU.
+//! From a connection to a standby that waits for its first epoch: who asks, whether this host can, and a
+//! QEMU.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -88,8 +89,8 @@ fn refused(refusal: ShippingRefusal) -> StandbyError {
     StandbyError::Refused(Box::new(refusal))
 }
 
-/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer nothing is
-/// known, and nothing is lost: the register will decide before anybody becomes active.
+/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer
+/// nothing is known, and nothing is lost: the register will decide before anybody becomes active.
 async fn term_in_register(spec: &Spec) -> Result<Option<Term>, StandbyError> {
     let (mut register, vm) = (registers::open(&spec.register)?, spec.machine.name.clone());
     let read = tokio::task::spawn_blocking(move || register.read(&vm)).await;

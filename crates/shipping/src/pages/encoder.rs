@@ -16,8 +16,8 @@ const DEVICE_PIECE_BYTES: usize = CONTENTS_LIMIT_BYTES;
 /// A difference this short is taken unseen: what LZ4 makes of the whole page is hardly less.
 const SHORT_DIFFERENCE_BYTES: usize = PAGE_BYTES / 8;
 
-/// Why an epoch cannot be encoded: the caller is at fault. The standby cannot complete the epoch, and the next one
-/// must be full.
+/// Why an epoch cannot be encoded: the caller is at fault. The standby cannot complete the epoch, and the
+/// next one must be full.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// A difference to nothing.
@@ -85,8 +85,8 @@ pub struct PageEncoder {
 }
 
 impl PageEncoder {
-    /// An encoder for a RAM of `ram_pages`. With `keeps_shadow` it ships differences, and takes as much memory as the
-    /// guest has; without, it ships pages whole.
+    /// An encoder for a RAM of `ram_pages`. With `keeps_shadow` it ships differences, and takes as much
+    /// memory as the guest has; without, it ships pages whole.
     pub fn new(ram_pages: u64, keeps_shadow: bool) -> Self {
         let shadow = keeps_shadow.then(|| Shadow::new(usize::try_from(ram_pages).unwrap_or(usize::MAX)));
         Self {
@@ -164,7 +164,8 @@ impl PageEncoder {
     }
 }
 
-/// An epoch that is being encoded. Dropped before [`EpochEncoder::end`], it leaves the encoder in need of a full epoch.
+/// An epoch that is being encoded. Dropped before [`EpochEncoder::end`], it leaves the encoder in need of a
+/// full epoch.
 pub struct EpochEncoder<'encoder> {
     encoder: &'encoder mut PageEncoder,
     emit: &'encoder mut dyn FnMut(EncodedFrame),

@@ -76,7 +76,8 @@ pub enum StageError {
     /// A full epoch refers to earlier content.
     #[error("page {index} of {epoch} is a difference, and the epoch is a full one")]
     DeltaInFull { epoch: Epoch, index: u64 },
-    /// What was decoded is not what was encoded: the content before is another one here, or memory is damaged.
+    /// What was decoded is not what was encoded: the content before is another one here, or memory is
+    /// damaged.
     #[error("batch {batch} of {epoch} does not decode to what was shipped")]
     DecodedHash { epoch: Epoch, batch: u32 },
     /// The epoch ended, and is not what its head announced.

@@ -40,7 +40,8 @@ pub enum ActiveInput {
         /// When the heartbeat that it returns was sent, by our own clock.
         sent: Duration,
     },
-    /// The engine has cut an epoch. The next one by number; not while [`may_cut`](super::ActiveMember::may_cut) is false.
+    /// The engine has cut an epoch. The next one by number; not while
+    /// [`may_cut`](super::ActiveMember::may_cut) is false.
     EpochCut {
         epoch: Epoch,
         /// Whether it is the one that [`ActiveAction::ShipLastEpoch`] asked for: the guest stays stopped.
@@ -55,8 +56,8 @@ pub enum ActiveInput {
     },
     /// Somebody asks for a planned failover.
     FailoverRequested,
-    /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may claim, and
-    /// goes on here until then.
+    /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may
+    /// claim, and goes on here until then.
     LeaveRequested,
     /// Somebody asks for an orderly end of the virtual machine, or the guest has shut itself down.
     StopRequested,
@@ -90,7 +91,8 @@ pub enum ActiveMessage {
     },
 }
 
-/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any of it.
+/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any
+/// of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveAction {
     /// Call the register and bring the answer.
@@ -108,7 +110,8 @@ pub enum ActiveAction {
     },
     /// Cut no more epochs; forget those on their way.
     EndEpochs,
-    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the full epoch.
+    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the
+    /// full epoch.
     Output(OutputPolicy),
     /// Let go what the epochs up to this one sent.
     Release(Epoch),

@@ -65,7 +65,8 @@ pub enum StandbyInput {
     },
     /// The connection to the active member has ended.
     LinkClosed,
-    /// The operator's word that nobody else has the virtual machine, for a claim that waits since the register went back.
+    /// The operator's word that nobody else has the virtual machine, for a claim that waits since the
+    /// register went back.
     ClaimForced,
 }
 

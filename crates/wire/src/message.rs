@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::injection::Injection;
 use crate::probe::Probe;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
     Value(Value),
@@ -22,7 +23,7 @@ pub type Facts = BTreeMap<String, Reading>;
 
 /// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would
 /// accept unknown keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
     Hello {
@@ -73,7 +74,7 @@ pub enum ToAgent {
 }
 
 /// From the agent to the control plane.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromAgent {
     Hello {
@@ -153,7 +154,7 @@ pub enum FromAgent {
 }
 
 /// The tables of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamName {
     /// One row a sample; its columns are given by [`Layout`].
@@ -167,7 +168,7 @@ pub enum StreamName {
 }
 
 /// The clocks of a machine, read back to back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockReading {
     pub tsc: u64,
     /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
@@ -179,7 +180,7 @@ pub struct ClockReading {
 }
 
 /// What to measure and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialRequest {
     /// Chosen by the control plane, comes back in every answer.
@@ -203,7 +204,7 @@ pub struct TrialRequest {
 }
 
 /// What of a kernel's doings to record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
     /// The CPUs to record; none means all.
@@ -218,7 +219,7 @@ pub struct TraceRequest {
 }
 
 /// What came of a recording, besides its table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TracingOutcome {
     /// The kernel's name of the clock: `x86-tsc`.
@@ -241,7 +242,7 @@ pub struct TracingOutcome {
 }
 
 /// What to load a machine with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRequest {
     /// The kind of work.
@@ -259,7 +260,7 @@ pub struct LoadRequest {
 }
 
 /// The kinds of load.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
     /// Endless arithmetic on what fits the first-level cache; work is counted in loops.
@@ -272,7 +273,7 @@ pub enum Load {
 }
 
 /// What came of a load, besides its table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadOutcome {
     /// `loops` or `bytes`.
@@ -295,7 +296,7 @@ pub struct LoadOutcome {
 }
 
 /// How a running trial goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     pub trial: u64,
     /// Since the first sample.
@@ -306,7 +307,7 @@ pub struct Progress {
 }
 
 /// How the rows of the table `samples` lie in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
     /// Column `duration`: each sample starts where the one before ended.
@@ -321,7 +322,7 @@ pub enum Layout {
 }
 
 /// The clock of a trial's samples and the proof that it can be trusted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRecord {
     /// `tsc` or `monotonic`: what the samples are counted in.
     pub name: String,
@@ -347,7 +348,7 @@ pub struct ClockRecord {
 }
 
 /// Two clocks over one stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockCheck {
     /// How much faster the time-stamp counter ran than its stated rate.
     pub disagreement_ppm: f64,
@@ -358,7 +359,7 @@ pub struct ClockCheck {
 }
 
 /// Where and how the measuring thread ran, read back from the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     /// The CPU at the end of the trial.
     pub cpu: u32,
@@ -372,7 +373,7 @@ pub struct Placement {
 }
 
 /// A thread of the agent in the machine under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineThread {
     /// As the machine's kernel counts.
@@ -386,7 +387,7 @@ pub struct MachineThread {
 }
 
 /// What a thread of the agent is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadRole {
     Probe,
@@ -396,7 +397,7 @@ pub enum ThreadRole {
 }
 
 /// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingLevel {
     /// The result stands, but is limited by this.
@@ -406,7 +407,7 @@ pub enum FindingLevel {
 }
 
 /// Something found before or after measuring that a reader of the result must know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A fixed name: `rt_throttling`, `no_sched_fifo`, `tsc_not_constant`, `busy_sibling` ...
     pub code: String,
@@ -418,7 +419,7 @@ pub struct Finding {
 }
 
 /// What came of a trial, besides its tables.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialOutcome {
     pub trial: u64,
     pub request: TrialRequest,

@@ -1,9 +1,10 @@
 //! What a trial can measure.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The probes and their parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Probe {
     Tick(Tick),
@@ -12,7 +13,7 @@ pub enum Probe {
 }
 
 /// A busy loop back to back; what interrupts it shows as a longer turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tick {
     /// Iterations of the busy loop, from a calibration.
@@ -20,7 +21,7 @@ pub struct Tick {
 }
 
 /// Threads of one priority on one CPU yield to each other.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
     /// 2 to 1000.
@@ -28,7 +29,7 @@ pub struct Switch {
 }
 
 /// Absolute sleeps; how late the thread runs again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wakeup {
     /// From one expiry to the next.

@@ -155,7 +155,7 @@ def rust_fields(file: str, struct: str) -> set[str]:
     ("model", "file", "struct"),
     [
         (MemberSpec, "replicator/src/spec.rs", "Spec"),
-        (HostSpec, "replicator/src/host.rs", "HostConfig"),
+        (HostSpec, "replicator/src/host_config.rs", "HostConfig"),
         (TimingSpec, "succession/src/timing.rs", "Timing"),
         (IdentitySpec, "shipping/src/transport/identity.rs", "Identity"),
         (MachineSpec, "capture/src/machine.rs", "MachineSpec"),

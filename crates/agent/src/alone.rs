@@ -1,8 +1,6 @@
 //! `tick`, `switch`, `wakeup`: a measurement without a control plane.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,47 +11,22 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
-use stealtime_probe::{
-    Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling, tick as tick_probe,
-};
-use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
+use stealtime_wire::{Facts, FindingLevel, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
-use crate::arguments::{Common, Switch, Tick, Wakeup};
 use crate::cpu_list::CpuList;
+use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
+use crate::probes::{Common, ProbeCommand};
+use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
 use crate::tables;
 
-/// The version of the JSON document; it rises when a key changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
-
 const OVER_THRESHOLD: u8 = 3;
-/// The exit code of what was measured but may not be used.
-pub const NOT_VALID: u8 = 4;
-
-/// `stealtime-agent tick`
-pub fn tick(tick: &Tick) -> Result<ExitCode> {
-    let bench = Bench::set_up(&tick.common)?;
-    let iterations = if let Some(iterations) = tick.iterations {
-        iterations
-    } else {
-        let loop_ns = nanoseconds(tick.loop_duration)?;
-        // A processor whose CPUs differ has no one length of a loop: any of them is as good.
-        let cpu = bench.cpus.last().copied().unwrap_or_default();
-        let calibrated = tick_probe::calibrate_on(cpu, tick.common.priority, loop_ns, &bench.rate);
-        calibrated.with_context(|| format!("CPU {cpu} cannot be measured"))?.0
-    };
-    bench.measure(&tick.common, Probe::Tick { iterations })
-}
-
-/// `stealtime-agent switch`
-pub fn switch(switch: &Switch) -> Result<ExitCode> {
-    Bench::set_up(&switch.common)?.measure(&switch.common, Probe::Switch { threads: switch.threads })
-}
-
-/// `stealtime-agent wakeup`
-pub fn wakeup(wakeup: &Wakeup) -> Result<ExitCode> {
-    let interval_ns = nanoseconds(wakeup.interval)?;
-    Bench::set_up(&wakeup.common)?.measure(&wakeup.common, Probe::Wakeup { interval_ns })
+/// Measures as the command says and shows the result.
+pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
+    let bench = Bench::set_up(command.common())?;
+    let probe = command.probe(&bench.cpus, &bench.rate)?;
+    bench.measure(command.common(), probe)
 }
 
 /// `stealtime-agent clock`
@@ -62,11 +35,6 @@ pub fn clock() -> Result<ExitCode> {
     let document = serde_json::json!({ "schema_version": SCHEMA_VERSION, "tsc_hz": rate.hz, "tsc_hz_source": rate.source });
     writeln!(io::stdout(), "{document}")?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A duration of the command line, as requests have it.
-pub fn nanoseconds(duration: Duration) -> Result<u64> {
-    u64::try_from(duration.as_nanos()).context("a duration of more than 584 years is not possible")
 }
 
 /// What is known before a measurement.
@@ -119,12 +87,10 @@ impl Bench {
             file.flush().with_context(|| path.display().to_string())?;
         }
         let document = Document::of(&recording, self.facts)?;
-        let mut output = io::stdout().lock();
         if common.json {
-            serde_json::to_writer_pretty(&mut output, &document)?;
-            writeln!(output)?;
+            print_json(&document)?;
         } else {
-            document.write_text(&mut output)?;
+            document.write_text(&mut io::stdout().lock())?;
         }
         Ok(document.exit_code(common.max_overhead))
     }
@@ -135,13 +101,8 @@ fn injection(common: &Common) -> Result<Option<Injection>> {
     Ok(Some(Injection { every_ns: nanoseconds(every)?, steal_ns: nanoseconds(steal)?, exit: None }))
 }
 
-/// Makes a file that was named on the command line.
-pub fn create(path: &Path) -> Result<File> {
-    File::create(path).with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and keeps what
-/// there is.
+/// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and
+/// keeps what there is.
 fn with_progress<T>(
     common: &Common,
     running: &Arc<RunningTrial>,
@@ -150,7 +111,8 @@ fn with_progress<T>(
 ) -> T {
     let over = AtomicBool::new(false);
     let on_signal = Arc::clone(running);
-    // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog restores.
+    // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog
+    // restores.
     let _ = ctrlc::set_handler(move || on_signal.cancel());
     let show = !common.quiet && io::stderr().is_terminal();
     thread::scope(|scope| {
@@ -203,10 +165,6 @@ impl Document {
     fn of(recording: &Recording, machine: Facts) -> Result<Self> {
         let outcome = recording.outcome.clone();
         let samples = &recording.samples;
-        let texts = |level| {
-            let of_level = outcome.findings.iter().filter(|finding| finding.level == level);
-            of_level.map(|finding| finding.text.clone()).collect::<Vec<String>>()
-        };
         let spacing = match outcome.layout {
             Layout::Tiled => Spacing::Tiled,
             Layout::Gapped => Spacing::Gapped {
@@ -226,15 +184,16 @@ impl Document {
                 calibrated_floor: outcome.calibrated_floor_units,
             })?)
         };
-        let is_tick = matches!(outcome.request.probe, Probe::Tick { .. });
+        // What comes periodically shows only in a series without blind gaps.
+        let is_whole = matches!(outcome.layout, Layout::Tiled);
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),
             valid: outcome.is_valid(),
-            reasons: texts(stealtime_wire::FindingLevel::Invalidates),
-            limits: texts(stealtime_wire::FindingLevel::Limits),
+            reasons: texts(&outcome.findings, FindingLevel::Invalidates),
+            limits: texts(&outcome.findings, FindingLevel::Limits),
             stats: series.as_ref().map(Series::summary),
-            periods: series.as_ref().filter(|_| is_tick).map(Series::periods).unwrap_or_default(),
+            periods: series.as_ref().filter(|_| is_whole).map(Series::periods).unwrap_or_default(),
             outcome,
             machine,
         })
@@ -276,12 +235,6 @@ impl Document {
             let (every_ms, cost_us) = (period.period_s * 1e3, period.cost_p50_ns * 1e-3);
             writeln!(output, "every     {every_ms:>14.3} ms: {cost_us:.3} us ({} times)", period.events)?;
         }
-        for finding in &self.outcome.findings {
-            writeln!(output, "note: {}", finding.text)?;
-            if let Some(hint) = &finding.hint {
-                writeln!(output, "hint: {hint}")?;
-            }
-        }
-        Ok(())
+        write_findings(&self.outcome.findings, output)
     }
 }

@@ -4,7 +4,8 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuList(pub Vec<u32>);
 
-/// The kernel's own limit for x86-64 (`NR_CPUS`, `CONFIG_MAXSMP`), so that a mistyped range is no endless list.
+/// The kernel's own limit for x86-64 (`NR_CPUS`, `CONFIG_MAXSMP`), so that a mistyped range is no endless
+/// list.
 const MOST_CPUS: u32 = 8192;
 
 impl CpuList {

@@ -1,9 +1,9 @@
 //! `guard`: a command that dies with the parent of `guard`, also when that parent is killed with -9.
 //!
-//! The kernel kills a process whose parent ends if it asked so with `PR_SET_PDEATHSIG`; the setting outlives `exec`,
-//! so that for a single process `guard` becomes the command itself. For a command that starts processes of its own
-//! (User-Mode Linux has one for each address space) the descendants are put into a PID namespace: when its first
-//! process ends, the kernel kills all others.
+//! The kernel kills a process whose parent ends if it asked so with `PR_SET_PDEATHSIG`; the setting outlives
+//! `exec`, so that for a single process `guard` becomes the command itself. For a command that starts
+//! processes of its own (User-Mode Linux has one for each address space) the descendants are put into a PID
+//! namespace: when its first process ends, the kernel kills all others.
 //!
 //! A command that is to live in a cgroup is born there: `guard` joins it first.
 

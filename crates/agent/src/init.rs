@@ -1,6 +1,7 @@
 //! `/init` of a guest: mounts, modules, network, then serve a channel or run a program, power off.
 //!
-//! What goes wrong is written to the console, which is the serial log of the machine, and the machine powers off.
+//! What goes wrong is written to the console, which is the serial log of the machine, and the machine powers
+//! off.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -33,18 +34,13 @@ const CHANNEL_ARGUMENT: &str = "stealtime.channel=";
 /// The kernel argument that names a disk which the host reads samples from.
 const BULK_ARGUMENT: &str = "stealtime.bulk=";
 
-/// The kernel argument that names a program of this binary to run instead of serving a channel: its name and options
-/// in one word, as in `stealtime.run=counter,tcp=7000,memory=64MiB`.
+/// The kernel argument that names a program of this binary to run instead of serving a channel: its name and
+/// options in one word, as in `stealtime.run=counter,tcp=7000,memory=64MiB`.
 const RUN_ARGUMENT: &str = "stealtime.run=";
 
-/// The kernel argument that says whether such a program's machine keeps its clock with its RTC: unless it is `free`, it does.
-/// A machine that serves a channel never does: its clock is what is measured.
+/// The kernel argument that says whether such a program's machine keeps its clock with its RTC: unless it is
+/// `free`, it does. A machine that serves a channel never does: its clock is what is measured.
 const CLOCK_ARGUMENT: &str = "stealtime.clock=";
-
-/// Whether the kernel started this program as its first process.
-pub fn is_process_one() -> bool {
-    std::process::id() == 1
-}
 
 /// Serves, then powers the machine off.
 pub fn run() -> ExitCode {
@@ -150,7 +146,8 @@ fn argument<'a>(command_line: &'a str, name: &str) -> Option<&'a str> {
     command_line.split_ascii_whitespace().find_map(|word| word.strip_prefix(name))
 }
 
-/// An initramfs without `/dev/console` gives process 1 no standard streams; `/dev/kmsg` reaches the console all the same.
+/// An initramfs without `/dev/console` gives process 1 no standard streams; `/dev/kmsg` reaches the console
+/// all the same.
 fn log(line: &str) {
     if let Ok(mut kernel_log) = OpenOptions::new().write(true).open("/dev/kmsg") {
         // Each write is a record of its own, so there must be one. Nowhere is left to say that it failed.

@@ -26,7 +26,8 @@ pub struct Loading {
 }
 
 impl Loading {
-    /// Starts a load, and takes the calling thread away from the CPUs that one of `SCHED_FIFO` would keep it from.
+    /// Starts a load, and takes the calling thread away from the CPUs that one of `SCHED_FIFO` would keep it
+    /// from.
     ///
     /// # Errors
     /// [`LoadError`]; nothing runs then.
@@ -46,8 +47,8 @@ impl Loading {
 
     /// Ends the load and tells what came of it; `false` if it is being stopped already.
     ///
-    /// On a thread of its own: one of the load's threads may wait for its CPU for as long as something of higher
-    /// priority has it, and the agent must answer meanwhile.
+    /// On a thread of its own: one of the load's threads may wait for its CPU for as long as something of
+    /// higher priority has it, and the agent must answer meanwhile.
     pub fn stop(&mut self, tell: impl FnOnce(Result<LoadRecording, LoadError>) + Send + 'static) -> bool {
         let Some(load) = self.load.take() else { return false };
         thread::spawn(move || tell(load.stop()));

@@ -11,9 +11,10 @@ use stealtime_probe::load::RunningLoad;
 use stealtime_probe::{facts, scheduling};
 use stealtime_wire::{Facts, FindingLevel, LoadOutcome, LoadRequest};
 
-use crate::alone::{NOT_VALID, SCHEMA_VERSION, create, nanoseconds};
 use crate::arguments::{Load, LoadKind};
+use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
 use crate::load::write_table;
+use crate::quantities::nanoseconds;
 
 /// `stealtime-agent load`
 pub fn run(load: &Load) -> Result<ExitCode> {
@@ -52,12 +53,10 @@ pub fn run(load: &Load) -> Result<ExitCode> {
         file.flush().with_context(|| path.display().to_string())?;
     }
     let document = Document::of(request, recording.outcome, machine);
-    let mut output = io::stdout().lock();
     if load.json {
-        serde_json::to_writer_pretty(&mut output, &document)?;
-        writeln!(output)?;
+        print_json(&document)?;
     } else {
-        document.write_text(&mut output)?;
+        document.write_text(&mut io::stdout().lock())?;
     }
     Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
 }
@@ -77,16 +76,12 @@ struct Document {
 
 impl Document {
     fn of(request: LoadRequest, outcome: LoadOutcome, machine: Facts) -> Self {
-        let texts = |level| -> Vec<String> {
-            let of_level = outcome.findings.iter().filter(|finding| finding.level == level);
-            of_level.map(|finding| finding.text.clone()).collect()
-        };
-        let reasons = texts(FindingLevel::Invalidates);
+        let reasons = texts(&outcome.findings, FindingLevel::Invalidates);
         Self {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),
             valid: reasons.is_empty(),
-            limits: texts(FindingLevel::Limits),
+            limits: texts(&outcome.findings, FindingLevel::Limits),
             reasons,
             request,
             outcome,
@@ -107,12 +102,6 @@ impl Document {
                 writeln!(output, "rate      {:>14.3} GB/s a thread", outcome.rate_per_s * 1e-9)?;
             }
         }
-        for finding in &outcome.findings {
-            writeln!(output, "note: {}", finding.text)?;
-            if let Some(hint) = &finding.hint {
-                writeln!(output, "hint: {hint}")?;
-            }
-        }
-        Ok(())
+        write_findings(&outcome.findings, output)
     }
 }

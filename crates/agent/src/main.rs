@@ -1,9 +1,9 @@
 //! `stealtime-agent`: what runs inside a machine under test.
 //!
-//! One static binary for every platform, so that native and guest are compared with the same machine code. It is a
-//! child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool without Python
-//! (`tick`, `switch`, `wakeup`, `load`). `counter` is a workload whose losses can be proved, `count` and `ask` are its
-//! clients. `guard` makes a command die with its parent, `restore` puts back what a killed
+//! One static binary for every platform, so that native and guest are compared with the same machine code. It
+//! is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool without
+//! Python (`tick`, `switch`, `wakeup`, `load`). `counter` is a workload whose losses can be proved, `count`
+//! and `ask` are its clients. `guard` makes a command die with its parent, `restore` puts back what a killed
 //! agent had changed, `discipline` keeps the clock of a guest that is stopped often.
 
 mod alone;
@@ -14,12 +14,16 @@ mod counter;
 mod counting;
 mod cpu_list;
 mod discipline;
+mod document;
 mod guard;
 mod init;
 mod load;
 mod load_alone;
 mod netlink;
 mod network;
+mod probes;
+mod process_one;
+mod quantities;
 mod restore;
 mod serve;
 mod streams;
@@ -38,7 +42,7 @@ use crate::cgroup::CgroupError;
 use crate::counting::CountError;
 
 fn main() -> ExitCode {
-    if init::is_process_one() {
+    if process_one::is_process_one() {
         return init::run();
     }
     let result = match Arguments::parse().command {
@@ -47,9 +51,7 @@ fn main() -> ExitCode {
         Command::Clock => alone::clock(),
         Command::Discipline => discipline::run(),
         Command::Restore(restore) => restore::run(&restore),
-        Command::Tick(tick) => alone::tick(&tick),
-        Command::Switch(switch) => alone::switch(&switch),
-        Command::Wakeup(wakeup) => alone::wakeup(&wakeup),
+        Command::Probe(probe) => alone::measure(&probe),
         Command::Load(load) => load_alone::run(&load),
         Command::Counter(counter) => counter::run(&counter),
         Command::Count(count) => counting::run(&count),

@@ -1,6 +1,8 @@
-//! The three requests to the kernel's routing that bring up an interface: link, address, route (rtnetlink(7)).
+//! The three requests to the kernel's routing that bring up an interface: link, address, route
+//! (rtnetlink(7)).
 //!
-//! Written out by hand: these 60 bytes are all that a guest needs of a protocol whose libraries bring a runtime along.
+//! Written out by hand: these 60 bytes are all that a guest needs of a protocol whose libraries bring a
+//! runtime along.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -37,26 +39,16 @@ const HEADER_BYTES: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Switch an interface on.
-    Up {
-        /// The interface's index.
-        interface: u32,
-    },
+    Up { interface: u32 },
     /// Give it an address; the route to its network comes with it.
     Address {
-        /// The interface's index.
         interface: u32,
-        /// The address.
         address: Ipv4Addr,
         /// How many of its bits are the network's.
         prefix_bits: u8,
     },
     /// Send over it all that goes to no other network.
-    DefaultRoute {
-        /// The interface's index.
-        interface: u32,
-        /// The router.
-        gateway: Ipv4Addr,
-    },
+    DefaultRoute { interface: u32, gateway: Ipv4Addr },
 }
 
 impl Request {
@@ -79,7 +71,8 @@ impl Request {
                 (RTM_NEWADDR, REQUEST | CREATE, body)
             }
             Self::DefaultRoute { interface, gateway } => {
-                // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type, flags.
+                // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type,
+                // flags.
                 let mut body = vec![
                     AF_INET,
                     0,
@@ -99,7 +92,8 @@ impl Request {
                 (RTM_NEWROUTE, REQUEST | CREATE, body)
             }
         };
-        // struct nlmsghdr: length, type, flags, sequence number, port. One request at a time needs no numbers.
+        // struct nlmsghdr: length, type, flags, sequence number, port. One request at a time needs no
+        // numbers.
         let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
         let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
         message.extend(length.to_ne_bytes());
@@ -123,7 +117,6 @@ fn attribute(kind: u16, value: [u8; 4]) -> Vec<u8> {
 pub struct Routing(OwnedFd);
 
 impl Routing {
-    /// Opens one.
     pub fn open() -> io::Result<Self> {
         let protocol = SockProtocol::NetlinkRoute;
         Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?))

@@ -1,8 +1,8 @@
 //! A guest's network: its first Ethernet interface, with the address that the kernel command line names.
 //!
-//! `stealtime.address=10.77.0.2/24 stealtime.gateway=10.77.0.1`. The kernel's own `ip=` does the same only where
-//! `CONFIG_IP_PNP` is set (Debian's kernels have it not) and the driver is built in. A link-local IPv6 address comes by
-//! itself once the interface is up.
+//! `stealtime.address=10.77.0.2/24 stealtime.gateway=10.77.0.1`. The kernel's own `ip=` does the same only
+//! where `CONFIG_IP_PNP` is set (Debian's kernels have it not) and the driver is built in. A link-local IPv6
+//! address comes by itself once the interface is up.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -43,15 +43,8 @@ pub enum NetworkError {
     /// No card or no driver.
     #[error("no Ethernet interface came up within {} s: is there a card, and is its module in the initramfs?", LONGEST_WAIT.as_secs())]
     NoInterface,
-    /// The kernel refused.
     #[error("the kernel refused {request:?}")]
-    Refused {
-        /// What.
-        request: Request,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No netlink.
+    Refused { request: Request, source: std::io::Error },
     #[error("the kernel's routing cannot be reached")]
     Routing(#[from] std::io::Error),
 }

@@ -1,4 +1,5 @@
-//! `restore`: puts back what a killed agent had changed on this machine, and the watchdog that does so at once.
+//! `restore`: puts back what a killed agent had changed on this machine, and the watchdog that does so at
+//! once.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -21,7 +22,8 @@ const END_PATIENCE: Duration = Duration::from_secs(5);
 pub fn run(restore: &Restore) -> Result<ExitCode> {
     if restore.when_closed {
         let watched = getppid();
-        // Away from the terminal and the process group of the one who is watched: a Ctrl-C is meant for that one.
+        // Away from the terminal and the process group of the one who is watched: a Ctrl-C is meant for that
+        // one.
         let _ = setsid();
         let said = io::copy(&mut io::stdin().lock().take(u64::MAX), &mut io::sink())
             .context("waiting for the end of standard input")?;

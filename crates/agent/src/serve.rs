@@ -1,7 +1,7 @@
 //! `serve`: answers a control plane until it says `shutdown` or closes the channel.
 //!
-//! One thread reads the channel, one runs the trial, this one decides and writes. While a trial runs nothing is sent
-//! unless the machine has a CPU besides the measured one.
+//! One thread reads the channel, one runs the trial, this one decides and writes. While a trial runs nothing
+//! is sent unless the machine has a CPU besides the measured one.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,8 +23,8 @@ use stealtime_wire::{
 };
 
 use crate::channel::{self, Channel};
-use crate::init::is_process_one;
 use crate::load::{self, Loading};
+use crate::process_one::is_process_one;
 use crate::restore::Watchdog;
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
@@ -41,8 +41,8 @@ pub fn on_standard_streams() -> Result<ExitCode> {
 
 /// Serves until the other side is done.
 ///
-/// With a `bulk` disk that the host can read, the samples of each trial go to its beginning instead of over the
-/// channel: an emulated serial line carries a tenth of a megabyte a second.
+/// With a `bulk` disk that the host can read, the samples of each trial go to its beginning instead of over
+/// the channel: an emulated serial line carries a tenth of a megabyte a second.
 ///
 /// # Errors
 /// If the channel breaks or carries something else than frames.

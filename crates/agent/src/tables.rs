@@ -1,4 +1,5 @@
-//! The tables of a trial as Arrow IPC streams, written batch by batch so that no second copy of all samples exists.
+//! The tables of a trial as Arrow IPC streams, written batch by batch so that no second copy of all samples
+//! exists.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;

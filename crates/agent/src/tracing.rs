@@ -1,7 +1,7 @@
 //! Recordings of the kernel: of a machine for as long as the control plane wants, or of a trial from within.
 //!
-//! On a host a thread on the housekeeping CPUs reads all the time. In a machine under test nothing may run beside the
-//! probe: the kernel's buffer has to hold the whole trial, and is read after the last sample.
+//! On a host a thread on the housekeeping CPUs reads all the time. In a machine under test nothing may run
+//! beside the probe: the kernel's buffer has to hold the whole trial, and is read after the last sample.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -21,7 +21,8 @@ use stealtime_wire::{ClockReading, Facts, Finding, FindingLevel, Reading, TraceR
 use crate::restore::Watchdog;
 use crate::trace_table;
 
-/// Between two readings: short against the time in which 300,000 events/s fill 1 MiB, and long against what one costs.
+/// Between two readings: short against the time in which 300,000 events/s fill 1 MiB, and long against what
+/// one costs.
 const READ_EVERY: Duration = Duration::from_millis(10);
 
 /// Above ordinary load, below everything that is measured or steals: a reader that has to wait loses events.
@@ -166,7 +167,6 @@ impl Observer for SharedAroundSamples {
 
 /// What a trial gave.
 pub struct TrialEnd {
-    /// Its samples.
     pub recording: Recording,
     /// Its trace, where one was asked for.
     pub traced: Option<Result<Traced, TraceError>>,

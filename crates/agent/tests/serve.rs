@@ -11,7 +11,7 @@ use arrow_array::types::UInt64Type;
 use arrow_ipc::reader::StreamReader;
 use stealtime_wire::{
     FrameDecoder, FrameKind, FromAgent, Load, LoadOutcome, LoadRequest, PROTOCOL_VERSION, Probe, StreamName,
-    ToAgent, TrialOutcome, TrialRequest, encode_frame,
+    Switch, Tick, ToAgent, TrialOutcome, TrialRequest, Wakeup, encode_frame,
 };
 
 struct Agent {
@@ -138,9 +138,9 @@ fn short(probe: Probe) -> TrialRequest {
 fn each_probe_sends_one_row_for_every_recorded_sample() {
     let mut agent = Agent::greeted();
     let probes = [
-        (Probe::Tick { iterations: 10_000 }, vec!["duration"]),
-        (Probe::Switch { threads: 2 }, vec!["gap", "duration"]),
-        (Probe::Wakeup { interval_ns: 1_000_000 }, vec!["duration"]),
+        (Probe::Tick(Tick { iterations: 10_000 }), vec!["duration"]),
+        (Probe::Switch(Switch { threads: 2 }), vec!["gap", "duration"]),
+        (Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }), vec!["duration"]),
     ];
     for (probe, columns) in probes {
         let (outcome, samples) = agent.run(short(probe.clone())).unwrap();
@@ -163,10 +163,10 @@ fn several_cpus_are_all_allowed_except_to_a_ring() {
     let codes = |outcome: &TrialOutcome| -> Vec<String> {
         outcome.findings.iter().map(|finding| finding.code.clone()).collect()
     };
-    let (outcome, _) = agent.run(roaming(Probe::Tick { iterations: 10_000 })).unwrap();
+    let (outcome, _) = agent.run(roaming(Probe::Tick(Tick { iterations: 10_000 }))).unwrap();
     assert_eq!(outcome.placement.cpus, cpus);
     assert!(!codes(&outcome).contains(&"switch_pinned".to_owned()), "{outcome:?}");
-    let (outcome, _) = agent.run(roaming(Probe::Switch { threads: 2 })).unwrap();
+    let (outcome, _) = agent.run(roaming(Probe::Switch(Switch { threads: 2 }))).unwrap();
     assert_eq!(outcome.placement.cpus, [cpus[0]], "the last of those that were asked for");
     assert_eq!(codes(&outcome).contains(&"switch_pinned".to_owned()), cpus.len() > 1, "{outcome:?}");
 }
@@ -174,7 +174,8 @@ fn several_cpus_are_all_allowed_except_to_a_ring() {
 #[test]
 fn ordinary_scheduling_is_no_finding_when_it_was_asked_for() {
     let mut agent = Agent::greeted();
-    for probe in [Probe::Tick { iterations: 10_000 }, Probe::Wakeup { interval_ns: 1_000_000 }] {
+    for probe in [Probe::Tick(Tick { iterations: 10_000 }), Probe::Wakeup(Wakeup { interval_ns: 1_000_000 })]
+    {
         let (outcome, _) = agent.run(TrialRequest { priority: 0, ..short(probe) }).unwrap();
         assert_eq!((outcome.placement.policy.as_str(), outcome.placement.priority), ("SCHED_OTHER", 0));
         let unwanted = ["no_sched_fifo", "rt_throttling", "fair_server"];
@@ -183,26 +184,30 @@ fn ordinary_scheduling_is_no_finding_when_it_was_asked_for() {
             "{outcome:?}"
         );
     }
-    let error = agent.run(TrialRequest { priority: 0, ..short(Probe::Switch { threads: 2 }) }).unwrap_err();
+    let error =
+        agent.run(TrialRequest { priority: 0, ..short(Probe::Switch(Switch { threads: 2 })) }).unwrap_err();
     assert!(error.contains("priority = 0"), "{error}");
 }
 
 #[test]
 fn an_impossible_request_is_refused_and_the_agent_goes_on() {
     let mut agent = Agent::greeted();
-    let error =
-        agent.run(TrialRequest { cpus: vec![4000], ..short(Probe::Tick { iterations: 1 }) }).unwrap_err();
+    let error = agent
+        .run(TrialRequest { cpus: vec![4000], ..short(Probe::Tick(Tick { iterations: 1 })) })
+        .unwrap_err();
     assert!(error.contains("CPU 4000"), "{error}");
-    let error = agent.run(short(Probe::Switch { threads: 1 })).unwrap_err();
+    let error = agent.run(short(Probe::Switch(Switch { threads: 1 }))).unwrap_err();
     assert!(error.contains("threads = 1"), "{error}");
-    assert!(agent.run(short(Probe::Wakeup { interval_ns: 1_000_000 })).is_ok());
+    assert!(agent.run(short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }))).is_ok());
 }
 
 #[test]
 fn a_cancelled_trial_sends_what_it_has() {
     let mut agent = Agent::greeted();
-    let request =
-        TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Wakeup { interval_ns: 1_000_000 }) };
+    let request = TrialRequest {
+        duration_ns: 600_000_000_000,
+        ..short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }))
+    };
     agent.send(&ToAgent::RunTrial(Box::new(request)));
     while !matches!(agent.receive_message(), FromAgent::Progress(progress) if progress.samples > 0) {}
     agent.send(&ToAgent::CancelTrial {});
@@ -218,7 +223,8 @@ fn a_cancelled_trial_sends_what_it_has() {
 #[test]
 fn a_channel_closed_in_the_middle_of_a_trial_ends_the_agent() {
     let mut agent = Agent::greeted();
-    let request = TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Tick { iterations: 10_000 }) };
+    let request =
+        TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Tick(Tick { iterations: 10_000 })) };
     agent.send(&ToAgent::RunTrial(Box::new(request)));
     assert_eq!(agent.end(), Some(0));
 }
@@ -259,7 +265,7 @@ fn a_load_runs_beside_a_trial_and_sends_a_row_for_each_phase() {
     agent.send(&ToAgent::StartLoad { trial: 8, load });
     let FromAgent::Failed { error, .. } = agent.receive_message() else { panic!("two loads at once") };
     assert!(error.contains("trial 8") && error.contains("trial 7"), "{error}");
-    agent.run(short(Probe::Wakeup { interval_ns: 1_000_000 })).unwrap();
+    agent.run(short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }))).unwrap();
     let (outcome, batches) = stop_load(&mut agent, 7);
     assert_eq!(outcome.thread_ids, thread_ids);
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();

@@ -1,7 +1,8 @@
 //! A complete histogram of `u32` values whose bins are at most 0.1 % wide.
 //!
-//! Values below 1024 have a bin each; above, each octave is cut into 1024 equal bins (the layout of `HdrHistogram`).
-//! It locates every rank to within one bin; [`crate::selection`] then finds the exact value inside.
+//! Values below 1024 have a bin each; above, each octave is cut into 1024 equal bins (the layout of
+//! `HdrHistogram`). It locates every rank to within one bin; [`crate::selection`] then finds the exact value
+//! inside.
 
 /// Bins an octave, as a power of two.
 const PRECISION_BITS: u32 = 10;

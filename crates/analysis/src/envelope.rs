@@ -1,7 +1,8 @@
-//! Extremes over equal stretches of time: a figure of 65,536 points that hides no maximum of 50 million samples.
+//! Extremes over equal stretches of time: a figure of 65,536 points that hides no maximum of 50 million
+//! samples.
 //!
-//! A sample belongs to the bucket in which it starts. A figure that is zoomed or made narrower may merge neighbouring
-//! buckets by taking the minimum of minima and the maximum of maxima, and stays exact.
+//! A sample belongs to the bucket in which it starts. A figure that is zoomed or made narrower may merge
+//! neighbouring buckets by taking the minimum of minima and the maximum of maxima, and stays exact.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -17,9 +18,7 @@ pub struct Envelope {
     pub bucket: Vec<u32>,
     /// Samples that start in it.
     pub count: Vec<u32>,
-    /// Its shortest sample.
     pub min_ns: Vec<f64>,
-    /// Its longest sample.
     pub max_ns: Vec<f64>,
     /// When the longest sample starts, exactly.
     pub max_at_s: Vec<f64>,

@@ -61,8 +61,8 @@ fn histogram(parts: &[&Series<'_>], first: &Series<'_>) -> Histogram {
     }
 }
 
-/// Edges that are also edges of the fine bins, so that the counts are exact; the first is at most `min`, the last above
-/// `max`.
+/// Edges that are also edges of the fine bins, so that the counts are exact; the first is at most `min`, the
+/// last above `max`.
 fn log_edges(min: u64, max: u64) -> Vec<u64> {
     let first = bucket_of(u32::try_from(min).unwrap_or(u32::MAX));
     let last = bucket_of(u32::try_from(max).unwrap_or(u32::MAX)) + 1;

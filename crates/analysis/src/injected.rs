@@ -1,14 +1,15 @@
 //! The instrument against the truth: known thefts of the CPU, looked up in the samples.
 //!
-//! A thread of higher priority took the CPU from `start` for `duration`, as it stamped itself. In a tiled or gapped series
-//! the *found excess* of a theft is the time from the start of the first sample that overlaps it (with the gap before
-//! it) to the end of the last, less what that many samples (and gaps) take at the median. In a periodic series it is the
-//! lateness of the first release inside the theft, and the expected value is the part of the theft that came after that
-//! release. Nothing is taken off: the timer's interrupt, which makes up most of an ordinary lateness, comes on the thief's
-//! time. A theft between two releases cannot be seen and is not counted.
+//! A thread of higher priority took the CPU from `start` for `duration`, as it stamped itself. In a tiled or
+//! gapped series the *found excess* of a theft is the time from the start of the first sample that overlaps
+//! it (with the gap before it) to the end of the last, less what that many samples (and gaps) take at the
+//! median. In a periodic series it is the lateness of the first release inside the theft, and the expected
+//! value is the part of the theft that came after that release. Nothing is taken off: the timer's interrupt,
+//! which makes up most of an ordinary lateness, comes on the thief's time. A theft between two releases
+//! cannot be seen and is not counted.
 //!
-//! The thread's own stamps exclude the switches to and from it, so that the error is biased upwards by their cost. A
-//! theft is *found* when its excess is at least half of what was expected.
+//! The thread's own stamps exclude the switches to and from it, so that the error is biased upwards by their
+//! cost. A theft is *found* when its excess is at least half of what was expected.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -30,7 +31,6 @@ pub struct InjectedStall {
     pub start_s: f64,
     /// What the samples should show.
     pub expected_ns: f64,
-    /// What they show.
     pub excess_ns: f64,
 }
 

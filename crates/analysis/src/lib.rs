@@ -1,8 +1,8 @@
 //! Exact statistics over complete series of samples, and what can be found in them.
 //!
-//! A [`Series`] borrows the columns of one trial (`docs/run-format.md`) and never copies them: 50 million samples stay
-//! where they are. One parallel pass when it is made learns the sums, the maxima and a fine histogram; every question
-//! after that is at most one more pass.
+//! A [`Series`] borrows the columns of one trial (`docs/run-format.md`) and never copies them: 50 million
+//! samples stay where they are. One parallel pass when it is made learns the sums, the maxima and a fine
+//! histogram; every question after that is at most one more pass.
 //!
 //! ```
 //! use stealtime_analysis::{Series, SeriesInput, Spacing};

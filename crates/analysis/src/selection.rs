@@ -1,8 +1,9 @@
 //! Exact order statistics without sorting.
 //!
-//! The bins of [`crate::buckets`] say in which bin a rank lies; one pass then looks only at the bins that hold a wanted
-//! rank. A narrow bin is counted value by value, a wide one with few samples in it is gathered and sorted, so that
-//! memory stays below four bytes a sample of the bin or a value of its width, whichever is less.
+//! The bins of [`crate::buckets`] say in which bin a rank lies; one pass then looks only at the bins that
+//! hold a wanted rank. A narrow bin is counted value by value, a wide one with few samples in it is gathered
+//! and sorted, so that memory stays below four bytes a sample of the bin or a value of its width, whichever
+//! is less.
 
 use rayon::prelude::*;
 

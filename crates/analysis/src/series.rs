@@ -9,8 +9,8 @@ use crate::buckets::{BUCKETS, bucket_of};
 /// A duration or gap of this value is *saturated*: its true value is in a side list.
 const SATURATED: u32 = u32::MAX;
 
-/// Samples a block: small enough that a block can be searched at once, large enough that the index of 50 million
-/// samples stays under 1 MiB.
+/// Samples a block: small enough that a block can be searched at once, large enough that the index of 50
+/// million samples stays under 1 MiB.
 const BLOCK: usize = 4096;
 
 /// How the samples of a series lie in time (`docs/run-format.md`).
@@ -79,7 +79,6 @@ pub enum SeriesError {
     NotSaturated {
         /// `duration` or `gap`.
         column: &'static str,
-        /// The row.
         index: u64,
     },
 }
@@ -89,7 +88,6 @@ pub enum SeriesError {
 pub(crate) struct Block {
     /// When its first sample's predecessor ended: its time origin, in units.
     pub start: u64,
-    /// The smallest duration.
     pub min: u64,
     /// The largest duration, with the true value of saturated ones.
     pub max: u64,
@@ -178,7 +176,8 @@ pub struct Series<'a> {
     pub(crate) counts: Vec<u64>,
     /// The end of the last sample, in units from the start of sample 0.
     pub(crate) span: u64,
-    /// The cheapest sample possible here: the smaller of the calibrated and the smallest seen that took any time.
+    /// The cheapest sample possible here: the smaller of the calibrated and the smallest seen that took any
+    /// time.
     pub(crate) floor: u64,
 }
 
@@ -250,7 +249,8 @@ impl<'a> Series<'a> {
             .pieces()
             .into_par_iter()
             .map(|blocks| {
-                // u32 counters: a piece is far below 2^32 samples for any series that fits memory in 16 pieces.
+                // u32 counters: a piece is far below 2^32 samples for any series that fits memory in 16
+                // pieces.
                 let mut counts = vec![0_u32; BUCKETS];
                 let scans = blocks.map(|block| self.scan_block(block, &mut counts)).collect();
                 (scans, counts)
@@ -334,7 +334,8 @@ impl<'a> Series<'a> {
         self.saturated.resolve(index, self.durations[index])
     }
 
-    /// What lies between the end of the sample before and the start of this one, in units; 0 where there is no gap.
+    /// What lies between the end of the sample before and the start of this one, in units; 0 where there is
+    /// no gap.
     #[inline]
     pub(crate) fn gap(&self, index: usize) -> u64 {
         match self.gaps {

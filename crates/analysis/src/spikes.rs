@@ -18,7 +18,8 @@ pub struct Spikes {
 }
 
 impl Series<'_> {
-    /// Find the samples of more than `threshold` units; of more than `most` only the longest, of equals the earlier.
+    /// Find the samples of more than `threshold` units; of more than `most` only the longest, of equals the
+    /// earlier.
     pub fn spikes(&self, threshold: u64, most: usize) -> Spikes {
         let found: Vec<(u64, u64, u64)> = self
             .pieces()

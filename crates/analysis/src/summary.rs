@@ -1,8 +1,9 @@
 //! The figures of a series: count, floor, moments, exact percentiles, exact maximum and when it was.
 //!
-//! A percentile is the nearest rank: with `n` samples, the value of rank `ceil(q n)` in ascending order, computed as
-//! `n - floor(n / d)` with `q = 1 - 1/d`, so that no rounding of `q` enters. With fewer than `d` samples the tail
-//! `1/d` holds less than one sample: the value is then the maximum and the percentile is listed as unresolved.
+//! A percentile is the nearest rank: with `n` samples, the value of rank `ceil(q n)` in ascending order,
+//! computed as `n - floor(n / d)` with `q = 1 - 1/d`, so that no rounding of `q` enters. With fewer than `d`
+//! samples the tail `1/d` holds less than one sample: the value is then the maximum and the percentile is
+//! listed as unresolved.
 
 use serde::Serialize;
 
@@ -26,23 +27,16 @@ pub struct Summary {
     pub count: u64,
     /// The cheapest sample possible here: the smaller of the calibrated floor and the minimum.
     pub floor_ns: f64,
-    /// The shortest sample.
     pub min_ns: f64,
-    /// The arithmetic mean.
     pub mean_ns: f64,
     /// The standard deviation, with `n - 1`; 0 for one sample.
     pub sd_ns: f64,
     /// The median, by nearest rank like all percentiles.
     pub p50_ns: f64,
-    /// 90 %.
     pub p90_ns: f64,
-    /// 99 %.
     pub p99_ns: f64,
-    /// 99.9 %.
     pub p999_ns: f64,
-    /// 99.99 %.
     pub p9999_ns: f64,
-    /// 99.999 %.
     pub p99999_ns: f64,
     /// The longest sample, exactly.
     pub max_ns: f64,
@@ -85,8 +79,8 @@ impl Series<'_> {
 
 /// Compute the figures of all samples of several series together; `None` for no series.
 ///
-/// The series must be counted in the same units: percentiles are ranked in units and converted with the rate of the
-/// first.
+/// The series must be counted in the same units: percentiles are ranked in units and converted with the rate
+/// of the first.
 pub fn pooled_summary(parts: &[&Series<'_>]) -> Option<Summary> {
     parts.first().map(|first| summarize(parts, first))
 }

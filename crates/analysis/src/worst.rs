@@ -39,7 +39,8 @@ impl Series<'_> {
     fn longest(&self, blocks: std::ops::Range<usize>, wanted: usize) -> Vec<(u64, Reverse<usize>)> {
         let mut heap: BinaryHeap<Reverse<(u64, Reverse<usize>)>> = BinaryHeap::with_capacity(wanted + 1);
         for block in blocks {
-            // A heap that is full only takes what is longer than its shortest; most blocks hold nothing so long.
+            // A heap that is full only takes what is longer than its shortest; most blocks hold nothing so
+            // long.
             let enough =
                 if heap.len() < wanted { 0 } else { heap.peek().map_or(u64::MAX, |least| least.0.0) };
             if wanted == 0 || (heap.len() == wanted && self.blocks[block].max <= enough) {

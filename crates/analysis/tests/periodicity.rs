@@ -173,9 +173,9 @@ fn two_periods_of_similar_cost_are_told_apart() {
     assert_finds(&World::quiet(20.0, 20.0).with(250.0, 4_000.0).with(333.0, 3_000.0), &[250.0, 333.0]);
 }
 
-/// 250 Hz and 100 Hz, both of a tick's cost, as a host and its own host make them: together they fill three quarters of
-/// the cycles of 300 Hz and two thirds of those of 200 Hz. Where every other event of 100 Hz falls into a sample with one
-/// of 250 Hz, 50 Hz is what is left of it.
+/// 250 Hz and 100 Hz, both of a tick's cost, as a host and its own host make them: together they fill three
+/// quarters of the cycles of 300 Hz and two thirds of those of 200 Hz. Where every other event of 100 Hz
+/// falls into a sample with one of 250 Hz, 50 Hz is what is left of it.
 #[test]
 fn two_locked_ticks_do_not_make_a_third() {
     for seed in 30..=45 {

@@ -11,10 +11,9 @@ use crate::user_mode::{UserMode, find_tracers, watch};
 /// A trace with the labels of those of its threads whose names do not say who they are.
 #[derive(Debug, Clone)]
 pub struct Labelled<'a> {
-    /// The trace.
     pub trace: &'a Trace<'a>,
-    /// Thread id and place in `labels`. A process that is traced by such a thread (a User-Mode Linux neighbour's) gets
-    /// its label too.
+    /// Thread id and place in `labels`. A process that is traced by such a thread (a User-Mode Linux
+    /// neighbour's) gets its label too.
     pub threads: &'a [(i32, u16)],
     /// `emulator`, `neighbour 1`, `control plane` ...
     pub labels: &'a [String],
@@ -25,7 +24,6 @@ pub struct Labelled<'a> {
 /// The virtual CPUs of a guest, as the host's trace shows them.
 #[derive(Debug, Clone)]
 pub struct VirtualCpus<'a> {
-    /// The host's trace.
     pub host: Labelled<'a>,
     /// The threads that are virtual CPU 0, 1 ...
     pub threads: &'a [Followed<'a>],
@@ -60,13 +58,10 @@ pub enum AttributionError {
         "clocks cannot be aligned: whatever the offset within the exchanges' bounds, events of virtual CPU {cpu} \
          happened while its thread was off the host's CPUs"
     )]
-    ClocksApart {
-        /// The virtual CPU.
-        cpu: usize,
-    },
+    ClocksApart { cpu: usize },
 }
 
-/// What was found.
+/// The parts of all spikes and what was seen on the way.
 #[derive(Debug, Clone)]
 pub struct Attribution {
     /// What causes there are.
@@ -79,7 +74,8 @@ pub struct Attribution {
     pub offsets: Offsets,
     /// How many stretches off the CPU narrowed it.
     pub narrowed_by: usize,
-    /// When the probe (natively) or its virtual CPU could run and did not, from the host's point of view; host cycles.
+    /// When the probe (natively) or its virtual CPU could run and did not, from the host's point of view;
+    /// host cycles.
     pub waits: Vec<(u64, u64)>,
     /// How many switches of threads must have happened that were not recorded; spikes there are not judged.
     pub unseen_switches: usize,
@@ -209,11 +205,13 @@ fn virtual_machine(
     Ok(Built { layers, offsets, narrowed_by, waits, unseen })
 }
 
-/// Narrow the offsets by a virtual CPU's stretches off the CPU, and say how many did; `None` if they rule all out.
+/// Narrow the offsets by a virtual CPU's stretches off the CPU, and say how many did; `None` if they rule all
+/// out.
 ///
-/// Switches are lost now and then, and a moment of running that was not recorded makes one long stretch of two. So one that
-/// contradicts the others makes those whose end is inferred useless, then the recorded ones too: what is left then is the
-/// bound of the exchanges, which stands. Many of them mean that the clocks are wrong.
+/// Switches are lost now and then, and a moment of running that was not recorded makes one long stretch of
+/// two. So one that contradicts the others makes those whose end is inferred useless, then the recorded ones
+/// too: what is left then is the bound of the exchanges, which stands. Many of them mean that the clocks are
+/// wrong.
 fn narrow_by(within: Offsets, layer: &Layered, events: &[u64]) -> Option<(Offsets, usize)> {
     let all: Vec<(u64, u64)> = layer.off.iter().chain(&layer.off_inferred).copied().collect();
     let recorded = narrow(within, &layer.off, events);
@@ -224,7 +222,8 @@ fn narrow_by(within: Offsets, layer: &Layered, events: &[u64]) -> Option<(Offset
     (recorded.contradicting * CONTRADICTING_ONE_IN <= layer.off.len()).then_some((within, 0))
 }
 
-/// The times of a machine's events on one of its CPUs. That events were lost is noticed by whoever reads them, later.
+/// The times of a machine's events on one of its CPUs. That events were lost is noticed by whoever reads
+/// them, later.
 fn events_of(trace: &Trace<'_>, cpu: usize) -> Vec<u64> {
     let columns = &trace.columns;
     let is_its = |row: &usize| {
@@ -247,8 +246,8 @@ fn labels_of_traced(traced: &Labelled<'_>) -> Vec<(i32, u16)> {
     labels
 }
 
-/// Where a trace does not say what happened: before its first and after its last moment, where events were lost, and where
-/// a sleep may have ended unseen.
+/// Where a trace does not say what happened: before its first and after its last moment, where events were
+/// lost, and where a sleep may have ended unseen.
 fn blind_stretches(traced: &Labelled<'_>, layer: &Layered, shift: i64) -> Vec<(u64, u64)> {
     let trace = traced.trace;
     let matters = |cpu: u16| traced.cpus.is_none_or(|cpus| cpus.contains(&cpu));

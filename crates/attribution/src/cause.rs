@@ -41,7 +41,8 @@ pub enum Kind {
     HostInterrupt,
     /// The machine left its own code for its emulator, hypervisor or (User-Mode Linux) kernel process.
     VmExit,
-    /// The limit of real-time runtime, or the server that lets ordinary threads run in spite of real-time ones.
+    /// The limit of real-time runtime, or the server that lets ordinary threads run in spite of real-time
+    /// ones.
     RtThrottling,
     /// The CPU quota of a control group.
     QuotaThrottling,
@@ -70,9 +71,7 @@ impl Kind {
 /// A cause of lost time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cause {
-    /// Where.
     pub layer: Layer,
-    /// What sort.
     pub kind: Kind,
     /// Who or which, where there are several: a thread, a handler, a reason.
     pub name: Option<String>,

@@ -1,14 +1,14 @@
 //! Wake-ups that cross a thread on its way to sleep.
 //!
-//! A thread that is about to sleep says so first, then leaves its CPU. A wake-up from another CPU in between is traced
-//! while the thread still runs; the waker then waits until it has left and makes it runnable at once
-//! (`try_to_wake_up`, kernel/sched/core.c). So its switch says that it sleeps, but it does not: from then on it waits for
-//! a CPU, and the next that is heard of it is that it runs, with no further wake-up.
+//! A thread that is about to sleep says so first, then leaves its CPU. A wake-up from another CPU in between
+//! is traced while the thread still runs; the waker then waits until it has left and makes it runnable at
+//! once (`try_to_wake_up`, kernel/sched/core.c). So its switch says that it sleeps, but it does not: from
+//! then on it waits for a CPU, and the next that is heard of it is that it runs, with no further wake-up.
 
 use crate::trace::{EventKind, Trace};
 
-/// What lies between saying so and leaving. A thread that was woken longer before has gone on since, and sleeps for another
-/// reason.
+/// What lies between saying so and leaving. A thread that was woken longer before has gone on since, and
+/// sleeps for another reason.
 const ON_THE_WAY_LIMIT_NS: f64 = 100e3;
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,4 +1,5 @@
-//! One layer by following threads: the probe in the machine under test, or the thread that is a virtual CPU on the host.
+//! One layer by following threads: the probe in the machine under test, or the thread that is a virtual CPU
+//! on the host.
 
 use crate::cause::{CauseId, CauseTable, Kind, Layer};
 use crate::naming::Naming;
@@ -16,8 +17,8 @@ pub(crate) const REAL_TIME_LIMIT: &str = "limit of real-time runtime";
 /// The deadline server that runs ordinary threads beside real-time ones (Linux 6.12).
 pub(crate) const FAIR_SERVER: &str = "fair server";
 
-/// A thread that was woken and finds its CPU idle runs as soon as the CPU has left that state, which takes microseconds,
-/// tens of them where the CPU is virtual. From this time on it is held back.
+/// A thread that was woken and finds its CPU idle runs as soon as the CPU has left that state, which takes
+/// microseconds, tens of them where the CPU is virtual. From this time on it is held back.
 const LEAVING_IDLE_LIMIT_NS: f64 = 1e6;
 
 /// Whom to follow, and as what.
@@ -51,8 +52,8 @@ pub(crate) struct Layered {
     pub doubtful: Vec<(u64, u64)>,
 }
 
-/// The sleeps of what is followed. A thread is woken on whatever CPU its waker has, also on one that it may not use: a
-/// sleep in which events were lost anywhere may have ended then, and what followed was a wait.
+/// The sleeps of what is followed. A thread is woken on whatever CPU its waker has, also on one that it may
+/// not use: a sleep in which events were lost anywhere may have ended then, and what followed was a wait.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeps {
     since: Option<u64>,
@@ -298,8 +299,8 @@ impl Follower<'_> {
         }
     }
 
-    /// Where the CPU was idle the thread was throttled, and it became so when its wait began: whoever ran in between
-    /// took nothing from it.
+    /// Where the CPU was idle the thread was throttled, and it became so when its wait began: whoever ran in
+    /// between took nothing from it.
     fn extend_quota(&mut self, mark: usize) {
         let quota = self.quota;
         let mut until = 0;

@@ -1,37 +1,23 @@
 //! Switches that the kernel left out of its trace without saying so, found by its accounts of runtime.
 //!
-//! Linux 6.18 was seen to leave out switches by the hundred, mostly out of idleness. But the first time that a kernel
-//! adds up a thread's runtime (`sched_stat_runtime`) after it put the thread on a CPU, it counts from that moment. So
-//! where an event shows a thread on a CPU that another was known to have, the next account says since when. Idleness has no
-//! account; but a thread's own is the last thing that is told of it before it leaves.
+//! Linux 6.18 was seen to leave out switches by the hundred, mostly out of idleness. But the first time that
+//! a kernel adds up a thread's runtime (`sched_stat_runtime`) after it put the thread on a CPU, it counts
+//! from that moment. So where an event shows a thread on a CPU that another was known to have, the next
+//! account says since when. Idleness has no account; but a thread's own is the last thing that is told of it
+//! before it leaves.
 
 use std::collections::HashMap;
 
 use crate::processors::IDLE;
-use crate::trace::{EventKind, Trace};
+use crate::trace::{EventKind, Mended, Trace};
 
-/// The clock that accounts are taken by was read this much before the event is written, at most. A CPU that is itself
-/// virtual may take some time in between.
+/// The clock that accounts are taken by was read this much before the event is written, at most. A CPU that
+/// is itself virtual may take some time in between.
 const CLOCK_AGE_LIMIT_NS: f64 = 50e3;
 
 /// How the trace gives the state of a thread that sleeps, and of one that could run (include/linux/sched.h).
 const ASLEEP: i64 = 1;
 const RUNNABLE: i64 = 0;
-
-/// A switch that was not recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mended {
-    /// It comes before this row.
-    pub before_row: usize,
-    pub time: u64,
-    pub cpu: u16,
-    pub left: i32,
-    /// 0 if the one that left could still run: nobody woke it before it ran again.
-    pub state: i64,
-    pub next: i32,
-    /// When the one that left was last seen on the CPU, and the one that came first.
-    pub seen: (u64, u64),
-}
 
 /// A switch that must have been between two rows of a CPU.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +119,8 @@ impl Mender<'_> {
         self.cpus.iter().any(|cpu| cpu.current == Some(thread)).then_some(RUNNABLE)
     }
 
-    /// The next that is heard of a thread that left by a switch that was not recorded: it is woken, or it runs.
+    /// The next that is heard of a thread that left by a switch that was not recorded: it is woken, or it
+    /// runs.
     fn note_state(&mut self, thread: i32, state: i64) {
         if let Some(place) = self.left.remove(&thread) {
             self.mended[place].state = state;

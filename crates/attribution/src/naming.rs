@@ -6,8 +6,8 @@ use crate::cause::{CauseId, CauseTable, Kind, Layer};
 use crate::processors::{IDLE, Served, ThreadRow};
 use crate::trace::{EventKind, NO_NAME, Trace};
 
-/// Interrupts by which a machine without a local timer gets its tick: `timer` is the PIT or the HPET in its place
-/// (arch/x86/kernel/time.c), `lapic_timer` none that Linux names so, `rtc0` an alarm and not the tick.
+/// Interrupts by which a machine without a local timer gets its tick: `timer` is the PIT or the HPET in its
+/// place (arch/x86/kernel/time.c), `lapic_timer` none that Linux names so, `rtc0` an alarm and not the tick.
 const TICK_HANDLERS: [&str; 2] = ["timer", "hpet"];
 
 /// The vector of the local APIC's timer, as `irq_vectors:local_timer_entry` gives it.
@@ -99,7 +99,6 @@ impl<'a> Naming<'a> {
         cause
     }
 
-    /// A non-maskable interrupt.
     pub fn non_maskable(&mut self) -> CauseId {
         let kind = if self.layer == Layer::Machine { Kind::Interrupt } else { Kind::HostInterrupt };
         self.table.id(self.layer, kind, Some("NMI"))

@@ -1,19 +1,19 @@
 //! The offset between two counters, narrowed by what cannot have happened.
 //!
-//! A guest's counter is the host's plus a constant. Exchanges of clocks give an interval for that constant. Then: no event
-//! of the guest can have happened while the thread that is its virtual CPU was not on a CPU of the host. So each stretch
-//! off the CPU, shifted by the offset, must fit between two consecutive events of the guest; whatever offset puts an event
-//! inside is impossible. What stays possible is a bound, not an estimate.
+//! A guest's counter is the host's plus a constant. Exchanges of clocks give an interval for that constant.
+//! Then: no event of the guest can have happened while the thread that is its virtual CPU was not on a CPU of
+//! the host. So each stretch off the CPU, shifted by the offset, must fit between two consecutive events of
+//! the guest; whatever offset puts an event inside is impossible. What stays possible is a bound, not an
+//! estimate.
 
-/// Stretches off the CPU that are looked at, the longest first: they exclude most, and after some hundreds little changes.
+/// Stretches off the CPU that are looked at, the longest first: they exclude most, and after some hundreds
+/// little changes.
 const MOST_STRETCHES: usize = 4_000;
 
 /// Which offsets are possible: machine minus host, in cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offsets {
-    /// The smallest.
     pub low: i64,
-    /// The largest.
     pub high: i64,
 }
 
@@ -28,7 +28,6 @@ impl Offsets {
         self.high.abs_diff(self.low).div_ceil(2)
     }
 
-    /// What both allow.
     pub fn intersect(self, other: Self) -> Option<Self> {
         let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
         (both.low <= both.high).then_some(both)
@@ -42,7 +41,8 @@ impl Offsets {
 /// * `off`: when the virtual CPU's thread was off the host's CPUs, in host cycles; not overlapping.
 /// * `events`: times of events of that virtual CPU, sorted, in machine cycles.
 ///
-/// A stretch that contradicts those before it is passed over and counted: with one of them, what is left is no bound.
+/// A stretch that contradicts those before it is passed over and counted: with one of them, what is left is
+/// no bound.
 pub(crate) fn narrow(within: Offsets, off: &[(u64, u64)], events: &[u64]) -> Narrowed {
     let mut longest: Vec<(u64, u64)> = off.to_vec();
     longest.sort_unstable_by_key(|&(start, end)| std::cmp::Reverse(end - start));
@@ -88,7 +88,8 @@ fn hull(possible: &[Offsets], otherwise: Offsets) -> Offsets {
 /// The offsets within bounds that put no event into one stretch, in order.
 fn fits(within: Offsets, start: u64, end: u64, events: &[u64]) -> Vec<Offsets> {
     let shifted = |time: u64, offset: i64| time.saturating_add_signed(offset);
-    // Only events that some offset could put inside matter: one before them and one after bound the first and last gap.
+    // Only events that some offset could put inside matter: one before them and one after bound the first and
+    // last gap.
     let first = events.partition_point(|&time| time <= shifted(start, within.low));
     let last = events.partition_point(|&time| time < shifted(end, within.high));
     let mut fitting = Vec::new();
@@ -129,7 +130,8 @@ mod tests {
 
     #[test]
     fn a_sleep_must_fit_between_two_events() {
-        // Off from 500 to 900; the guest was last seen at 1_510 and then at 1_930: the offset is 1_010 to 1_030.
+        // Off from 500 to 900; the guest was last seen at 1_510 and then at 1_930: the offset is 1_010 to
+        // 1_030.
         let within = Offsets { low: 900, high: 1_100 };
         let found = narrow(within, &[(500, 900)], &[1_400, 1_510, 1_930, 2_000]);
         let offsets = Offsets { low: 1_010, high: 1_030 };

@@ -8,7 +8,8 @@ pub(crate) const IDLE: i32 = 0;
 /// Priorities below this are real-time (`MAX_RT_PRIO`, include/linux/sched/prio.h).
 pub(crate) const FIRST_ORDINARY_PRIORITY: i16 = 100;
 
-/// Nested interrupts of one CPU, and softirqs that threads left unfinished; more are forgotten, the oldest first.
+/// Nested interrupts of one CPU, and softirqs that threads left unfinished; more are forgotten, the oldest
+/// first.
 const MOST_NESTED: usize = 64;
 
 /// What is known of a thread besides what it does now.
@@ -49,7 +50,8 @@ impl ThreadTable {
         table
     }
 
-    /// Threads that run when the recording begins have their name and priority from the first event that tells them.
+    /// Threads that run when the recording begins have their name and priority from the first event that
+    /// tells them.
     fn foresee(&mut self, trace: &Trace<'_>) {
         let columns = &trace.columns;
         for (row, &kind) in columns.kind.iter().enumerate() {
@@ -98,13 +100,12 @@ pub(crate) struct Served {
     pub entry: EventKind,
     /// The number of the interrupt, vector or softirq.
     pub number: i64,
-    /// Its handler's name.
     pub name: u32,
     /// The thread that was interrupted, or that serves the softirq.
     pub owner: i32,
 }
 
-/// One CPU.
+/// What a CPU does at the moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Processor {
     /// Who runs; `None` until an event says it, and after lost events.
@@ -115,8 +116,8 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
-    /// What the running thread is interrupted by: the innermost that is its own. A softirq that another thread left
-    /// unfinished when it was displaced (`PREEMPT_RT` runs softirqs in threads) does not count.
+    /// What the running thread is interrupted by: the innermost that is its own. A softirq that another
+    /// thread left unfinished when it was displaced (`PREEMPT_RT` runs softirqs in threads) does not count.
     pub fn innermost(&self) -> Option<&Served> {
         self.served.iter().rev().find(|served| Some(served.owner) == self.current)
     }
@@ -129,8 +130,8 @@ impl Processor {
         self.served.push(served);
     }
 
-    /// Finish what was entered last and is the same; whatever was entered after it has lost its own exit. An exit
-    /// without an entry (before the trace began, or lost) changes nothing.
+    /// Finish what was entered last and is the same; whatever was entered after it has lost its own exit. An
+    /// exit without an entry (before the trace began, or lost) changes nothing.
     pub fn exit(&mut self, entry: EventKind, number: i64, owner: i32) {
         let is_same =
             |served: &Served| served.entry == entry && served.number == number && served.owner == owner;
@@ -144,8 +145,8 @@ impl Processor {
         }
     }
 
-    /// Another thread runs now. A switch never happens inside an interrupt, so what is still open has lost its exit;
-    /// only softirqs can be left unfinished and taken up again by their thread.
+    /// Another thread runs now. A switch never happens inside an interrupt, so what is still open has lost
+    /// its exit; only softirqs can be left unfinished and taken up again by their thread.
     pub fn switch_to(&mut self, next: i32) {
         self.current = Some(next);
         self.served.retain(|served| served.entry == EventKind::SoftirqEntry);

@@ -1,11 +1,11 @@
-//! The scheduler of a traced machine, replayed from its events: who runs on each CPU, and what the followed threads do.
+//! The scheduler of a traced machine, replayed from its events: who runs on each CPU, and what the followed
+//! threads do.
 //!
-//! Nothing is assumed before an event says it: at the beginning and after lost events a CPU is unknown until the first
-//! event of that CPU tells who runs there.
+//! Nothing is assumed before an event says it: at the beginning and after lost events a CPU is unknown until
+//! the first event of that CPU tells who runs there.
 
-use crate::mend::Mended;
 use crate::processors::{IDLE, Processor, Served, ThreadTable};
-use crate::trace::{EventKind, NO_NAME, Trace};
+use crate::trace::{EventKind, Mended, NO_NAME, Trace};
 
 /// What a followed thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,8 @@ pub(crate) struct Event {
     pub value: i64,
     pub other: i32,
     pub name: u32,
-    /// Of a switch that was not recorded: until when the one that left was seen, and from when on the one that came.
+    /// Of a switch that was not recorded: until when the one that left was seen, and from when on the one
+    /// that came.
     pub seen: Option<(u64, u64)>,
 }
 
@@ -55,8 +56,8 @@ enum Seen {
     MissedOwn,
     /// A switch between others was not.
     MissedAmongOthers,
-    /// A woken thread left its CPU's idleness unrecorded. Linux 6.18 was seen to leave out such switches by the hundred;
-    /// nothing else can have kept the thread, so it ran from then on.
+    /// A woken thread left its CPU's idleness unrecorded. Linux 6.18 was seen to leave out such switches by
+    /// the hundred; nothing else can have kept the thread, so it ran from then on.
     LeftIdle(u64),
 }
 
@@ -77,7 +78,8 @@ pub(crate) struct Scheduler<'a> {
     last_running: usize,
     /// The member that the group's waiting is told of.
     last_waiting: usize,
-    /// Stretches at whose end another thread ran than the events say, so that a switch in them was not recorded.
+    /// Stretches at whose end another thread ran than the events say, so that a switch in them was not
+    /// recorded.
     pub unseen: Vec<(u64, u64)>,
     /// The last event showed that a followed thread runs since this time already; to be taken.
     pub ran_since: Option<u64>,
@@ -133,7 +135,8 @@ impl<'a> Scheduler<'a> {
         self.doing.iter().position(is_wanted).unwrap_or(0)
     }
 
-    /// Go on to the next event by which anything that concerns the followed threads may have changed; `None` at the end.
+    /// Go on to the next event by which anything that concerns the followed threads may have changed; `None`
+    /// at the end.
     pub fn advance(&mut self) -> Option<Event> {
         while self.next_row < self.trace.len() {
             let mended = self.trace.mended.get(self.next_mended);
@@ -243,8 +246,8 @@ impl<'a> Scheduler<'a> {
         concerns.then_some(event)
     }
 
-    /// An event of this CPU says that this thread runs there: believe it, also where the switch to it was not seen. Tells
-    /// what that means.
+    /// An event of this CPU says that this thread runs there: believe it, also where the switch to it was not
+    /// seen. Tells what that means.
     fn see(&mut self, cpu: u16, thread: i32, time: u64) -> Seen {
         let processor = &mut self.processors[usize::from(cpu)];
         if processor.current == Some(thread) {

@@ -1,8 +1,8 @@
 //! From layers of causes to the parts of each spike.
 //!
-//! The rule: the outer layer wins over the inner, so that each moment has one cause. One exception, which is no overlap
-//! in truth: a virtual CPU that sleeps because its machine is idle takes nothing from it, so there the machine's own
-//! reason (its probe is throttled) stands.
+//! The rule: the outer layer wins over the inner, so that each moment has one cause. One exception, which is
+//! no overlap in truth: a virtual CPU that sleeps because its machine is idle takes nothing from it, so there
+//! the machine's own reason (its probe is throttled) stands.
 
 use rayon::prelude::*;
 
@@ -21,7 +21,7 @@ const MOST_SEGMENTS: usize = 240;
 pub struct Spikes<'a> {
     /// First cycle of each, in the machine's counter.
     pub start: &'a [u64],
-    /// Cycles of each.
+    /// How long each took, in cycles.
     pub duration: &'a [u64],
     /// What a sample takes at least, in cycles.
     pub floor: u64,
@@ -32,7 +32,6 @@ pub struct Spikes<'a> {
 pub struct Parts {
     /// One more than there are spikes.
     pub first: Vec<u64>,
-    /// What took it.
     pub cause: Vec<CauseId>,
     /// Cycles; those of one spike add up to its excess over the floor. Not judged ones have none.
     pub cycles: Vec<u64>,
@@ -47,11 +46,10 @@ pub struct Parts {
 pub struct Segment {
     /// The row of the spike.
     pub spike: usize,
-    /// Whose track.
     pub layer: Layer,
     /// Cycles from the start of the spike.
     pub start: u64,
-    /// Cycles.
+    /// How long it took, in cycles.
     pub duration: u64,
     /// `None`: the machine had its CPU (host), the probe ran (machine).
     pub cause: Option<CauseId>,
@@ -62,7 +60,6 @@ pub struct Segment {
 pub(crate) struct Layers {
     /// The host's, one a virtual CPU; empty where the machine has no host that was traced.
     pub hosts: Vec<Vec<Piece>>,
-    /// The machine's own.
     pub machine: Vec<Piece>,
     /// From when on the probe was on which virtual CPU.
     pub places: Vec<(u64, u16)>,
@@ -187,7 +184,8 @@ impl Layers {
         }
     }
 
-    /// The host's layer of the virtual CPU that the probe is on; the first where no trace of the machine says it.
+    /// The host's layer of the virtual CPU that the probe is on; the first where no trace of the machine says
+    /// it.
     fn host_walk(&self, place: usize, time: u64) -> Option<Walk<'_>> {
         let cpu = place.checked_sub(1).map_or(0, |place| usize::from(self.places[place].1));
         self.hosts.get(cpu).or(self.hosts.first()).map(|pieces| Walk::from(pieces, time))
@@ -256,8 +254,9 @@ impl Ranks {
     }
 }
 
-/// Make parts add up to the excess exactly: scale them down together, or say what is unexplained. Tells whether they were
-/// scaled. Rounding goes down, and what that leaves goes to the largest parts, a cycle each.
+/// Make parts add up to the excess exactly: scale them down together, or say what is unexplained. Tells
+/// whether they were scaled. Rounding goes down, and what that leaves goes to the largest parts, a cycle
+/// each.
 fn fit(parts: &mut Vec<(CauseId, u64)>, excess: u64, unexplained: CauseId) -> bool {
     let total: u64 = parts.iter().map(|part| part.1).sum();
     if total <= excess {

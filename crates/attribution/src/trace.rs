@@ -1,26 +1,12 @@
 //! The table `trace` as it was recorded (`docs/run-format.md`): borrowed columns that were checked once.
 
-use rayon::prelude::*;
 pub use stealtime_wire::EventKind;
-
-use crate::crossing::crossed;
-use crate::mend::{Mended, mend};
 
 /// `name` of an event that has none.
 pub const NO_NAME: u32 = u32::MAX;
 
-/// Thread ids are dense below this (`PID_MAX_LIMIT` of 64-bit Linux, include/linux/threads.h).
-const THREAD_ID_LIMIT: i32 = 1 << 22;
-
-/// CPUs are dense below this (`NR_CPUS` of distribution kernels is at most 8192).
-const CPU_LIMIT: u16 = 8192;
-
-/// Rows that one thread checks at a time.
-const CHUNK: usize = 1 << 16;
-
 /// The columns, all equally long; see `docs/run-format.md` for their meaning by kind.
 #[derive(Debug, Clone, Copy, Default)]
-#[allow(missing_docs, reason = "docs/run-format.md describes each")]
 pub struct TraceColumns<'a> {
     pub time: &'a [u64],
     pub cpu: &'a [u16],
@@ -30,55 +16,6 @@ pub struct TraceColumns<'a> {
     pub other: &'a [i32],
     pub priority: &'a [i16],
     pub name: &'a [u32],
-}
-
-/// Why columns cannot be a trace.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum TraceError {
-    /// A column is cut short.
-    #[error("the column `{column}` of the trace has {rows} rows, `time` has {expected}")]
-    Length {
-        /// Its name.
-        column: &'static str,
-        /// Its rows.
-        rows: usize,
-        /// The rows of `time`.
-        expected: usize,
-    },
-    /// Time went backwards.
-    #[error("row {row} of the trace is earlier than the row before it")]
-    Unsorted {
-        /// The first such row.
-        row: usize,
-    },
-    /// A code that this version does not know.
-    #[error("row {row} of the trace has the unknown kind {kind}")]
-    UnknownKind {
-        /// The row.
-        row: usize,
-        /// The code.
-        kind: u8,
-    },
-    /// An index beyond the list of names.
-    #[error("row {row} of the trace has the name {name}, but there are only {names} names")]
-    UnknownName {
-        /// The row.
-        row: usize,
-        /// The index.
-        name: u32,
-        /// How many names there are.
-        names: usize,
-    },
-    /// A CPU or thread that no Linux can have.
-    #[error("row {row} of the trace has the impossible {column} {value}")]
-    Impossible {
-        /// The row.
-        row: usize,
-        /// `cpu`, `thread` or `other`.
-        column: &'static str,
-        /// What stands there.
-        value: i64,
-    },
 }
 
 /// A trace whose columns fit each other.
@@ -100,74 +37,14 @@ pub struct Trace<'a> {
     pub(crate) lost_anywhere: Vec<(u64, u64)>,
     /// How many events were lost.
     pub(crate) lost_events: u64,
-    /// Switches that the kernel left out and that its accounts of runtime give away, in the order in which they come.
+    /// Switches that the kernel left out and that its accounts of runtime give away, in the order in which
+    /// they come.
     pub(crate) mended: Vec<Mended>,
     /// Rows of switches whose thread was woken on its way to sleep, sorted.
     pub(crate) crossed: Vec<usize>,
 }
 
-/// What one worker learns from its rows.
-#[derive(Default)]
-struct Scan {
-    threads: i32,
-    cpus: u16,
-    lost_rows: Vec<usize>,
-    tells_runtime: bool,
-}
-
-impl<'a> Trace<'a> {
-    /// Check the columns.
-    ///
-    /// # Errors
-    /// They differ in length, are not sorted by time, or hold a value that cannot be.
-    pub fn new(
-        columns: TraceColumns<'a>,
-        names: &'a [String],
-        covered: (u64, u64),
-        cycles_per_ns: f64,
-    ) -> Result<Self, TraceError> {
-        check_lengths(&columns)?;
-        let rows = columns.time.len();
-        let starts: Vec<usize> = (0..rows).step_by(CHUNK).collect();
-        let scans: Vec<Scan> = starts
-            .into_par_iter()
-            .map(|start| scan(&columns, names.len(), start..(start + CHUNK).min(rows)))
-            .collect::<Result<_, _>>()?;
-        let mut trace = Self {
-            columns,
-            names,
-            covered,
-            cycles_per_ns,
-            threads: scans.iter().map(|scan| usize::try_from(scan.threads).unwrap_or(0)).max().unwrap_or(0)
-                + 1,
-            cpus: scans.iter().map(|scan| usize::from(scan.cpus)).max().unwrap_or(0) + 1,
-            lost: Vec::new(),
-            lost_anywhere: Vec::new(),
-            lost_events: 0,
-            mended: Vec::new(),
-            crossed: Vec::new(),
-        };
-        trace.crossed = crossed(&trace);
-        if scans.iter().any(|scan| scan.tells_runtime) {
-            trace.mended = mend(&trace);
-        }
-        trace.find_lost(scans.into_iter().flat_map(|scan| scan.lost_rows));
-        Ok(trace)
-    }
-
-    fn find_lost(&mut self, rows: impl Iterator<Item = usize>) {
-        let columns = self.columns;
-        for row in rows {
-            let cpu = columns.cpu[row];
-            let before = (0..row).rev().find(|&earlier| columns.cpu[earlier] == cpu);
-            let start = before.map_or(self.covered.0.min(columns.time[row]), |earlier| columns.time[earlier]);
-            self.lost.push((cpu, start, columns.time[row]));
-            self.lost_events += u64::try_from(columns.value[row]).unwrap_or(0);
-        }
-        self.lost.sort_unstable_by_key(|&(_, start, end)| (start, end));
-        self.lost_anywhere = merged(self.lost.iter().map(|&(_, start, end)| (start, end)).collect());
-    }
-
+impl Trace<'_> {
     /// Since when events could be missing, on whatever CPU, in a stretch; `None` if it is whole.
     pub(crate) fn first_loss_within(&self, (start, end): (u64, u64)) -> Option<u64> {
         let first = self.lost_anywhere.partition_point(|&(_, until)| until <= start);
@@ -195,61 +72,19 @@ impl<'a> Trace<'a> {
     }
 }
 
-fn check_lengths(columns: &TraceColumns<'_>) -> Result<(), TraceError> {
-    let expected = columns.time.len();
-    let lengths = [
-        ("cpu", columns.cpu.len()),
-        ("kind", columns.kind.len()),
-        ("thread", columns.thread.len()),
-        ("value", columns.value.len()),
-        ("other", columns.other.len()),
-        ("priority", columns.priority.len()),
-        ("name", columns.name.len()),
-    ];
-    match lengths.into_iter().find(|&(_, rows)| rows != expected) {
-        Some((column, rows)) => Err(TraceError::Length { column, rows, expected }),
-        None => Ok(()),
-    }
-}
-
-fn scan(columns: &TraceColumns<'_>, names: usize, rows: std::ops::Range<usize>) -> Result<Scan, TraceError> {
-    let mut scan = Scan::default();
-    let mut before = if rows.start == 0 { 0 } else { columns.time[rows.start - 1] };
-    for row in rows {
-        let time = columns.time[row];
-        if time < before {
-            return Err(TraceError::Unsorted { row });
-        }
-        before = time;
-        let kind = columns.kind[row];
-        if EventKind::from_code(kind).is_none() {
-            return Err(TraceError::UnknownKind { row, kind });
-        }
-        let name = columns.name[row];
-        if name != NO_NAME && usize::try_from(name).map_or(true, |name| name >= names) {
-            return Err(TraceError::UnknownName { row, name, names });
-        }
-        let (cpu, thread) = (columns.cpu[row], columns.thread[row]);
-        if cpu >= CPU_LIMIT {
-            return Err(TraceError::Impossible { row, column: "cpu", value: i64::from(cpu) });
-        }
-        if !(0..THREAD_ID_LIMIT).contains(&thread) {
-            return Err(TraceError::Impossible { row, column: "thread", value: i64::from(thread) });
-        }
-        scan.cpus = scan.cpus.max(cpu);
-        scan.threads = scan.threads.max(thread);
-        scan.tells_runtime |= kind == EventKind::Runtime as u8;
-        if [EventKind::Switch, EventKind::Waking, EventKind::Runtime].iter().any(|&it| kind == it as u8) {
-            let other = columns.other[row];
-            if !(0..THREAD_ID_LIMIT).contains(&other) {
-                return Err(TraceError::Impossible { row, column: "other", value: i64::from(other) });
-            }
-            scan.threads = scan.threads.max(other);
-        } else if kind == EventKind::Lost as u8 {
-            scan.lost_rows.push(row);
-        }
-    }
-    Ok(scan)
+/// A switch that was not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mended {
+    /// It comes before this row.
+    pub before_row: usize,
+    pub time: u64,
+    pub cpu: u16,
+    pub left: i32,
+    /// 0 if the one that left could still run: nobody woke it before it ran again.
+    pub state: i64,
+    pub next: i32,
+    /// When the one that left was last seen on the CPU, and the one that came first.
+    pub seen: (u64, u64),
 }
 
 /// Sort stretches and join those that touch.

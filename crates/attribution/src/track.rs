@@ -5,11 +5,10 @@ use crate::cause::CauseId;
 /// A stretch of time with one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// First cycle.
+    /// The counter at its first cycle.
     pub start: u64,
     /// First cycle after it.
     pub end: u64,
-    /// What took it.
     pub cause: CauseId,
 }
 

@@ -1,11 +1,12 @@
 //! User-Mode Linux, seen from its host only: its kernel has no tracing.
 //!
-//! The guest's user code runs in *stub* processes, its kernel in the *kernel process*, which drives the stubs by
-//! ptrace. So a stub on a CPU is the guest's user code, of the guest's thread that the last `guest_switch` named; the
-//! way from a stub to the kernel process and back is a *visit* to the guest's kernel, for the timer if a SIGALRM came
-//! meanwhile; and nobody on a CPU, nobody waiting for one, is the guest's idleness.
+//! The guest's user code runs in *stub* processes, its kernel in the *kernel process*, which drives the stubs
+//! by ptrace. So a stub on a CPU is the guest's user code, of the guest's thread that the last `guest_switch`
+//! named; the way from a stub to the kernel process and back is a *visit* to the guest's kernel, for the
+//! timer if a SIGALRM came meanwhile; and nobody on a CPU, nobody waiting for one, is the guest's idleness.
 //!
-//! What happens inside a visit cannot be told apart: the guest's interrupts, softirqs and kernel threads are one cause.
+//! What happens inside a visit cannot be told apart: the guest's interrupts, softirqs and kernel threads are
+//! one cause.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,8 +24,9 @@ const SIGALRM: i64 = 14;
 /// The state of a process that stopped for its tracer, as `sched_switch` gives it (include/linux/sched.h).
 const TASK_TRACED: i64 = 8;
 
-/// The kernel process passes its SIGALRM on to a stub that runs user code (`um_timer`, arch/um/kernel/time.c), which
-/// stops for it at once: one tick is two visits with a moment of the stub between them, no longer than this.
+/// The kernel process passes its SIGALRM on to a stub that runs user code (`um_timer`,
+/// arch/um/kernel/time.c), which stops for it at once: one tick is two visits with a moment of the stub
+/// between them, no longer than this.
 const PASSED_ON_LIMIT_NS: f64 = 50e3;
 
 /// What a visit to the guest's kernel is called that was not for its timer.
@@ -37,8 +39,8 @@ pub struct UserMode<'a> {
     pub kernel_threads: &'a [i32],
     /// Thread pointers of the guest's threads with their labels; `None` is the probe.
     pub pointers: &'a [(u64, Option<String>)],
-    /// Whether the probe could always run, so that the guest's idleness is the limit of its real-time runtime. A
-    /// probe that sleeps waits for the host's timer instead.
+    /// Whether the probe could always run, so that the guest's idleness is the limit of its real-time
+    /// runtime. A probe that sleeps waits for the host's timer instead.
     pub probe_never_sleeps: bool,
     /// How to judge a displaced thread whose priority no event tells.
     pub real_time: bool,
@@ -139,8 +141,8 @@ fn with_stubs(kernel_threads: &[i32], tracers: &[(i32, i32)]) -> Vec<i32> {
     kernel_threads.iter().copied().chain(driven.map(|&(stub, _)| stub)).collect()
 }
 
-/// Every traced process with the thread that drives it: the one that wakes it from a stop for its tracer. The pid that
-/// `guest_switch` names is of the guest's own pid namespace and says nothing here.
+/// Every traced process with the thread that drives it: the one that wakes it from a stop for its tracer. The
+/// pid that `guest_switch` names is of the guest's own pid namespace and says nothing here.
 pub(crate) fn find_tracers(trace: &Trace<'_>) -> Vec<(i32, i32)> {
     let columns = &trace.columns;
     let mut stopped = HashSet::new();
@@ -223,7 +225,8 @@ impl Watcher<'_> {
         }
     }
 
-    /// A visit lasts while the kernel process runs, or is on its way to run or back, whoever keeps it waiting.
+    /// A visit lasts while the kernel process runs, or is on its way to run or back, whoever keeps it
+    /// waiting.
     fn note_visit(&mut self, time: u64, doings: Doings) {
         let kernel_waits = |member: usize| member < self.guest.kernel_threads.len();
         match doings {

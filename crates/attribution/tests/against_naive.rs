@@ -1,8 +1,9 @@
-//! The parts of random spikes in random small worlds against a second, plain implementation: at each single cycle it
-//! looks at all events up to then, from the beginning, and decides who has the CPU by the rule as the documents say it.
+//! The parts of random spikes in random small worlds against a second, plain implementation: at each single
+//! cycle it looks at all events up to then, from the beginning, and decides who has the CPU by the rule as
+//! the documents say it.
 //!
-//! Random events are mostly nonsense (exits without entries, threads on two CPUs, lost switches), so the algebra is
-//! tested on what no kernel would write as well.
+//! Random events are mostly nonsense (exits without entries, threads on two CPUs, lost switches), so the
+//! algebra is tested on what no kernel would write as well.
 
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
@@ -173,8 +174,8 @@ proptest! {
     }
 }
 
-/// A stretch of one thread on the only CPU: who, how long, whether it could go on, and whether the switch to the next is
-/// recorded.
+/// A stretch of one thread on the only CPU: who, how long, whether it could go on, and whether the switch to
+/// the next is recorded.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     who: usize,
@@ -183,8 +184,8 @@ struct Stretch {
     is_recorded: bool,
 }
 
-/// The events of a kernel that leaves switches out, or of one that does not. Each stretch has an interrupt in it and, but
-/// for idleness, ends with the account of its time. Who slept is woken before it comes back.
+/// The events of a kernel that leaves switches out, or of one that does not. Each stretch has an interrupt in
+/// it and, but for idleness, ends with the account of its time. Who slept is woken before it comes back.
 fn honest(stretches: &[Stretch], leaves_out: bool) -> Recording {
     let mut recording = Recording::until(END * 4);
     let mut asleep = [false; 4];

@@ -140,7 +140,8 @@ fn a_woken_probe_waits_for_its_cpu_to_leave_idleness() {
         .served(9_300, 1, VectorExit, 0, 236, "local_timer")
         .switch(9_800, 1, 0, 0, RUNS);
     let expected = [("above unexplained", 700), ("machine thread idle", 500), ("machine timer_tick", 200)];
-    // Expired at 8_400, first instruction of its job at 9_800. Before the wake-up there was nobody to interrupt.
+    // Expired at 8_400, first instruction of its job at 9_800. Before the wake-up there was nobody to
+    // interrupt.
     assert_eq!(split_native(&recording, 8_400, 1_400), said(&expected));
 }
 

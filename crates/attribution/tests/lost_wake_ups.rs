@@ -1,4 +1,5 @@
-//! Wake-ups among lost events: who wakes a thread has a CPU of its own, so the loss may be where the machine never runs.
+//! Wake-ups among lost events: who wakes a thread has a CPU of its own, so the loss may be where the machine
+//! never runs.
 
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
@@ -14,7 +15,8 @@ const HOG: (i32, i16, &str) = (99, 120, "hog");
 const SLEEPS: u64 = 2_000;
 const RUNS_AGAIN: u64 = 9_000;
 
-/// A virtual CPU on CPU 1 that sleeps and finds a hog there when it is woken from CPU 0; `happens` on CPU 0 meanwhile.
+/// A virtual CPU on CPU 1 that sleeps and finds a hog there when it is woken from CPU 0; `happens` on CPU 0
+/// meanwhile.
 fn host(happens: impl FnOnce(&mut Recording)) -> Recording {
     let mut host = virtual_host();
     host.served(1_000, 0, EventKind::VectorEntry, 77, 236, "local_timer").switch(SLEEPS, 1, 200, 1, HOG);

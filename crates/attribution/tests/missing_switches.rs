@@ -66,7 +66,8 @@ fn a_virtual_cpu_comes_back_when_its_account_says() {
     host.switch(1_000, 1, 200, 0, (300, 120, "CPU 0/TCG"))
         .served(1_400, 1, VectorEntry, 300, 236, "local_timer")
         .served(1_450, 1, VectorExit, 300, 236, "local_timer")
-        // The neighbour to the virtual CPU is missing: at 1_600. Another CPU that has work for this one adds it up.
+        // The neighbour to the virtual CPU is missing: at 1_600. Another CPU that has work for this one adds
+        // it up.
         .runtime(1_700, 0, 0, 200, 100)
         .served(1_800, 1, VectorEntry, 200, 251, "call_function")
         .served(1_850, 1, VectorExit, 200, 251, "call_function")

@@ -9,7 +9,6 @@ use crate::machine::{Accelerator, MachineSpec, Virtio};
 /// Whether the guest boots or waits for a state.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It boots.
     Fresh,
     /// It is paused until a saved state is loaded into it.
     Standby,
@@ -27,7 +26,6 @@ impl Role {
 /// The descriptors that QEMU inherits, by their numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
-    /// The guest's memory.
     pub ram: RawFd,
     /// QMP: a connected stream socket.
     pub qmp: RawFd,
@@ -35,33 +33,32 @@ pub struct Inherited {
     pub netdev: RawFd,
     /// The guest's serial console: a connected stream socket.
     pub console: RawFd,
-    /// See [`crate::find_firmware`].
     pub firmware: RawFd,
-    /// The kernel.
     pub kernel: RawFd,
-    /// The initramfs.
     pub initramfs: RawFd,
 }
 
 /// Give QEMU's arguments.
 ///
-/// - Nothing that is not named here exists (`-nodefaults`, `-no-user-config`, no display, no option ROM of the network
-///   card): each further device would be state, and each further RAM block would be lost.
-/// - `migration.send-configuration=off`: a state of `xen-save-devices-state` has no configuration section, and loading it
-///   would be refused ("Configuration section missing").
+/// - Nothing that is not named here exists (`-nodefaults`, `-no-user-config`, no display, no option ROM of
+///   the network card): each further device would be state, and each further RAM block would be lost.
+/// - `migration.send-configuration=off`: a state of `xen-save-devices-state` has no configuration section,
+///   and loading it would be refused ("Configuration section missing").
 /// - `suppress-vmdesc=on`: such a state has no description either, which loading would complain about.
 /// - The firmware is a read-only flash chip: else a standby would be without it.
 /// - The name of the memory, `pc.ram`, is the one that these machine types use by themselves.
 /// - `vmport=off`: the mouse of another maker's hypervisor behind that port would be 4 KB of state.
 /// - All files are descriptors: as another user than this process QEMU may open few by itself.
-/// - `-sandbox`: nothing that QEMU does for such a guest needs another program, other privileges or old system calls; who
-///   breaks out of the guest has none of them either (seccomp(2)). A QEMU that was built without it says so and ends.
-/// - The network is the only way out of the guest: the console goes to this process, which keeps it in a file, and is held
-///   by nothing.
-/// - `clock=host`, which is also what QEMU does by itself: the guest's real-time clock goes on while the guest is stopped,
-///   and goes by the wall clock of whichever host it runs on. A guest can keep its own clock with it.
-/// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By itself QEMU would
-///   end, as if the guest had powered off.
+/// - `-sandbox`: nothing that QEMU does for such a guest needs another program, other privileges or old
+///   system calls; who breaks out of the guest has none of them either (seccomp(2)). A QEMU that was built
+///   without it says so and ends.
+/// - The network is the only way out of the guest: the console goes to this process, which keeps it in a
+///   file, and is held by nothing.
+/// - `clock=host`, which is also what QEMU does by itself: the guest's real-time clock goes on while the
+///   guest is stopped, and goes by the wall clock of whichever host it runs on. A guest can keep its own
+///   clock with it.
+/// - `panic=none`: a guest whose kernel panics does about it what it was told to (a dump, a reboot). By
+///   itself QEMU would end, as if the guest had powered off.
 pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<OsString> {
     let &Inherited { ram, qmp, netdev, console, .. } = inherited;
     let file = |number| path_of(number).into_os_string();

@@ -1,11 +1,11 @@
 //! Which RAM blocks a machine has besides the guest's memory.
 //!
-//! Only `pc.ram` is in the shared file. A state of `xen-save-devices-state` has no RAM block at all, so whatever else the
-//! guest could write to would silently be lost: it is refused by name. Firmware and tables are built from the same files
-//! on both sides and are read-only for the guest.
+//! Only `pc.ram` is in the shared file. A state of `xen-save-devices-state` has no RAM block at all, so
+//! whatever else the guest could write to would silently be lost: it is refused by name. Firmware and tables
+//! are built from the same files on both sides and are read-only for the guest.
 
-/// Blocks whose content follows from the command line on both sides: (name, what it is). `pc.bios` is not among them: a
-/// standby has it empty, see `firmware.rs`.
+/// Blocks whose content follows from the command line on both sides: (name, what it is). `pc.bios` is not
+/// among them: a standby has it empty, see `firmware.rs`.
 const KNOWN: &[(&str, &str)] = &[
     ("system.flash0", "firmware, read-only, filled from its file"),
     ("isa-bios", "the end of the firmware, read-only"),
@@ -20,7 +20,6 @@ const SHARED: &str = "pc.ram";
 /// A RAM block of QEMU's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RamBlock {
-    /// Its name.
     pub name: String,
     /// How much of it is in use.
     pub used_bytes: u64,
@@ -31,17 +30,13 @@ pub struct RamBlock {
 pub enum BlockError {
     /// What QEMU said is no list of blocks.
     #[error("QEMU's list of RAM blocks has a line that cannot be read: {line:?}")]
-    Unreadable {
-        /// That line.
-        line: String,
-    },
+    Unreadable { line: String },
     /// There is no guest memory.
     #[error("QEMU has no RAM block `pc.ram`: the machine type names its memory differently")]
     NoMemory,
     /// The guest's memory is not as large as the file.
     #[error("QEMU's RAM block `pc.ram` has {found} bytes, the file {expected}")]
     MemorySize {
-        /// What QEMU says.
         found: u64,
         /// What the file has.
         expected: u64,
@@ -50,12 +45,7 @@ pub enum BlockError {
     #[error(
         "QEMU has the RAM block `{name}` of {bytes} bytes, which is not known to be read-only and would be lost"
     )]
-    Unknown {
-        /// Its name.
-        name: String,
-        /// Its size.
-        bytes: u64,
-    },
+    Unknown { name: String, bytes: u64 },
 }
 
 /// Read the answer to the monitor's `info ramblock`.

@@ -1,6 +1,8 @@
-//! A log that never grows beyond a bound: what is added is in it whole or not at all, and the oldest goes first.
+//! A log that never grows beyond a bound: what is added is in it whole or not at all, and the oldest goes
+//! first.
 //!
-//! It is two files of at most half the bound: `NAME` and, as soon as that is full, `NAME.1` with what came before.
+//! It is two files of at most half the bound: `NAME` and, as soon as that is full, `NAME.1` with what came
+//! before.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};

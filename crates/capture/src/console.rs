@@ -9,8 +9,8 @@ use crate::bounded_file::BoundedFile;
 
 const READ_BYTES: usize = 16 << 10;
 
-/// A thread that takes what QEMU writes to its end of a socket. Dropping this waits for the last of it, so QEMU must have
-/// ended by then.
+/// A thread that takes what QEMU writes to its end of a socket. Dropping this waits for the last of it, so
+/// QEMU must have ended by then.
 #[derive(Debug)]
 pub struct Console(Option<JoinHandle<()>>);
 

@@ -50,10 +50,7 @@ pub enum DeviceStateError {
     },
     /// The migration that saves the state failed.
     #[error("QEMU could not save the state of the devices: its migration is `{status}`")]
-    Migration {
-        /// As `failed`.
-        status: String,
-    },
+    Migration { status: String },
     /// `finish_capture` without `begin_capture`.
     #[error("no capture of the state of the devices has begun")]
     NotBegun,
@@ -68,14 +65,15 @@ pub trait DeviceState: Send {
     fn prepare(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError>;
     /// Ask for the state; QEMU works while other things are done. May be sent right after `stop` was.
     fn begin_capture(&mut self, qmp: &mut Qmp) -> Result<(), DeviceStateError>;
-    /// Wait for it.
+    /// Waits for the end of the capture; gives the state.
     fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError>;
 }
 
-/// QEMU's `xen-save-devices-state`, which needs nothing of Xen: virtual CPUs and devices, without any RAM block.
+/// QEMU's `xen-save-devices-state`, which needs nothing of Xen: virtual CPUs and devices, without any RAM
+/// block.
 ///
-/// `live` is false: by default the command would also inactivate the disks of a stopped guest. The loading side demands
-/// `-global migration.send-configuration=off`, see [`crate::arguments()`].
+/// `live` is false: by default the command would also inactivate the disks of a stopped guest. The loading
+/// side demands `-global migration.send-configuration=off`, see [`crate::arguments()`].
 pub struct XenSave {
     file: Arc<File>,
     path_in_qemu: PathBuf,

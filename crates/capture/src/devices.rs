@@ -1,7 +1,8 @@
 //! Which devices a protected machine may have.
 //!
-//! A device is only allowed if all its state is saved with the others, it writes the guest's memory through QEMU's own
-//! page tables only, and nothing leaves the guest through it. What is not known to be so is refused by name.
+//! A device is only allowed if all its state is saved with the others, it writes the guest's memory through
+//! QEMU's own page tables only, and nothing leaves the guest through it. What is not known to be so is
+//! refused by name.
 
 use serde_json::{Value, json};
 
@@ -10,8 +11,8 @@ use crate::qmp::{Qmp, QmpError};
 /// Devices that a specification may add.
 const ALLOWED: &[&str] =
     &["virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci"];
-/// Options that a specification may give them, each a number: others name files of the host (`romfile=`) or other parts of
-/// the machine.
+/// Options that a specification may give them, each a number: others name files of the host (`romfile=`) or
+/// other parts of the machine.
 const ALLOWED_OPTIONS: &[&str] = &["max-bytes", "period", "ioport", "events"];
 /// As many as anybody has had a use for.
 const DEVICES_MAX: usize = 16;
@@ -24,7 +25,6 @@ const NETWORK: &str = "virtio-net-pci";
 pub struct UnsupportedDevice {
     /// Its name on QEMU's command line.
     pub device: String,
-    /// Why.
     pub reason: &'static str,
 }
 

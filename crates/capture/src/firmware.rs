@@ -1,9 +1,9 @@
 //! The guest's firmware: a file of QEMU's that it is given as a read-only flash chip.
 //!
-//! By itself QEMU copies the firmware into the RAM block `pc.bios` when the machine is reset, but not in a standby: there
-//! it would come with the migration (hw/core/loader.c, `rom_reset`), of which a state of `xen-save-devices-state` has
-//! nothing. The guest would go on in the standby, and hang at its next reboot. A flash chip is filled from its file when
-//! it is made, on both sides.
+//! By itself QEMU copies the firmware into the RAM block `pc.bios` when the machine is reset, but not in a
+//! standby: there it would come with the migration (hw/core/loader.c, `rom_reset`), of which a state of
+//! `xen-save-devices-state` has nothing. The guest would go on in the standby, and hang at its next reboot. A
+//! flash chip is filled from its file when it is made, on both sides.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

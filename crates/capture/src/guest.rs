@@ -18,6 +18,7 @@ use crate::blocks::{BlockError, check_blocks, parse_blocks};
 use crate::console::Console;
 use crate::device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave, capabilities};
 use crate::devices::{RunningDeviceError, UnsupportedDevice, check_running_devices};
+use crate::event::Event;
 use crate::firmware::find_firmware;
 use crate::handover::{FILE_VARIABLE, SOCKET_VARIABLE};
 use crate::ignore_shared::IgnoreSharedMigration;
@@ -25,7 +26,7 @@ use crate::images::ImageError;
 use crate::lent::{Lent, lend, path_of};
 use crate::machine::{Accelerator, MachineSpec, MachineSpecError};
 use crate::process::{ProcessError, QemuProcess};
-use crate::qmp::{Event, Qmp, QmpError};
+use crate::qmp::{Qmp, QmpError};
 use crate::ram::{RamError, RamFile};
 use crate::reception::Reception;
 use crate::rights::{QemuUser, Rights};
@@ -36,7 +37,8 @@ use crate::tracked::TrackedMemory;
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
 /// What QEMU says goes there.
 const LOG_NAME: &str = "qemu.log";
-/// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never comes matters.
+/// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never
+/// comes matters.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// What a console may take that nobody has set a bound for.
 const CONSOLE_BYTES: u64 = 16 << 20;
@@ -49,10 +51,8 @@ pub enum GuestError {
     /// QEMU cannot be started or ended.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// QEMU has ended.
     #[error("QEMU ended by itself ({status}); its last words: {last_words}")]
     Ended {
-        /// How.
         status: ExitStatus,
         /// The end of its messages.
         last_words: String,
@@ -83,18 +83,10 @@ pub enum GuestError {
         "QEMU runs as {user}, which may not open /dev/kvm: give the device a group that may read and write it, or \
         name a user that may with `qemu_user`"
     )]
-    Kvm {
-        /// As whom.
-        user: String,
-    },
+    Kvm { user: String },
     /// A socket or file for QEMU cannot be made.
     #[error("the {what} for QEMU cannot be made")]
-    Prepare {
-        /// What.
-        what: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    Prepare { what: &'static str, source: io::Error },
     /// A state is to be loaded into what is no standby, or no longer.
     #[error("a state can be loaded once, and only into a standby")]
     NotAStandby,
@@ -106,7 +98,6 @@ pub enum GuestError {
         "QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}"
     )]
     LoadFailed {
-        /// As `failed`.
         status: String,
         /// The end of its messages.
         last_words: String,
@@ -125,9 +116,9 @@ impl From<RunningDeviceError> for GuestError {
 /// How a guest is started on this host.
 #[derive(Clone, Debug)]
 pub struct GuestSettings {
-    /// QEMU.
     pub program: PathBuf,
-    /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages (`qemu.log`).
+    /// An existing folder for the console (`console.log`, before it `console.log.1`) and QEMU's messages
+    /// (`qemu.log`).
     pub folder: PathBuf,
     /// `libstealtime_pagetrack.so`; without it another tracker is taken.
     pub library: Option<PathBuf>,
@@ -164,9 +155,7 @@ fn find_library() -> Option<PathBuf> {
 
 /// A QEMU with its memory. Dropping it kills it.
 pub struct Guest {
-    /// Its control socket.
     pub qmp: Qmp,
-    /// Its memory.
     pub ram: Arc<RamFile>,
     /// What was written of it, and copies of that.
     pub tracked: TrackedMemory,
@@ -181,10 +170,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it run.
+    /// Start a guest that will boot. It is paused before its first instruction: [`Guest::resume`] lets it
+    /// run.
     ///
-    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian length of 4
-    /// bytes before each.
+    /// `netdev` is one end of a connected stream socket; QEMU sends and expects frames with a big-endian
+    /// length of 4 bytes before each.
     pub fn boot(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
         Self::start(spec, settings, netdev, Role::Fresh, Self::memory(spec)?)
     }
@@ -202,8 +192,9 @@ impl Guest {
 
     /// Start a QEMU that only tries out whether a state can be loaded: [`Guest::load`], and no more.
     ///
-    /// It reads `ram`, the memory of a standby, as loading does (the rings of virtio are looked at), and what it writes goes
-    /// to copies of its own. So it costs the memory of QEMU itself, and the few pages that loading writes.
+    /// It reads `ram`, the memory of a standby, as loading does (the rings of virtio are looked at), and what
+    /// it writes goes to copies of its own. So it costs the memory of QEMU itself, and the few pages that
+    /// loading writes.
     pub fn trial(
         spec: &MachineSpec,
         settings: &GuestSettings,
@@ -306,7 +297,8 @@ impl Guest {
         Ok(check_running_devices(&mut self.qmp)?)
     }
 
-    /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it matters.
+    /// Let QEMU wait for the state on a socket, so that only the state itself is left to send when it
+    /// matters.
     fn await_state(&mut self, socket: RawFd) -> Result<(), GuestError> {
         self.qmp.execute("migrate-set-capabilities", capabilities())?;
         self.qmp.execute("migrate-incoming", json!({"uri": format!("fd:{socket}")}))?;
@@ -331,11 +323,12 @@ impl Guest {
         self.finish_load()
     }
 
-    /// Load a state into a standby and let it run as soon as it is loaded: a round trip less than with two calls.
+    /// Load a state into a standby and let it run as soon as it is loaded: a round trip less than with two
+    /// calls.
     ///
-    /// `cont` is sent ahead. QEMU keeps it in mind if it comes during the load, and runs at once if it comes after it. The
-    /// exception is a state of [`IgnoreSharedMigration`]: it carries the word that the guest was paused, which counts more
-    /// than what was kept in mind, so that `cont` is sent again.
+    /// `cont` is sent ahead. QEMU keeps it in mind if it comes during the load, and runs at once if it comes
+    /// after it. The exception is a state of [`IgnoreSharedMigration`]: it carries the word that the guest
+    /// was paused, which counts more than what was kept in mind, so that `cont` is sent again.
     pub fn load_and_resume(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
         let resume = self.qmp.begin("cont", json!({})).map_err(|error| explain(error, &self.process))?;
         self.hand_over(device_state)?;
@@ -364,12 +357,10 @@ impl Guest {
         }
     }
 
-    /// Let it run.
     pub fn resume(&mut self) -> Result<(), GuestError> {
         self.qmp.execute("cont", json!({})).map(drop).map_err(|error| explain(error, &self.process))
     }
 
-    /// Stop it.
     pub fn stop(&mut self) -> Result<(), GuestError> {
         self.qmp.execute("stop", json!({})).map(drop).map_err(|error| explain(error, &self.process))
     }
@@ -384,7 +375,6 @@ impl Guest {
         self.process.pidfd()
     }
 
-    /// QEMU's process.
     pub fn process(&self) -> &QemuProcess {
         &self.process
     }

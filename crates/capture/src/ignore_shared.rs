@@ -1,8 +1,8 @@
 //! The state of the devices by QEMU's ordinary migration, with the capability `x-ignore-shared` (QEMU 4.0).
 //!
-//! The guest's memory is shared and thus left out; all other RAM blocks are sent, which makes this the choice where a
-//! machine has some that `xen-save-devices-state` would lose. It costs more: a migration for each epoch, after which the
-//! guest is in the state `postmigrate`, out of which `cont` leads.
+//! The guest's memory is shared and thus left out; all other RAM blocks are sent, which makes this the choice
+//! where a machine has some that `xen-save-devices-state` would lose. It costs more: a migration for each
+//! epoch, after which the guest is in the state `postmigrate`, out of which `cont` leads.
 
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::AsFd;

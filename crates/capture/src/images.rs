@@ -14,18 +14,12 @@ use crate::machine::{BootFile, MachineSpec};
 pub enum ImageError {
     /// A file cannot be read.
     #[error("the file {path} cannot be read")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A file has other content than the specification says.
     #[error(
         "the file {path} is not the one that the machine boots from: its SHA-256 is {found}, not {expected}"
     )]
     Content {
-        /// Which file.
         path: PathBuf,
         /// Of what is there.
         found: String,
@@ -34,20 +28,10 @@ pub enum ImageError {
     },
     /// QEMU has no firmware.
     #[error("the firmware of {program} cannot be found: {what}")]
-    Firmware {
-        /// Which program.
-        program: PathBuf,
-        /// What happened instead.
-        what: String,
-    },
+    Firmware { program: PathBuf, what: String },
     /// QEMU does not start.
     #[error("the program {program} does not tell its version: {what}")]
-    Program {
-        /// Which program.
-        program: PathBuf,
-        /// What happened instead.
-        what: String,
-    },
+    Program { program: PathBuf, what: String },
 }
 
 /// Check that kernel and initramfs are the files that the specification means.

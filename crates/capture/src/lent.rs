@@ -1,5 +1,5 @@
-//! Files that a QEMU reads which may open none of them by itself: it has another user than this process, and folders on the
-//! way may be closed to it.
+//! Files that a QEMU reads which may open none of them by itself: it has another user than this process, and
+//! folders on the way may be closed to it.
 
 use std::fs::File;
 use std::io;
@@ -15,8 +15,8 @@ const READABLE_BY_ALL: u32 = 0o004;
 
 /// Open a file for a process that inherits the descriptor and opens it anew as [`path_of`].
 ///
-/// That asks nobody for the way to the file, but for the right to read it: one that not everybody has is lent as a copy in
-/// memory. Initramfs are often for root's eyes, and a guest may read what it boots from.
+/// That asks nobody for the way to the file, but for the right to read it: one that not everybody has is lent
+/// as a copy in memory. Initramfs are often for root's eyes, and a guest may read what it boots from.
 pub(crate) fn lend(path: &Path) -> Result<OwnedFd, ImageError> {
     let failed = |source| ImageError::Read { path: path.into(), source };
     let mut file = File::open(path).map_err(failed)?;
@@ -47,7 +47,6 @@ impl Lent {
         number
     }
 
-    /// All of them.
     pub(crate) fn into_all(self) -> Vec<OwnedFd> {
         self.0
     }

@@ -11,9 +11,7 @@ use crate::devices::{UnsupportedDevice, check_devices};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// In software.
     Tcg,
-    /// By the processor.
     Kvm,
 }
 
@@ -31,18 +29,19 @@ impl Accelerator {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Virtio {
-    /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a row for each
-    /// of 1,024 queues (hw/virtio/virtio.c and virtio-pci.c, `VIRTIO_QUEUE_MAX`), element by element: some 45 KB.
+    /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a
+    /// row for each of 1,024 queues (hw/virtio/virtio.c and virtio-pci.c, `VIRTIO_QUEUE_MAX`), element by
+    /// element: some 45 KB.
     Legacy,
     /// Both; the guest chooses.
     Transitional,
 }
 
-/// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on every host.
+/// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on
+/// every host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BootFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Of its content, in lower-case hexadecimal.
     pub sha256: String,
@@ -53,14 +52,13 @@ const VCPUS_MAX: u32 = 8;
 /// As much as `VM.toml` takes: 1 TiB.
 const MEMORY_BYTES_MAX: u64 = 1 << 40;
 
-/// A machine that is not started. QEMU reads options and values from one text: whoever could write a comma into a value
-/// would choose options (`-machine pc,dumpdtb=/etc/passwd`).
+/// A machine that is not started. QEMU reads options and values from one text: whoever could write a comma
+/// into a value would choose options (`-machine pc,dumpdtb=/etc/passwd`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MachineSpecError {
     /// A value that would be more than a value on QEMU's command line.
     #[error("the machine's {what} is {value:?}, which is no {expected}")]
     Word {
-        /// Which value.
         what: &'static str,
         /// As it was given.
         value: String,
@@ -70,13 +68,10 @@ pub enum MachineSpecError {
     /// A number that no machine has.
     #[error("the machine has {value} {what}; a protected one has {least} to {most}")]
     Number {
-        /// Of what.
         what: &'static str,
         /// As it was given.
         value: u64,
-        /// The smallest.
         least: u64,
-        /// The largest.
         most: u64,
     },
     /// The RAM is no whole number of pages.
@@ -93,7 +88,6 @@ pub enum MachineSpecError {
 pub struct MachineSpec {
     /// What the user calls it.
     pub name: String,
-    /// How it runs.
     pub accelerator: Accelerator,
     /// A versioned machine type, as `pc-i440fx-7.2`: `pc` would be another one with another QEMU.
     pub machine: String,
@@ -101,9 +95,7 @@ pub struct MachineSpec {
     pub cpu: String,
     /// How many virtual CPUs.
     pub vcpus: u32,
-    /// How much memory.
     pub memory_bytes: u64,
-    /// The kernel.
     pub kernel: BootFile,
     /// The initramfs: all the guest has for a disk.
     pub initramfs: BootFile,
@@ -118,7 +110,8 @@ pub struct MachineSpec {
 }
 
 impl MachineSpec {
-    /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not be a friend.
+    /// Refuse what no machine has, and what QEMU would take for something else: whoever wrote this need not
+    /// be a friend.
     ///
     /// # Errors
     /// The first value that is wrong.

@@ -9,11 +9,11 @@ use crate::qmp::{Qmp, QmpError};
 pub enum Notice {
     /// The guest's kernel has panicked and said so (pvpanic). The guest does about it what it was told to.
     Panicked,
-    /// The guest began anew: it rebooted, or its processor reset itself, which a fault in a fault in a fault makes it do
-    /// (QEMU's word for both is `guest-reset`).
+    /// The guest began anew: it rebooted, or its processor reset itself, which a fault in a fault in a fault
+    /// makes it do (QEMU's word for both is `guest-reset`).
     Reset,
-    /// The guest stands although nobody stopped it, and QEMU will not let it go on: `internal-error`, `io-error`,
-    /// `guest-panicked` (qapi/run-state.json, `RunState`).
+    /// The guest stands although nobody stopped it, and QEMU will not let it go on: `internal-error`,
+    /// `io-error`, `guest-panicked` (qapi/run-state.json, `RunState`).
     Stands {
         /// QEMU's word for it.
         status: String,
@@ -25,8 +25,8 @@ pub enum Notice {
     },
 }
 
-/// Take all events that have come, and say what they mean. Does not wait, unless the guest stands by itself: then QEMU is
-/// asked why.
+/// Take all events that have come, and say what they mean. Does not wait, unless the guest stands by itself:
+/// then QEMU is asked why.
 pub fn heed(qmp: &mut Qmp, should_run: bool) -> Result<Vec<Notice>, QmpError> {
     let mut stands = None;
     let mut notices: Vec<Notice> = Vec::new();

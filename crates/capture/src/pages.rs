@@ -6,7 +6,6 @@ pub const PAGE_BYTES: usize = 4096;
 /// A run of pages by their index in the RAM file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageRange {
-    /// The first page.
     pub first: u64,
     /// How many; never 0.
     pub count: u64,
@@ -37,7 +36,8 @@ pub(crate) fn append(ranges: &mut Vec<PageRange>, range: PageRange) {
     }
 }
 
-/// Copies of pages, taken while the guest was stopped. Kept from epoch to epoch, so that nothing is allocated in a pause.
+/// Copies of pages, taken while the guest was stopped. Kept from epoch to epoch, so that nothing is allocated
+/// in a pause.
 #[derive(Clone, Debug, Default)]
 pub struct StagedPages {
     /// Their indices, in the order of `content`.

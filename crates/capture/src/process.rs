@@ -1,7 +1,7 @@
 //! QEMU as a child of this process: it never outlives it.
 //!
-//! The kernel's death signal (prctl(2), `PR_SET_PDEATHSIG`) is tied to the *thread* that spawned, so each QEMU has a
-//! keeper thread that spawns it, waits for it and lives as long as it does.
+//! The kernel's death signal (prctl(2), `PR_SET_PDEATHSIG`) is tied to the *thread* that spawned, so each
+//! QEMU has a keeper thread that spawns it, waits for it and lives as long as it does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,22 +25,10 @@ const LOG_TAIL_BYTES: u64 = 600;
 pub enum ProcessError {
     /// It does not start.
     #[error("the program {program} cannot be started as {rights}")]
-    Spawn {
-        /// Which program.
-        program: PathBuf,
-        /// As whom.
-        rights: String,
-        /// Why not.
-        source: io::Error,
-    },
+    Spawn { program: PathBuf, rights: String, source: io::Error },
     /// The file for its messages cannot be opened.
     #[error("the file {path} for QEMU's messages cannot be opened")]
-    Log {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    Log { path: PathBuf, source: io::Error },
     /// It cannot be signalled.
     #[error("QEMU cannot be sent a signal")]
     Signal(#[source] io::Error),
@@ -58,7 +46,8 @@ pub struct QemuProcess {
 }
 
 impl QemuProcess {
-    /// Start `command`. It inherits `descriptors` under their numbers; here they are closed. Its messages go to `log`.
+    /// Start `command`. It inherits `descriptors` under their numbers; here they are closed. Its messages go
+    /// to `log`.
     pub fn spawn(
         mut command: Command,
         descriptors: Vec<OwnedFd>,

@@ -1,12 +1,13 @@
 //! QEMU's control protocol (QMP): JSON objects, one a line, over a unix socket.
 //!
-//! Commands can be sent ahead ([`Qmp::begin`]) and their answers fetched later ([`Qmp::finish`]): QEMU works on them one
-//! after the other, so that the next one does not wait for our turn. Every call has a time-out.
+//! Commands can be sent ahead ([`Qmp::begin`]) and their answers fetched later ([`Qmp::finish`]): QEMU works
+//! on them one after the other, so that the next one does not wait for our turn. Every call has a time-out.
 //!
-//! QEMU reads a command byte by byte, with a round of its event loop for each (monitor/qmp.c; chardev/char-socket.c,
-//! `tcp_chr_read`, reads what the monitor takes, which is one byte): some 3 us each, 0.1 to 0.3 ms a command. So commands
-//! are written short, and one whose moment is known in advance can be sent but for its end ([`Qmp::load`]). With the
-//! capability `oob` QEMU reads the next command while it works on one; without it, only when it has answered.
+//! QEMU reads a command byte by byte, with a round of its event loop for each (monitor/qmp.c;
+//! chardev/char-socket.c, `tcp_chr_read`, reads what the monitor takes, which is one byte): some 3 us each,
+//! 0.1 to 0.3 ms a command. So commands are written short, and one whose moment is known in advance can be
+//! sent but for its end ([`Qmp::load`]). With the capability `oob` QEMU reads the next command while it works
+//! on one; without it, only when it has answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde_json::{Value, json};
 
-use crate::shutdown::Shutdown;
+use crate::event::{Event, Shutdown};
 
 /// A line longer than this is no answer of QEMU's.
 const LINE_BYTES_MAX: usize = 16 << 20;
@@ -33,12 +34,7 @@ const UNLOADING_END: &str = "-unloaded\"}\n";
 pub enum QmpError {
     /// The socket cannot be used.
     #[error("QEMU's control socket cannot be {action}")]
-    Socket {
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        source: std::io::Error,
-    },
+    Socket { action: &'static str, source: std::io::Error },
     /// QEMU closed the socket: mostly it has ended.
     #[error("QEMU closed its control socket while `{waiting_for}` was awaited")]
     Closed {
@@ -50,17 +46,14 @@ pub enum QmpError {
     TimedOut {
         /// The command or event that was waited for.
         waiting_for: String,
-        /// How long.
         waited: Duration,
     },
     /// QEMU refused the command.
     #[error("QEMU refused `{command}`: {description} ({class})")]
     Refused {
-        /// Which command.
         command: String,
         /// QMP's class of the error, as `GenericError`.
         class: String,
-        /// QEMU's words.
         description: String,
     },
     /// What came is no QMP.
@@ -69,15 +62,6 @@ pub enum QmpError {
         /// What it was, shortened.
         what: String,
     },
-}
-
-/// What QEMU tells unasked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// As `MIGRATION`, `STOP`, `RESUME`, `SHUTDOWN`.
-    pub name: String,
-    /// What comes with it; null if nothing does.
-    pub data: Value,
 }
 
 /// A command whose answer is still to be fetched.
@@ -149,7 +133,8 @@ impl Qmp {
         self.timeout.max(Duration::from_millis(1))
     }
 
-    /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no protection.
+    /// QEMU's version with its package, as `7.2.22 (Debian 1:7.2+dfsg-7)`: the same on both sides or no
+    /// protection.
     pub fn version(&self) -> String {
         let version = &self.greeting["QMP"]["version"];
         let number = |part: &str| version["qemu"][part].as_u64().unwrap_or_default();
@@ -212,8 +197,8 @@ impl Qmp {
         Ok(ticket)
     }
 
-    /// Send a command but for its end, so that [`Qmp::begin`] of the same one has little left to send. Any other command
-    /// that comes first costs a round trip more.
+    /// Send a command but for its end, so that [`Qmp::begin`] of the same one has little left to send. Any
+    /// other command that comes first costs a round trip more.
     pub fn load(&mut self, command: &str, arguments: Value) -> Result<(), QmpError> {
         if let Some(Loaded { ticket, .. }) = self.loaded.take() {
             self.unload(ticket)?;
@@ -294,7 +279,8 @@ impl Qmp {
         Ok(self.events.drain(..).collect())
     }
 
-    /// Why QEMU ends, or has ended; none if it has not said so. Does not wait. Whoever takes the events takes nothing of it.
+    /// Why QEMU ends, or has ended; none if it has not said so. Does not wait. Whoever takes the events takes
+    /// nothing of it.
     pub fn shutdown(&mut self) -> Option<Shutdown> {
         if self.socket.set_nonblocking(true).is_ok() {
             // The socket of a QEMU that has ended closes behind its last words.

@@ -16,14 +16,7 @@ use crate::sys::{Mapping, copy_to, extend_from, page_equals};
 pub enum RamError {
     /// A system call on the file failed.
     #[error("the guest's memory {path} cannot be {action}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    File { path: PathBuf, action: &'static str, source: io::Error },
     /// The size is 0 or no whole number of pages.
     #[error("the guest's memory cannot have {bytes} bytes: it must be a multiple of {PAGE_BYTES}, and not 0")]
     Size {
@@ -33,7 +26,6 @@ pub enum RamError {
     /// A page that is not there.
     #[error("page {index} is outside of the guest's memory of {pages} pages")]
     Outside {
-        /// Which page.
         index: u64,
         /// How many there are.
         pages: u64,
@@ -49,8 +41,8 @@ pub struct RamFile {
 }
 
 impl RamFile {
-    /// Memory without a name in any file system: nothing of it is left when the last process that has it is gone.
-    /// `name` is only shown in `/proc`.
+    /// Memory without a name in any file system: nothing of it is left when the last process that has it is
+    /// gone. `name` is only shown in `/proc`.
     pub fn anonymous(name: &str, bytes: u64) -> Result<Self, RamError> {
         let path = PathBuf::from(format!("memfd:{name}"));
         let failed =
@@ -118,7 +110,8 @@ impl RamFile {
         Ok(())
     }
 
-    /// Append copies of all pages of `ranges` to `staged`. This is the copy of the pause: no system call is made.
+    /// Append copies of all pages of `ranges` to `staged`. This is the copy of the pause: no system call is
+    /// made.
     pub(crate) fn stage(&self, ranges: &[PageRange], staged: &mut StagedPages) -> Result<(), RamError> {
         for &range in ranges {
             let offset = self.offset_of(range)?;
@@ -129,7 +122,8 @@ impl RamFile {
         Ok(())
     }
 
-    /// Write one page. Only for a QEMU that has not run yet: one that has keeps translations of the code it saw.
+    /// Write one page. Only for a QEMU that has not run yet: one that has keeps translations of the code it
+    /// saw.
     pub fn write_page(&self, index: u64, content: &[u8; PAGE_BYTES]) -> Result<(), RamError> {
         copy_to(&self.mapping, self.offset_of(PageRange { first: index, count: 1 })?, content);
         Ok(())

@@ -26,10 +26,7 @@ pub enum HandoverError {
     NeverMapped,
     /// There are several mappings, and writes through the others would be missed.
     #[error("QEMU mapped the guest's memory {times} times")]
-    MappedAgain {
-        /// How often.
-        times: usize,
-    },
+    MappedAgain { times: usize },
     /// The mapping is not the whole file.
     #[error("QEMU mapped {found} bytes of the guest's memory of {expected}")]
     Length {
@@ -40,19 +37,10 @@ pub enum HandoverError {
     },
     /// A system call failed in QEMU.
     #[error("`{step}` failed in QEMU: {}{}", Errno::from_raw_os_error(*.errno), explanation(*.step))]
-    Failed {
-        /// Which one.
-        step: Step,
-        /// Why.
-        errno: i32,
-    },
+    Failed { step: Step, errno: i32 },
     /// What came is no report.
     #[error("the library in QEMU reported what cannot be read: {report:?}")]
-    Unreadable {
-        /// What came.
-        report: String,
-    },
-    /// The socket failed.
+    Unreadable { report: String },
     #[error("the reports of the library in QEMU cannot be received: {0}")]
     Receive(io::Error),
 }
@@ -89,8 +77,8 @@ impl Reception {
         Ok((Self { socket: ours }, theirs))
     }
 
-    /// Read what was reported up to now. To be called when the guest's memory must have been mapped: once QMP answers.
-    /// `library` is for the message.
+    /// Read what was reported up to now. To be called when the guest's memory must have been mapped: once QMP
+    /// answers. `library` is for the message.
     pub fn conclude(self, library: &str, memory_bytes: u64) -> Result<Handover, HandoverError> {
         let mut loaded = false;
         let mut handovers = Vec::new();

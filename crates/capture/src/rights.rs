@@ -15,7 +15,8 @@ use crate::machine::Accelerator;
 const KVM: &str = "/dev/kvm";
 const READ_AND_WRITE: u32 = 0o6;
 
-/// The numbers from here on belong to nobody: above those of containers, below 2^31 (<https://systemd.io/UIDS-GIDS>).
+/// The numbers from here on belong to nobody: above those of containers, below 2^31
+/// (<https://systemd.io/UIDS-GIDS>).
 const FIRST_OWN: u32 = 0x7000_0000;
 /// The kernel gives no process a higher number (include/linux/threads.h, `PID_MAX_LIMIT` of 64-bit machines).
 const PROCESSES_MAX: u32 = 1 << 22;
@@ -24,7 +25,7 @@ const PROCESSES_MAX: u32 = 1 << 22;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QemuUser {
-    /// The user's number.
+    /// The number of the user.
     pub uid: u32,
     /// The number of its group.
     pub gid: u32,
@@ -39,10 +40,7 @@ pub enum Rights {
     Same,
     /// Nothing but what everybody may, and these groups: a user of its own, whose number no other process of
     /// this PID namespace has.
-    Own {
-        /// By number.
-        groups: Vec<u32>,
-    },
+    Own { groups: Vec<u32> },
     /// What this user may.
     User(QemuUser),
 }
@@ -78,7 +76,8 @@ impl Rights {
         match self {
             Self::Same => Ok(()),
             Self::Own { groups } => {
-                // One PID, one process of this PID namespace; so no QEMU of it may signal, trace or read another.
+                // One PID, one process of this PID namespace; so no QEMU of it may signal, trace or read
+                // another.
                 let number = FIRST_OWN + getpid().as_raw_nonzero().get().cast_unsigned();
                 become_user(number, number, groups)
             }
@@ -97,7 +96,8 @@ impl fmt::Display for Rights {
     }
 }
 
-/// The group that somebody needs to read and write a file. Root's opens far more than that file, and is not given.
+/// The group that somebody needs to read and write a file. Root's opens far more than that file, and is not
+/// given.
 fn group_for(path: &Path) -> Option<u32> {
     let file = fs::metadata(path).ok()?;
     group_needed(file.mode(), file.gid())
@@ -108,7 +108,8 @@ fn group_needed(mode: u32, gid: u32) -> Option<u32> {
     (is_open_to_class(3) && !is_open_to_class(0) && gid != Gid::ROOT.as_raw()).then_some(gid)
 }
 
-/// Whether a user who is not root may read and write a file; as the kernel decides, the first class that fits counts.
+/// Whether a user who is not root may read and write a file; as the kernel decides, the first class that fits
+/// counts.
 fn is_open_to(path: &Path, uid: Option<u32>, groups: &[u32]) -> bool {
     let Ok(file) = fs::metadata(path) else { return false };
     let shift = if uid == Some(file.uid()) {

@@ -8,9 +8,9 @@ use crate::track::{TrackError, WriteTracker};
 
 /// Memory that is tracked. Pages are staged through it alone, so that no tracker can miss what was staged.
 ///
-/// Whoever applies all that was staged since [`TrackedMemory::arm`], in order, has the guest's memory once the guest has
-/// stood still from before the last [`TrackedMemory::collect`] to after the staging of what that told. The first staging
-/// after `arm` must be of all pages. Until that last time the guest may run.
+/// Whoever applies all that was staged since [`TrackedMemory::arm`], in order, has the guest's memory once
+/// the guest has stood still from before the last [`TrackedMemory::collect`] to after the staging of what
+/// that told. The first staging after `arm` must be of all pages. Until that last time the guest may run.
 pub struct TrackedMemory {
     ram: Arc<RamFile>,
     tracker: Box<dyn WriteTracker>,
@@ -37,8 +37,8 @@ impl TrackedMemory {
         self.tracker.arm()
     }
 
-    /// Append the pages that may differ from what was last staged of them, in order, for one who stages them next. Ranges
-    /// that `written` already holds stay.
+    /// Append the pages that may differ from what was last staged of them, in order, for one who stages them
+    /// next. Ranges that `written` already holds stay.
     pub fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError> {
         self.tracker.collect(written)
     }

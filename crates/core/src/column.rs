@@ -27,8 +27,8 @@ impl Column {
         let rows = borrowed
             .as_slice()
             .map_err(|_| PyValueError::new_err("a column must be one contiguous piece of memory"))?;
-        // SAFETY: numpy never moves the data of an array that has references, `_array` holds one for as long as this
-        // column lives, and `setflags` took the right to write away from Python.
+        // SAFETY: numpy never moves the data of an array that has references, `_array` holds one for as long
+        // as this column lives, and `setflags` took the right to write away from Python.
         let rows = unsafe { std::slice::from_raw_parts(rows.as_ptr(), rows.len()) };
         Ok(Self { rows, _array: array.clone().unbind() })
     }

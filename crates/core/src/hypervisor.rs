@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 /// Leaf 1, ECX: there is a hypervisor.
 const IS_GUEST: u32 = 1 << 31;
 
-/// The leaf of the hypervisor's signature (Linux `arch/x86/include/asm/cpuid/api.h`, `cpuid_base_hypervisor`).
+/// The leaf of the hypervisor's signature (Linux `arch/x86/include/asm/cpuid/api.h`,
+/// `cpuid_base_hypervisor`).
 const SIGNATURE: u32 = 0x4000_0000;
 
 /// Give the signature of the hypervisor below, such as `KVMKVMKVM` or `TCGTCGTCGTCG`; None if there is none.

@@ -1,8 +1,8 @@
-//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for numpy arrays, and
-//! of `stealtime-owner` for marks.
+//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for
+//! numpy arrays, and of `stealtime-owner` for marks.
 //!
-//! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What Python sees
-//! is described in `src/stealtime/_core.pyi`.
+//! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
+//! Python sees is described in `src/stealtime/_core.pyi`.
 
 mod attribution;
 mod column;

@@ -19,12 +19,14 @@ struct Slot {
 // SAFETY: `bytes` is only touched by whoever has set `taken`.
 unsafe impl Sync for Slot {}
 
-/// Static, as the caller's stack is that of a kernel thread (16 KiB), and a signal handler of the caller may leave the
-/// function that it interrupted for another one that comes here: neither a lock nor an allocator is safe.
+/// Static, as the caller's stack is that of a kernel thread (16 KiB), and a signal handler of the caller may
+/// leave the function that it interrupted for another one that comes here: neither a lock nor an allocator is
+/// safe.
 static POOL: [Slot; SLOTS] =
     [const { Slot { taken: AtomicBool::new(false), bytes: UnsafeCell::new([0; CAPACITY]) } }; SLOTS];
 
-/// Call `use_it` with `state`, lengthened with zeros to `length` bytes. None if it is too long or no buffer is free.
+/// Call `use_it` with `state`, lengthened with zeros to `length` bytes. None if it is too long or no buffer
+/// is free.
 pub(crate) fn lengthened<Answer>(
     state: &[u8],
     length: usize,

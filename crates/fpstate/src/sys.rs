@@ -12,7 +12,8 @@ const NT_X86_XSTATE: usize = 0x202;
 /// The size in bytes of that register set on this host; 0 until it was asked for.
 static WHOLE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Stands before the C library's `ptrace`, which has a variable number of arguments: on x86-64 they come the same way.
+/// Stands before the C library's `ptrace`, which has a variable number of arguments: on x86-64 they come the
+/// same way.
 ///
 /// # Safety
 /// As ptrace(2).
@@ -26,7 +27,8 @@ pub unsafe extern "C" fn ptrace(
     match request {
         libc::PTRACE_PEEKTEXT | libc::PTRACE_PEEKDATA | libc::PTRACE_PEEKUSER => {
             let mut word: c_long = 0;
-            // SAFETY: the caller's arguments, but that the kernel stores the word where the C library would let it.
+            // SAFETY: the caller's arguments, but that the kernel stores the word where the C library would
+            // let it.
             let result = unsafe { call_kernel(request, process, address, (&raw mut word).cast()) };
             if result < 0 {
                 return result;
@@ -65,7 +67,8 @@ unsafe fn set_state(process: libc::pid_t, vector: *mut libc::iovec) -> c_long {
     longer.flatten().unwrap_or_else(|| unsafe { exchange(libc::PTRACE_SETREGSET, process, vector) })
 }
 
-/// The size of the state on this host, which is the same for all its processes; 0 if a stopped process cannot be asked.
+/// The size of the state on this host, which is the same for all its processes; 0 if a stopped process cannot
+/// be asked.
 fn whole_bytes(process: libc::pid_t) -> usize {
     let known = WHOLE_BYTES.load(Ordering::Relaxed);
     if known != 0 {
@@ -73,7 +76,8 @@ fn whole_bytes(process: libc::pid_t) -> usize {
     }
     let asked = lengthened(&[], CAPACITY, |bytes| {
         let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        // SAFETY: the vector and its bytes live for the call; the kernel writes no more than fits, and how much it was.
+        // SAFETY: the vector and its bytes live for the call; the kernel writes no more than fits, and how
+        // much it was.
         let result = unsafe { exchange(libc::PTRACE_GETREGSET, process, &raw mut vector) };
         // One that fills the buffer may be larger.
         if result == 0 && vector.iov_len < CAPACITY { vector.iov_len } else { 0 }

@@ -1,4 +1,5 @@
-//! A stopped process whose floating-point state is read and set: what User-Mode Linux does at each turn of a guest.
+//! A stopped process whose floating-point state is read and set: what User-Mode Linux does at each turn of a
+//! guest.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

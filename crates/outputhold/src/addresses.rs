@@ -72,8 +72,8 @@ impl From<HardwareAddress> for String {
 
 /// IP addresses that the guest claimed by ARP or by neighbour discovery, without VLAN tags.
 ///
-/// Only such claims count: the source of any other packet may be that of a host behind the guest. A standby has
-/// seen none of the guest's frames, so the active member sends it what it learned.
+/// Only such claims count: the source of any other packet may be that of a host behind the guest. A standby
+/// has seen none of the guest's frames, so the active member sends it what it learned.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 pub struct LearnedAddresses {
     /// Addresses in the order in which they were first claimed.

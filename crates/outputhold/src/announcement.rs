@@ -2,8 +2,9 @@
 //!
 //! A reverse ARP request makes bridges and switches learn the way, as QEMU (`net/announce.c`) does after a
 //! migration; a gratuitous ARP request (RFC 5227, section 2.3) and an unsolicited neighbour advertisement
-//! (RFC 4861, section 7.2.6) tell hosts. They are sent untagged. They are output like any other: a member whose
-//! standby may already have taken the machine must not call the network to itself, so they wait in the hold too.
+//! (RFC 4861, section 7.2.6) tell hosts. They are sent untagged. They are output like any other: a member
+//! whose standby may already have taken the machine must not call the network to itself, so they wait in the
+//! hold too.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,10 +13,11 @@ use etherparse::PacketBuilder;
 
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 
-/// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the last
-/// frames of the old port. The first five are about QEMU's own. The later ones are for a bridge that drops all frames of a
-/// port until its kernel has noticed that the port is up: on a busy host that takes longer than a second, and a guest
-/// that waits to be asked would be out of reach until its clients ask for its address anew, after half a minute.
+/// When the rounds are sent, after the beginning: a frame may be lost, and a bridge may learn back from the
+/// last frames of the old port. The first five are about QEMU's own. The later ones are for a bridge that
+/// drops all frames of a port until its kernel has noticed that the port is up: on a busy host that takes
+/// longer than a second, and a guest that waits to be asked would be out of reach until its clients ask for
+/// its address anew, after half a minute.
 pub const ROUNDS: [Duration; 7] = [
     Duration::ZERO,
     Duration::from_millis(50),

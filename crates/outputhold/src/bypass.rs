@@ -1,13 +1,13 @@
 //! Which flows need not wait for their epoch, and what may never be such a flow.
 //!
-//! A rule is JSON: `{"protocol": "udp", "source_port": "30000-40000", "dscp": 46}`. A frame passes if all fields
-//! of one rule match it. To hold all but the media of a call is the idea of Hlavacek and Bestak, "Live
+//! A rule is JSON: `{"protocol": "udp", "source_port": "30000-40000", "dscp": 46}`. A frame passes if all
+//! fields of one rule match it. To hold all but the media of a call is the idea of Hlavacek and Bestak, "Live
 //! Replication of Virtualized `VoIP` Servers" (ICCGI 2013).
 //!
-//! The safety rule: a flow may skip the hold only if no peer may take its packets for proof of a state that was
-//! kept, and if going back behind them does no harm. So only UDP can be named, a rule must name ports or a DSCP,
-//! and the ports in [`NEVER_BYPASS_PORTS`] are held whatever the rules say. RTCP is recognised and held too: its
-//! BYE tells a peer that a stream ended, and after going back that would be untrue.
+//! The safety rule: a flow may skip the hold only if no peer may take its packets for proof of a state that
+//! was kept, and if going back behind them does no harm. So only UDP can be named, a rule must name ports or
+//! a DSCP, and the ports in [`NEVER_BYPASS_PORTS`] are held whatever the rules say. RTCP is recognised and
+//! held too: its BYE tells a peer that a stream ended, and after going back that would be untrue.
 
 use std::fmt;
 use std::str::FromStr;
@@ -55,7 +55,6 @@ pub enum BypassError {
     HeldPort {
         /// The field of the rule.
         field: &'static str,
-        /// Its ports.
         range: PortRange,
         /// The port that is always held.
         port: u16,
@@ -65,7 +64,6 @@ pub enum BypassError {
     /// A range that is none.
     #[error("{0:?} is no port range: write a port such as 40000, or a range such as 30000-40000")]
     PortRange(String),
-    /// Beyond six bits.
     #[error(
         "dscp {0} is above {HIGHEST_DSCP}: write the six-bit code point, such as 46 for expedited forwarding"
     )]

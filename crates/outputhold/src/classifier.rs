@@ -15,8 +15,8 @@ pub(crate) struct Datagram {
 impl Datagram {
     /// The datagram in an Ethernet frame, through up to three VLAN tags.
     ///
-    /// `None` for all that is no UDP, for a fragment (the others of its packet have no ports), and for a frame with a
-    /// header that cannot be read.
+    /// `None` for all that is no UDP, for a fragment (the others of its packet have no ports), and for a
+    /// frame with a header that cannot be read.
     pub fn of_frame(frame: &[u8]) -> Option<Self> {
         let packet = SlicedPacket::from_ethernet(frame).ok()?;
         let dscp = match packet.net.as_ref()? {
@@ -35,8 +35,8 @@ impl Datagram {
     }
 }
 
-/// Whether a payload is RTCP where RTP may share its port (RFC 5761, section 4: version 2 and a packet type of
-/// 192 to 223, which RTP leaves free).
+/// Whether a payload is RTCP where RTP may share its port (RFC 5761, section 4: version 2 and a packet type
+/// of 192 to 223, which RTP leaves free).
 fn is_rtcp(payload: &[u8]) -> bool {
     matches!(payload, [first, packet_type, ..] if first >> 6 == 2 && (192..=223).contains(packet_type))
 }

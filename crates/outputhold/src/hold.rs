@@ -1,10 +1,10 @@
 //! The queue of held output, by epoch.
 //!
 //! The rules it keeps: no frame leaves before the epoch that produced it was acknowledged (the output rule of
-//! `VMware` FT, Scales et al. 2010, and of Remus, Cully et al. 2008); epochs leave whole and in their order, frames
-//! in the order in which the guest sent them; an acknowledgement of an epoch acknowledges all before it. Unlike
-//! Linux' `sch_plug`, which knows one unacknowledged epoch and drops what does not fit, any number of epochs may
-//! wait here, and a full queue asks its user to stop reading.
+//! `VMware` FT, Scales et al. 2010, and of Remus, Cully et al. 2008); epochs leave whole and in their order,
+//! frames in the order in which the guest sent them; an acknowledgement of an epoch acknowledges all before
+//! it. Unlike Linux' `sch_plug`, which knows one unacknowledged epoch and drops what does not fit, any number
+//! of epochs may wait here, and a full queue asks its user to stop reading.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -62,7 +62,6 @@ pub enum Verdict {
 /// What became of a frame that was offered for release.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// It left.
     Delivered,
     /// It can never leave (the device refuses such a frame); the next one is taken.
     Refused,
@@ -84,11 +83,8 @@ pub enum Progress {
 /// An epoch whose output has left.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct ReleasedEpoch {
-    /// Its number.
     pub epoch: Epoch,
-    /// Frames that left.
     pub frames: usize,
-    /// Their bytes.
     pub bytes: usize,
     /// From its cut to the moment its last frame left.
     pub since_cut: Duration,
@@ -101,7 +97,6 @@ pub struct Cut {
     pub epoch: Epoch,
     /// Frames held for it.
     pub frames: usize,
-    /// Their bytes.
     pub bytes: usize,
 }
 
@@ -200,7 +195,6 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// An empty queue.
     pub fn new(limits: HoldLimits, bypass: BypassRules, policy: Policy) -> Self {
         Self {
             limits,
@@ -273,7 +267,8 @@ impl Hold {
         Ok(cut)
     }
 
-    /// Note that the standby holds all of `through` and of the epochs before it. An older one changes nothing.
+    /// Note that the standby holds all of `through` and of the epochs before it. An older one changes
+    /// nothing.
     ///
     /// # Errors
     /// [`HoldError::AcknowledgedBeforeCut`] if `through` was never cut.
@@ -285,7 +280,8 @@ impl Hold {
         Ok(())
     }
 
-    /// Offer the frames that may leave to `deliver`, in order, until an epoch is finished or one cannot leave.
+    /// Offer the frames that may leave to `deliver`, in order, until an epoch is finished or one cannot
+    /// leave.
     ///
     /// # Panics
     /// If a frame would leave before its epoch was acknowledged: a member must rather end than go on.
@@ -423,6 +419,20 @@ impl Hold {
 
     /// Counts and held times up to now.
     pub fn statistics(&self) -> HoldStatistics {
-        self.counters.snapshot(self)
+        HoldStatistics {
+            accepted: self.counters.accepted,
+            released: self.counters.released,
+            passed: self.counters.passed,
+            dropped: self.counters.dropped,
+            refused: self.counters.refused,
+            held_frames: self.held_frames,
+            held_bytes: self.held_bytes,
+            fullest_bytes: self.counters.fullest_bytes,
+            is_full: self.is_full(),
+            last_cut: self.last_cut,
+            acknowledged: self.acknowledged,
+            released_through: self.released,
+            held_time: self.counters.held_time.snapshot(),
+        }
     }
 }

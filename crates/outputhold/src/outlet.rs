@@ -8,8 +8,9 @@ use crate::port::FramePort;
 
 /// Whether this member may still send at this moment.
 ///
-/// It is asked right before each write, since the process may have been paused since the last one (a lease that
-/// was good then may have run out). It is called with the relay locked: it must be quick and must not call the relay.
+/// It is asked right before each write, since the process may have been paused since the last one (a lease
+/// that was good then may have run out). It is called with the relay locked: it must be quick and must not
+/// call the relay.
 pub trait Gate: Send + Sync {
     /// Whether a frame may leave now.
     fn may_release(&self) -> bool;
@@ -18,7 +19,6 @@ pub trait Gate: Send + Sync {
 /// Why the last write did not happen.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Obstacle {
-    /// It did happen.
     None,
     /// The gate is shut; it may open without notice.
     GateShut,
@@ -71,8 +71,8 @@ impl Outlet {
     fn refusal(&mut self, error: io::Error) -> Delivery {
         self.port_refusals += 1;
         self.obstacle = match error.raw_os_error() {
-            // The Linux TAP driver refuses frames shorter than an Ethernet header (tun_get_user), and longer ones
-            // than it can hold, with these.
+            // The Linux TAP driver refuses frames shorter than an Ethernet header (tun_get_user), and longer
+            // ones than it can hold, with these.
             Some(libc::EINVAL | libc::EMSGSIZE) => {
                 self.obstacle = Obstacle::None;
                 return Delivery::Refused;

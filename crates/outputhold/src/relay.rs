@@ -16,10 +16,11 @@ use thiserror::Error;
 
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 use crate::bypass::BypassRules;
-use crate::framing::{FramingError, InputQueue, OutputReader};
-use crate::hold::{Hold, HoldError, HoldLimits, Policy, ReleasedEpoch};
+use crate::framing::{InputQueue, OutputReader};
+use crate::hold::{Hold, HoldError, HoldLimits, Policy};
 use crate::outlet::{Gate, Outlet};
 use crate::port::FramePort;
+use crate::relay_event::RelayEvent;
 use crate::relay_state::{DrainedCut, Interest, Ready, RelayState};
 use crate::statistics::{RelayStatistics, Traffic};
 
@@ -49,28 +50,6 @@ impl RelaySettings {
             policy: Policy::Hold,
         }
     }
-}
-
-/// What happened at the relay.
-#[derive(Debug)]
-pub enum RelayEvent {
-    /// All output of an epoch has left.
-    EpochReleased(ReleasedEpoch),
-    /// The limit is reached: the guest's output waits in QEMU. Told once, until there was room again.
-    HoldFull {
-        /// Frames held.
-        frames: usize,
-        /// Bytes held.
-        bytes: usize,
-    },
-    /// QEMU closed its socket. What is held stays, and leaves if its epoch is acknowledged.
-    OutputClosed,
-    /// QEMU's stream cannot be read on; the socket was closed.
-    OutputBroken(FramingError),
-    /// The port is gone; nothing can leave any more.
-    PortLost(io::Error),
-    /// The thread ended without being asked to: an assertion failed. Nothing can leave any more.
-    Ended,
 }
 
 /// A relay that cannot do what it was asked.
@@ -158,7 +137,8 @@ impl Relay {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Take all output that QEMU has written, and close the epoch with it. To be called while the guest is stopped.
+    /// Take all output that QEMU has written, and close the epoch with it. To be called while the guest is
+    /// stopped.
     ///
     /// # Errors
     /// [`RelayError::Hold`] if the epoch is not above the last; [`RelayError::Ended`].
@@ -176,7 +156,8 @@ impl Relay {
         Ok(())
     }
 
-    /// Set what happens to output from now on. When this returns, nothing leaves any more against the new policy.
+    /// Set what happens to output from now on. When this returns, nothing leaves any more against the new
+    /// policy.
     ///
     /// # Errors
     /// [`RelayError::Ended`].
@@ -306,8 +287,8 @@ fn wait(
     Ok(Ready { netdev, port })
 }
 
-/// A descriptor that nothing is wanted of is not watched at all, as its hang-up would be told without end; poll is
-/// then given `placeholder`, of which nothing is asked.
+/// A descriptor that nothing is wanted of is not watched at all, as its hang-up would be told without end;
+/// poll is then given `placeholder`, of which nothing is asked.
 fn watched<'fd>(fd: BorrowedFd<'fd>, flags: PollFlags, placeholder: BorrowedFd<'fd>) -> PollFd<'fd> {
     PollFd::new(if flags.is_empty() { placeholder } else { fd }, flags)
 }

@@ -14,10 +14,11 @@ use crate::announcement::Announcement;
 use crate::framing::{InputQueue, OutputReader};
 use crate::hold::{Cut, Delivery, Hold, HoldError, Policy, Progress, Verdict};
 use crate::outlet::{Obstacle, Outlet};
-use crate::relay::RelayEvent;
+use crate::relay_event::RelayEvent;
 use crate::statistics::{RelayStatistics, Traffic};
 
-/// Frames that one step moves in each direction, so that neither starves the other: about a millisecond of writes.
+/// Frames that one step moves in each direction, so that neither starves the other: about a millisecond of
+/// writes.
 const FRAMES_A_STEP: usize = 256;
 
 /// How often a shut gate or a busy port is tried again.
@@ -30,8 +31,8 @@ pub struct DrainedCut {
     pub cut: Cut,
     /// Frames of it that had still been in the socket.
     pub drained_frames: usize,
-    /// Bytes of a frame that QEMU has begun and not finished; the frame will count to the next epoch, which holds
-    /// it longer. QEMU writes frames whole to a unix socket, so this is 0 there.
+    /// Bytes of a frame that QEMU has begun and not finished; the frame will count to the next epoch, which
+    /// holds it longer. QEMU writes frames whole to a unix socket, so this is 0 there.
     pub unfinished_bytes: usize,
 }
 
@@ -155,8 +156,8 @@ impl RelayState {
         }
     }
 
-    /// Take all that QEMU has written, then cut. Limits do not count here: what the guest sent until it was stopped
-    /// belongs to this epoch, and it is no more than a socket holds.
+    /// Take all that QEMU has written, then cut. Limits do not count here: what the guest sent until it was
+    /// stopped belongs to this epoch, and it is no more than a socket holds.
     pub fn drain_and_cut(&mut self, epoch: Epoch) -> Result<DrainedCut, HoldError> {
         let mut drained_frames = self.take_read_frames(|_| true);
         while !self.output_ended && self.read_once() {
@@ -205,7 +206,8 @@ impl RelayState {
                 return;
             }
             let port = &mut self.outlet.port;
-            // A closed relay takes input too, and forgets it: what comes later must not find old frames waiting.
+            // A closed relay takes input too, and forgets it: what comes later must not find old frames
+            // waiting.
             let (taken, traffic) = if self.hold.policy() == Policy::Closed || self.input_ended {
                 (port.read_frame(self.input.scratch()), &mut self.input_dropped)
             } else if self.input.is_full() {

@@ -6,12 +6,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use stealtime_succession::Epoch;
 
-use crate::hold::Hold;
-
 /// Frames and their bytes.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Traffic {
-    /// Number of frames.
     pub frames: u64,
     /// Their bytes, from the destination address to the end of the payload.
     pub bytes: u64,
@@ -24,10 +21,10 @@ impl Traffic {
     }
 }
 
-/// How long the released frames had been held: from the moment they were read to the moment they were written.
+/// How long the released frames had been held: from the moment they were read to the moment they were
+/// written.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HeldTime {
-    /// Number of frames.
     pub count: u64,
     /// Sum of all held times.
     pub sum_ns: u64,
@@ -37,11 +34,10 @@ pub struct HeldTime {
     pub p90_ns: u64,
     /// 99 % of the frames were held no longer.
     pub p99_ns: u64,
-    /// The longest, exact.
     pub max_ns: u64,
 }
 
-/// The state of a [`Hold`] in numbers.
+/// The state of a [`crate::Hold`] in numbers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct HoldStatistics {
     /// Everything that the guest sent.
@@ -54,9 +50,7 @@ pub struct HoldStatistics {
     pub dropped: Traffic,
     /// What the device would never take.
     pub refused: Traffic,
-    /// Frames held now.
     pub held_frames: usize,
-    /// Bytes held now.
     pub held_bytes: usize,
     /// The most bytes ever held.
     pub fullest_bytes: usize,
@@ -75,7 +69,6 @@ pub struct HoldStatistics {
 /// The state of a [`crate::Relay`] in numbers.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct RelayStatistics {
-    /// The guest's output.
     pub hold: HoldStatistics,
     /// What went into the guest's socket.
     pub input: Traffic,
@@ -91,7 +84,7 @@ pub struct RelayStatistics {
     pub port_refusals: u64,
 }
 
-/// What [`Hold`] counts as it goes.
+/// What [`crate::Hold`] counts as it goes.
 #[derive(Debug, Default)]
 pub(crate) struct HoldCounters {
     pub accepted: Traffic,
@@ -101,26 +94,6 @@ pub(crate) struct HoldCounters {
     pub refused: Traffic,
     pub fullest_bytes: usize,
     pub held_time: HeldTimes,
-}
-
-impl HoldCounters {
-    pub fn snapshot(&self, hold: &Hold) -> HoldStatistics {
-        HoldStatistics {
-            accepted: self.accepted,
-            released: self.released,
-            passed: self.passed,
-            dropped: self.dropped,
-            refused: self.refused,
-            held_frames: hold.frames(),
-            held_bytes: hold.bytes(),
-            fullest_bytes: self.fullest_bytes,
-            is_full: hold.is_full(),
-            last_cut: hold.last_cut(),
-            acknowledged: hold.acknowledged(),
-            released_through: hold.released(),
-            held_time: self.held_time.snapshot(),
-        }
-    }
 }
 
 /// Quantiles above this are given as this: no peer of a guest waits so long.
@@ -150,7 +123,7 @@ impl HeldTimes {
         self.max_ns = self.max_ns.max(held_ns);
     }
 
-    fn snapshot(&self) -> HeldTime {
+    pub fn snapshot(&self) -> HeldTime {
         HeldTime {
             count: self.histogram.len(),
             sum_ns: self.sum_ns,

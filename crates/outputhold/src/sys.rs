@@ -22,8 +22,8 @@ fn request(name: &str) -> io::Result<libc::ifreq> {
 }
 
 fn ioctl(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: the descriptor is open; every number used in this module takes a pointer to an ifreq, reads and writes no
-    // more than it, and keeps no reference to it.
+    // SAFETY: the descriptor is open; every number used in this module takes a pointer to an ifreq, reads and
+    // writes no more than it, and keeps no reference to it.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! The TAP: the port of the host's bridge behind which the guest is.
 //!
-//! It is never persistent: with the process that holds it the interface vanishes, and no frame can leave by it.
+//! It is never persistent: with the process that holds it the interface vanishes, and no frame can leave by
+//! it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -46,16 +47,10 @@ pub enum TapError {
         "{name:?} cannot name a {kind}: 1 to {LONGEST_NAME_BYTES} letters, digits, '.', '_' or '-', and neither \
          \".\" nor \"..\""
     )]
-    Name {
-        /// "TAP" or "bridge".
-        kind: &'static str,
-        /// The name.
-        name: String,
-    },
+    Name { kind: &'static str, name: String },
     /// The driver is not there.
     #[error("{TUN_DEVICE} cannot be opened: {0} (hint: modprobe tun)")]
     NoDriver(#[source] io::Error),
-    /// Not root.
     #[error(
         "no permission to {action} {name}: it takes CAP_NET_ADMIN (hint: run as root, or give the program \
          AmbientCapabilities=CAP_NET_ADMIN in its systemd unit)"
@@ -63,7 +58,6 @@ pub enum TapError {
     NotPermitted {
         /// What was being done.
         action: &'static str,
-        /// The interface.
         name: String,
     },
     /// An interface of that name is there already.
@@ -72,17 +66,13 @@ pub enum TapError {
          ip link delete {0})"
     )]
     Exists(String),
-    /// No such bridge.
     #[error("there is no bridge {0} (hint: ip link add {0} type bridge; ip link set {0} up)")]
     NoBridge(String),
-    /// Anything else.
     #[error("cannot {action} {name}: {source}")]
     Failed {
         /// What was being done.
         action: &'static str,
-        /// The interface.
         name: String,
-        /// Why not.
         source: io::Error,
     },
 }
@@ -177,8 +167,8 @@ fn enslave(name: &str, bridge: &str) -> Result<(), TapError> {
             _ => failed("add the TAP to bridge", bridge, error),
         }
     })?;
-    // The host itself has no business on this port; without this its own IPv6 would send to the guest. A kernel
-    // without IPv6 has no such file, and what it would send does no harm: so it is no error.
+    // The host itself has no business on this port; without this its own IPv6 would send to the guest. A
+    // kernel without IPv6 has no such file, and what it would send does no harm: so it is no error.
     let switch = Path::new("/proc/sys/net/ipv6/conf").join(name).join("disable_ipv6");
     let _ = std::fs::write(switch, "1");
     Ok(())

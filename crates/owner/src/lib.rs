@@ -1,12 +1,14 @@
-//! Who made a thing on this host, and whether it still lives: the one mark of all that must go with its maker.
+//! Who made a thing on this host, and whether it still lives: the one mark of all that must go with its
+//! maker.
 //!
-//! A mark is `NAMESPACE:PID:TICKS`: the inode of the PID namespace, the process's id in it, and when the process started
-//! in clock ticks since boot (field 22 of `/proc/PID/stat`, `proc_pid_stat(5)`), since ids come again. Ticks do not move
-//! when the wall clock is set; a start time that is computed from it does, and then a living process looks dead.
+//! A mark is `NAMESPACE:PID:TICKS`: the inode of the PID namespace, the process's id in it, and when the
+//! process started in clock ticks since boot (field 22 of `/proc/PID/stat`, `proc_pid_stat(5)`), since ids
+//! come again. Ticks do not move when the wall clock is set; a start time that is computed from it does, and
+//! then a living process looks dead.
 //!
-//! An id means nothing outside its namespace: what another namespace's process made is only judged by one that sees all
-//! processes, and otherwise left alone. Ticks are counted by the time namespace of who reads them; we know of no container
-//! runtime that gives one to processes that share a PID namespace.
+//! An id means nothing outside its namespace: what another namespace's process made is only judged by one
+//! that sees all processes, and otherwise left alone. Ticks are counted by the time namespace of who reads
+//! them; we know of no container runtime that gives one to processes that share a PID namespace.
 
 mod trace_ids;
 
@@ -21,7 +23,8 @@ use rustix::process::{Pid, test_kill_process};
 
 pub use trace_ids::TraceIds;
 
-/// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`, since 3.8): the PID namespace in which all others are seen.
+/// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`, since 3.8): the PID namespace in which all others are
+/// seen.
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
 /// The flag of kernel threads (`include/linux/sched.h`, since 2.6.27), field 9 of `/proc/PID/stat`.
@@ -186,13 +189,15 @@ fn look(folder: &Path) -> io::Result<Seen> {
     Ok(Seen { ids, start_ticks, has_ended })
 }
 
-/// The ids of a thread from the namespace of this `/proc` to its own (`NSpid` of `proc_pid_status(5)`, since 4.1).
+/// The ids of a thread from the namespace of this `/proc` to its own (`NSpid` of `proc_pid_status(5)`, since
+/// 4.1).
 fn ids_by_namespace(status: &str) -> Vec<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect()
 }
 
-/// The inode of a process's PID namespace (`pid:[4026531836]`, `namespaces(7)`); 0 from a kernel that has none.
+/// The inode of a process's PID namespace (`pid:[4026531836]`, `namespaces(7)`); 0 from a kernel that has
+/// none.
 fn pid_namespace(folder: &Path) -> io::Result<u64> {
     let link = match fs::read_link(folder.join("ns/pid")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && folder.join("stat").exists() => {
@@ -204,8 +209,9 @@ fn pid_namespace(folder: &Path) -> io::Result<u64> {
     number.ok_or_else(|| damaged(folder, "ns/pid names no namespace"))
 }
 
-/// Whether a `/proc` is that of the initial PID namespace: kernel threads are in no other, and the second process is theirs
-/// (`rest_init()`, `init/main.c`). Unlike its namespace, everybody may know of a process what it is.
+/// Whether a `/proc` is that of the initial PID namespace: kernel threads are in no other, and the second
+/// process is theirs (`rest_init()`, `init/main.c`). Unlike its namespace, everybody may know of a process
+/// what it is.
 fn shows_all(proc: &Path) -> bool {
     let stat = fs::read_to_string(proc.join("2/stat")).unwrap_or_default();
     let flags =

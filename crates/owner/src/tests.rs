@@ -1,4 +1,5 @@
-//! On fabricated `/proc` trees, since other namespaces need root; the real ones are looked into by `tests/guest`.
+//! On fabricated `/proc` trees, since other namespaces need root; the real ones are looked into by
+//! `tests/guest`.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;

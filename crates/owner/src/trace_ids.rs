@@ -1,4 +1,5 @@
-//! By which id the kernel's trace knows a thread: that of the initial PID namespace, whatever the thread's own is.
+//! By which id the kernel's trace knows a thread: that of the initial PID namespace, whatever the thread's
+//! own is.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +12,13 @@ use crate::{INITIAL_PID_NAMESPACE, ids_by_namespace, pid_namespace, shows_all};
 pub enum TraceIds {
     /// They are those by which threads know themselves.
     Own,
-    /// `/proc` shows them.
+    /// The ids are those that `/proc` shows.
     ShownByProc,
     /// This process is in a PID namespace and has a `/proc` of it, which tells nothing of the one around.
     Unknown,
 }
 
 impl TraceIds {
-    /// For this process.
     pub fn here() -> Self {
         static HERE: OnceLock<TraceIds> = OnceLock::new();
         *HERE.get_or_init(|| Self::judge(Path::new("/proc")))

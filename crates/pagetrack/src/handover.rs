@@ -1,7 +1,7 @@
 //! What the library and the process that started QEMU say to each other.
 //!
-//! Each message is one packet of a `SOCK_SEQPACKET` socket, a line of ASCII; `tracked` carries the userfaultfd as
-//! `SCM_RIGHTS`.
+//! Each message is one packet of a `SOCK_SEQPACKET` socket, a line of ASCII; `tracked` carries the
+//! userfaultfd as `SCM_RIGHTS`.
 
 use std::fmt;
 
@@ -30,7 +30,6 @@ pub enum Report {
     Failed {
         /// The system call that failed.
         step: Step,
-        /// Its `errno`.
         errno: i32,
     },
 }
@@ -44,7 +43,6 @@ pub enum Step {
     Features,
     /// `UFFDIO_REGISTER` of the mapping.
     Register,
-    /// Sending the descriptor.
     Send,
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use rustix::fs::fstat;
+use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::handover::{Report, Step};
@@ -41,43 +42,47 @@ pub(crate) fn begin(file: &OsStr, socket: OwnedFd) {
     let _ = session.tell(&Report::Loaded, &[]);
 }
 
-/// Called for each writable shared mapping of a file, after it succeeded.
-pub(crate) fn file_was_mapped(file: BorrowedFd<'_>, address: u64, length: u64) {
-    let Some(session) = SESSION.get() else { return };
-    let Ok(status) = fstat(file) else { return };
-    if (FileIdentity { device: status.st_dev, inode: status.st_ino }) != session.file {
-        return;
-    }
-    match crate::sys::register(address, length) {
-        Ok(userfaultfd) => {
-            // The descriptor is closed here; the one on its way keeps the registration alive, and so does the receiver.
-            if let Err(errno) = session.tell(&Report::Tracked { address, length }, &[userfaultfd.as_fd()]) {
-                session.tell_failure(Step::Send, errno);
-            }
-        }
-        Err((step, errno)) => session.tell_failure(step, errno),
-    }
+/// The session that looks for this file, if one does.
+pub(crate) fn looking_for(file: BorrowedFd<'_>) -> Option<&'static Session> {
+    let session = SESSION.get()?;
+    let status = fstat(file).ok()?;
+    (FileIdentity { device: status.st_dev, inode: status.st_ino } == session.file).then_some(session)
 }
 
 impl Session {
+    /// Hands out what came of registering a mapping of the file.
+    pub(crate) fn tell_registered(
+        &self,
+        address: u64,
+        length: u64,
+        registered: Result<OwnedFd, (Step, Errno)>,
+    ) {
+        // The descriptor is closed here; the one on its way keeps the registration alive, and so does the
+        // receiver.
+        let sent = registered.and_then(|userfaultfd| {
+            self.tell(&Report::Tracked { address, length }, &[userfaultfd.as_fd()])
+                .map_err(|errno| (Step::Send, errno))
+        });
+        if let Err((step, errno)) = sent {
+            let _ = self.tell(&Report::Failed { step, errno: errno.raw_os_error() }, &[]);
+        }
+    }
+
     fn tell(&self, report: &Report, descriptors: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(rustix::io::Errno::NOBUFS);
+            return Err(Errno::NOBUFS);
         }
         let text = report.to_string();
         // Never blocks QEMU and never kills it: the other side may be gone.
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         sendmsg(&self.socket, &[IoSlice::new(text.as_bytes())], &mut control, flags).map(drop)
     }
-
-    fn tell_failure(&self, step: Step, errno: rustix::io::Errno) {
-        let _ = self.tell(&Report::Failed { step, errno: errno.raw_os_error() }, &[]);
-    }
 }
 
-/// Give `LD_PRELOAD` without the entries whose file name is ours. Entries are split by colons and spaces (ld.so(8)).
+/// Give `LD_PRELOAD` without the entries whose file name is ours. Entries are split by colons and spaces
+/// (ld.so(8)).
 pub(crate) fn without_library(preload: &OsStr, library_name: &OsStr) -> std::ffi::OsString {
     let kept: Vec<&[u8]> = preload
         .as_bytes()

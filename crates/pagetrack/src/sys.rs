@@ -49,8 +49,9 @@ mod uapi {
 
 /// Create a userfaultfd of this process and register a range of its memory for asynchronous write-protection.
 pub(crate) fn register(address: u64, length: u64) -> Result<OwnedFd, (Step, Errno)> {
-    // Without faults of the kernel any user may create one (vm.unprivileged_userfaultfd is 0 nearly everywhere). Nothing
-    // is lost by that: asynchronous protection is resolved before that flag is looked at, for writes by system calls too.
+    // Without faults of the kernel any user may create one (vm.unprivileged_userfaultfd is 0 nearly
+    // everywhere). Nothing is lost by that: asynchronous protection is resolved before that flag is looked
+    // at, for writes by system calls too.
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | uapi::USER_MODE_ONLY;
     // SAFETY: only creates a descriptor; no memory changes its meaning until a range is registered below.
     let created = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -94,9 +95,8 @@ pub unsafe extern "C" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> *mut c_void {
-    // Straight to the kernel, as the C library does on 64-bit machines: looking its own symbol up would allocate, and an
-    // allocation may map.
-    // SAFETY: the caller's arguments, unchanged.
+    // Straight to the kernel, as the C library does on 64-bit machines: looking its own symbol up would
+    // allocate, and an allocation may map. SAFETY: the caller's arguments, unchanged.
     let mapped = unsafe { libc::syscall(libc::SYS_mmap, address, length, protection, flags, file, offset) };
     let shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
     if mapped != -1
@@ -105,11 +105,15 @@ pub unsafe extern "C" fn mmap64(
         && flags & libc::MAP_ANONYMOUS == 0
         && protection & libc::PROT_WRITE != 0
     {
-        // SAFETY: a pointer to this thread's errno, which must look to QEMU as if nothing had been called after mmap.
+        // SAFETY: a pointer to this thread's errno, which must look to QEMU as if nothing had been called
+        // after mmap.
         let errno = unsafe { *libc::__errno_location() };
         // SAFETY: the kernel has just mapped this descriptor, and the caller keeps it for the call.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
-        session::file_was_mapped(file, mapped.cast_unsigned(), length as u64);
+        if let Some(session) = session::looking_for(file) {
+            let (address, length) = (mapped.cast_unsigned(), length as u64);
+            session.tell_registered(address, length, register(address, length));
+        }
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = errno };
     }

@@ -1,10 +1,11 @@
 //! The time-stamp counter and the proof that it can be trusted.
 //!
-//! The counter's rate is measured against `CLOCK_MONOTONIC_RAW` before a trial; over the trial the two are compared
-//! again, and a disagreement of more than [`LIMIT_PPM`] makes the trial invalid. That finds a counter that stops,
-//! jumps or changes its rate, if the kernel keeps its time with something else: where its clock source is the counter,
-//! the two are one clock. It never finds a kernel whose idea of a second is wrong from the start. For both the control
-//! plane compares the samples' clock with the host's (`exchange_clock`, `stealtime.vocabulary.clock_agreement`).
+//! The counter's rate is measured against `CLOCK_MONOTONIC_RAW` before a trial; over the trial the two are
+//! compared again, and a disagreement of more than [`LIMIT_PPM`] makes the trial invalid. That finds a
+//! counter that stops, jumps or changes its rate, if the kernel keeps its time with something else: where its
+//! clock source is the counter, the two are one clock. It never finds a kernel whose idea of a second is
+//! wrong from the start. For both the control plane compares the samples' clock with the host's
+//! (`exchange_clock`, `stealtime.vocabulary.clock_agreement`).
 
 use std::thread;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use stealtime_wire::{ClockCheck, ClockReading};
 pub use crate::sys::time_stamp_counter;
 use crate::sys::{self, KernelClock};
 
-/// Over this disagreement of the two clocks a trial is invalid. NTP may steer a clock by 500 ppm at most (adjtimex(2)),
-/// so a larger one is no steering.
+/// Over this disagreement of the two clocks a trial is invalid. NTP may steer a clock by 500 ppm at most
+/// (adjtimex(2)), so a larger one is no steering.
 pub const LIMIT_PPM: f64 = 500.0;
 
 /// A stretch long enough that a bracket of a microsecond is a few tens of ppm of it.
@@ -45,6 +46,22 @@ impl SampleClock {
         match self {
             Self::Tsc => time_stamp_counter(),
             Self::Monotonic => sys::kernel_clock_ns(KernelClock::Monotonic),
+        }
+    }
+
+    /// As results name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tsc => "tsc",
+            Self::Monotonic => "monotonic",
+        }
+    }
+
+    /// How many units of the clock a second has.
+    pub fn units_per_s(self, rate: &TscRate) -> f64 {
+        match self {
+            Self::Tsc => rate.hz,
+            Self::Monotonic => 1e9,
         }
     }
 }
@@ -89,8 +106,9 @@ pub fn monotonic_raw_ns() -> u64 {
 
 /// Finds from when on the two clocks run in step.
 ///
-/// A kernel that has just booted changes its clock source under way (`refined-jiffies`, then what it finds), and a
-/// rate measured across that is wrong by a thousand ppm. So stretches are compared until two in a row agree.
+/// A kernel that has just booted changes its clock source under way (`refined-jiffies`, then what it finds),
+/// and a rate measured across that is wrong by a thousand ppm. So stretches are compared until two in a row
+/// agree.
 #[derive(Debug)]
 pub struct Settling {
     first: ClockReading,

@@ -28,7 +28,6 @@ pub fn clocks() -> Facts {
     texts(&CLOCK_FILES)
 }
 
-/// Reads all facts.
 pub fn read() -> Facts {
     let mut facts = texts(&TEXT_FILES);
     facts.extend(clocks());

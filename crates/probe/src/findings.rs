@@ -3,55 +3,27 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use stealtime_wire::{ClockCheck, Finding, FindingLevel, Probe, TrialRequest};
+use stealtime_wire::{ClockCheck, Finding, FindingLevel, Layout, TrialRequest};
 
 use crate::recorder::Samples;
-use crate::request::measuring_cpus;
-use crate::scheduling::Policy;
-use crate::switch::SwitchCounts;
 
 /// The consequence of a refused `SCHED_FIFO`.
-pub fn no_sched_fifo(policy: Policy, priority: u32, probe: &Probe) -> Option<Finding> {
-    let Policy::Refused(error) = policy else { return None };
-    // The definition of a switch depends on the order of SCHED_FIFO; the other probes only get noisier without.
-    let level =
-        if matches!(probe, Probe::Switch { .. }) { FindingLevel::Invalidates } else { FindingLevel::Limits };
-    Some(Finding {
+pub fn no_sched_fifo(error: &io::Error, priority: u32, probe_needs_it: bool) -> Finding {
+    Finding {
         code: "no_sched_fifo".to_owned(),
-        level,
+        level: if probe_needs_it { FindingLevel::Invalidates } else { FindingLevel::Limits },
         text: format!(
             "SCHED_FIFO priority {priority} was refused ({error}), so every other thread may interrupt the probe"
         ),
         hint: Some(
             "run as root, or grant it: ulimit -r 99, or setcap cap_sys_nice+ep on the agent".to_owned(),
         ),
-    })
+    }
 }
 
-/// What it means that the measuring threads may use several CPUs.
-pub fn several_cpus(request: &TrialRequest) -> impl Iterator<Item = Finding> {
-    switch_pinned(request).into_iter().chain(injection_roams(request))
-}
-
-/// A ring needs one CPU.
-fn switch_pinned(request: &TrialRequest) -> Option<Finding> {
-    let is_switch = matches!(request.probe, Probe::Switch { .. });
-    let (last, others) = request.cpus.split_last().filter(|(_, others)| is_switch && !others.is_empty())?;
-    Some(Finding {
-        code: "switch_pinned".to_owned(),
-        level: FindingLevel::Limits,
-        text: format!(
-            "the threads of switch may use {} CPUs but were pinned to CPU {last}: on several they would not wait for \
-             each other",
-            others.len() + 1
-        ),
-        hint: None,
-    })
-}
-
-/// A theft takes a CPU away, not the probe.
-fn injection_roams(request: &TrialRequest) -> Option<Finding> {
-    (request.injection.is_some() && measuring_cpus(request).len() > 1).then(|| Finding {
+/// A theft takes a CPU away, not the probe, which runs on any of `cpus`.
+pub fn injection_roams(request: &TrialRequest, cpus: &[u32]) -> Option<Finding> {
+    (request.injection.is_some() && cpus.len() > 1).then(|| Finding {
         code: "injection_roams".to_owned(),
         level: FindingLevel::Limits,
         text: "the injected thefts take a CPU from a probe that may go to another, so it need not lose what they last"
@@ -84,23 +56,6 @@ pub fn memory_not_locked(error: &io::Error) -> Finding {
         ),
         hint: Some("run as root, or raise the limit: ulimit -l unlimited".to_owned()),
     }
-}
-
-/// Every turn of the ring after the first is a switch, or a yield that found nobody else.
-pub fn switches_not_confirmed(counts: &SwitchCounts) -> Option<Finding> {
-    let claimed = counts.turns.saturating_sub(counts.not_switched + 1);
-    if counts.context_switches >= claimed {
-        return None;
-    }
-    Some(Finding {
-        code: "switches_not_confirmed".to_owned(),
-        level: FindingLevel::Invalidates,
-        text: format!(
-            "{claimed} switches were seen, but the kernel counted only {}",
-            counts.context_switches
-        ),
-        hint: None,
-    })
 }
 
 /// What the comparison of the two clocks means.
@@ -155,16 +110,16 @@ pub fn samples(samples: &Samples, counters: &mut BTreeMap<String, u64>, findings
 /// Why there are fewer samples than the time would hold.
 pub fn ended_early(
     request: &TrialRequest,
+    layout: Layout,
     samples: &Samples,
     capacity: usize,
     cancelled: bool,
 ) -> Option<Finding> {
+    // The memory is made for as many periods as the time has.
+    let full_at_the_end = matches!(layout, Layout::Periodic { .. });
     let (code, text, hint) = if cancelled {
         ("cancelled", "the trial was cancelled before its time".to_owned(), None)
-    } else if request.max_samples.is_none()
-        && samples.durations().len() == capacity
-        && !matches!(request.probe, Probe::Wakeup { .. })
-    {
+    } else if request.max_samples.is_none() && samples.durations().len() == capacity && !full_at_the_end {
         let text = format!("the sample memory of {capacity} samples was full before the time was over");
         ("memory_full", text, Some("give the machine more memory, or measure for a shorter time".to_owned()))
     } else {

@@ -16,8 +16,8 @@ const PROGRESS_PORT: u64 = 0x80;
 pub enum ExitMaker {
     /// `cpuid`.
     Cpuid,
-    /// `out`, by the kernel. Not by this thread (`ioperm`): under a hypervisor that QEMU's TCG emulates, an `out` outside of
-    /// the kernel is refused (QEMU 7.2 wants a task-state segment that is not busy).
+    /// `out`, by the kernel. Not by this thread (`ioperm`): under a hypervisor that QEMU's TCG emulates, an
+    /// `out` outside of the kernel is refused (QEMU 7.2 wants a task-state segment that is not busy).
     Port(File),
 }
 

@@ -1,18 +1,24 @@
-//! A known disturbance, to test the instrument: a thread of higher priority on the measured CPU takes the CPU away
-//! for a known time at known times, and stamps its own start and end with the clock of the trial's samples.
+//! A known disturbance, to test the instrument: a thread of higher priority on the measured CPU takes the CPU
+//! away for a known time at known times, and stamps its own start and end with the clock of the trial's
+//! samples.
 //!
-//! What a probe then loses is a little more than the thief stamps: the timer interrupt and the two switches around it
-//! (a few microseconds on bare metal, 15 to 25 where the timer is itself virtual) belong to the loss but not to the
-//! stamps. A theft that comes late puts off the next one, so that the probe always runs in between.
+//! What a probe then loses is a little more than the thief stamps: the timer interrupt and the two switches
+//! around it (a few microseconds on bare metal, 15 to 25 where the timer is itself virtual) belong to the
+//! loss but not to the stamps. A theft that comes late puts off the next one, so that the probe always runs
+//! in between.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
 
-use stealtime_wire::Injection;
+use stealtime_wire::{Injection, ThreadRole};
 
 use crate::clock::SampleClock;
 use crate::guest_exit::ExitMaker;
+use crate::probe::Probe;
+use crate::scheduling;
 use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
+use crate::trial::Trial;
 
 /// What the thief did.
 #[derive(Debug, Default)]
@@ -24,22 +30,66 @@ pub struct Thefts {
 }
 
 impl Thefts {
-    /// Room for `most` thefts, to be made before the probe begins. Written, not only reserved: a page fault would cost the
-    /// probe time that no stamp covers, and would have the thief wait for any other thread that is changing the address
-    /// space, which gets no turn on a CPU that is being measured.
+    /// Room for `most` thefts, to be made before the probe begins. Written, not only reserved: a page fault
+    /// would cost the probe time that no stamp covers, and would have the thief wait for any other thread
+    /// that is changing the address space, which gets no turn on a CPU that is being measured.
     pub fn with_room_for(most: usize) -> Self {
         let mut stamped = vec![(u64::MAX, u64::MAX); most];
         stamped.clear();
         Self { stamped, refusal: None }
     }
+
+    /// Those after `origin`, with their starts counted from there.
+    pub fn since(self, origin: u64) -> Vec<(u64, u64)> {
+        let from_origin = |(at, took): (u64, u64)| Some((at.checked_sub(origin)?, took));
+        self.stamped.into_iter().filter_map(from_origin).collect()
+    }
 }
 
-/// Steals until `finished` is set, or `thefts` has no more room. Called by a thread that is pinned to the measured CPU and
-/// has the higher priority, just before the first sample.
-///
-/// # Errors
-/// What each theft is to begin with is refused.
-pub fn steal(
+/// The disturbance of one trial.
+pub struct Disturbance<'a> {
+    pub trial: &'a Trial<'a>,
+    /// What it measures with.
+    pub probe: &'a dyn Probe,
+    /// What was asked for.
+    pub injection: &'a Injection,
+    /// Tells when only the measuring is left to do.
+    pub is_ready: Receiver<()>,
+    /// Set when the last sample was measured.
+    pub finished: &'a AtomicBool,
+}
+
+impl Disturbance<'_> {
+    /// Takes the calling thread to the measured CPU, tells `armed` when it can preempt the probe there, and
+    /// steals until the trial is over.
+    ///
+    /// # Errors
+    /// The thread may not run there, or what each theft is to begin with is refused.
+    pub fn carry_out(self, armed: &Sender<()>) -> io::Result<Thefts> {
+        let Self { trial: Trial { request, rate, running }, probe, injection, .. } = self;
+        running.threads.enter(ThreadRole::Injection);
+        // Refused, it steals with whatever share it gets.
+        // Before it goes to the CPU, where an ordinary thread starves beside a busy one of SCHED_FIFO.
+        let refusal = scheduling::request_fifo(request.priority + 1).err();
+        scheduling::place_on(probe.cpus(&request.cpus))?;
+        let exit = injection.exit.map(ExitMaker::new).transpose()?;
+        let most = usize::try_from(request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
+        let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
+        // The other end waits for nothing else.
+        let _ = armed.send(());
+        // No sleeping and looking: a thread whose sleep ends while another of its CPU is becoming SCHED_FIFO
+        // may not preempt that one for the whole trial (seen on Linux 6.18).
+        if self.is_ready.recv().is_err() {
+            return Ok(thefts);
+        }
+        let clock = probe.clock();
+        let units_per_ns = clock.units_per_s(rate) * 1e-9;
+        steal(thefts, injection, exit.as_ref(), clock, units_per_ns, self.finished)
+    }
+}
+
+/// Steals until `finished` is set, or `thefts` has no more room.
+fn steal(
     mut thefts: Thefts,
     injection: &Injection,
     exit: Option<&ExitMaker>,

@@ -1,28 +1,36 @@
 //! What is measured inside a machine under test, and the proof that the measuring itself can be trusted.
 //!
-//! Each probe's module head defines it exactly: the first and the last instruction of the measured interval, the
-//! clock, the floor and the limits. Memory for samples is allocated by the measuring thread after it is pinned,
-//! locked and pre-faulted; while measuring nothing is allocated or written but the samples ([`recorder`]).
+//! Each probe's module head defines it exactly: the first and the last instruction of the measured interval,
+//! the clock, the floor and the limits. Memory for samples is allocated by the measuring thread after it is
+//! pinned, locked and pre-faulted; while measuring nothing is allocated or written but the samples
+//! ([`recorder`]).
 
 pub mod clock;
+mod error;
 pub mod facts;
 mod findings;
 pub mod guest_exit;
 pub mod injection;
 pub mod load;
+mod measuring;
 pub mod observer;
 pub mod preflight;
+mod probe;
 pub mod recorder;
+mod registry;
 mod request;
+mod run;
 pub mod scheduling;
+mod stage;
 mod steal;
-pub mod switch;
+mod switch;
 mod sys;
 pub mod throttling;
 pub mod tick;
-pub mod trial;
-pub mod wakeup;
+mod trial;
+mod wakeup;
 
+pub use error::TrialError;
 pub use recorder::{Recording, RunningTrial};
-pub use request::TrialError;
-pub use trial::{Trial, run_trial};
+pub use run::run_trial;
+pub use trial::Trial;

@@ -6,11 +6,12 @@ use stealtime_wire::message::{MachineThread, ThreadRole};
 
 use crate::{scheduling, sys};
 
-/// The name of the threads of `switch`, by which a recording of the kernel leaves out what they do to each other.
+/// The name of the threads of `switch`, by which a recording of the kernel leaves out what they do to each
+/// other.
 pub const RING_THREAD_NAME: &str = "st-ring";
 
-/// Looks on from just before the first sample until just after the last. Called by the measuring thread: what it does
-/// must be short, must not wait, and is not part of any sample.
+/// Looks on from just before the first sample until just after the last. Called by the measuring thread: what
+/// it does must be short, must not wait, and is not part of any sample.
 pub trait Observer: Send + Sync {
     /// The first sample is about to be measured.
     fn begin(&self);

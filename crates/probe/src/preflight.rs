@@ -9,8 +9,8 @@ use stealtime_wire::{Finding, FindingLevel};
 use crate::facts::has_flag;
 use crate::throttling::Limit;
 
-/// A sibling that is busy for more of the time than this disturbs the measured CPU. One percent is the noise of an
-/// idle system's housekeeping.
+/// A sibling that is busy for more of the time than this disturbs the measured CPU. One percent is the noise
+/// of an idle system's housekeeping.
 const BUSY_SIBLING_SHARE: f64 = 0.05;
 
 /// How long siblings are watched. The kernel counts in ticks of 1 to 10 ms.
@@ -41,8 +41,9 @@ pub fn rt_throttling(limit: &Limit) -> Option<Finding> {
     })
 }
 
-/// What is left of throttling when the limit is lifted: since Linux 6.12 (commit 557a6bfc662c, `sched/fair: Add trivial
-/// fair server`) ordinary threads that starve on a CPU are served there for 50 ms of every second, whatever the limit.
+/// What is left of throttling when the limit is lifted: since Linux 6.12 (commit 557a6bfc662c, `sched/fair:
+/// Add trivial fair server`) ordinary threads that starve on a CPU are served there for 50 ms of every
+/// second, whatever the limit.
 pub fn fair_server() -> Option<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     has_fair_server(&release).then(|| Finding {
@@ -85,8 +86,9 @@ fn tsc_not_constant(cpuinfo: &str) -> Option<Finding> {
     })
 }
 
-/// A thread that roams takes its time with it from one CPU's counter to another's: where they are not promised to be
-/// one, each migration may add or swallow time. The kernel compares them at boot only where it relies on them.
+/// A thread that roams takes its time with it from one CPU's counter to another's: where they are not
+/// promised to be one, each migration may add or swallow time. The kernel compares them at boot only where it
+/// relies on them.
 fn tsc_may_be_apart(finding: &Finding) -> Finding {
     Finding {
         code: "tsc_may_be_apart".to_owned(),
@@ -137,8 +139,8 @@ fn busy_share(before: &str, after: &str, cpu: u32) -> Option<f64> {
     Some(busy_after.checked_sub(busy_before)? as f64 / total as f64)
 }
 
-/// (not idle, total) ticks of a CPU. Columns as in `proc_stat(5)`: idle and iowait are the fourth and fifth; the guest
-/// columns after the eighth are counted in user already.
+/// (not idle, total) ticks of a CPU. Columns as in `proc_stat(5)`: idle and iowait are the fourth and fifth;
+/// the guest columns after the eighth are counted in user already.
 fn cpu_times(stat: &str, cpu: u32) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu}");
     let line = stat.lines().find(|line| line.split_ascii_whitespace().next() == Some(&name))?;

@@ -1,8 +1,8 @@
 //! The memory that samples are written to, and the handle by which others watch and stop a trial.
 //!
-//! One CPU writes (one thread, or several that hand over to each other on that CPU); a thread on another CPU may look
-//! at the count and the samples so far. All stores are relaxed atomics, which are plain `mov` instructions on x86-64,
-//! so that being watched costs the writer nothing.
+//! One CPU writes (one thread, or several that hand over to each other on that CPU); a thread on another CPU
+//! may look at the count and the samples so far. All stores are relaxed atomics, which are plain `mov`
+//! instructions on x86-64, so that being watched costs the writer nothing.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use crate::sys::{FrozenArray, LockedArray};
 /// Stands in a sample's place when its value does not fit 32 bits; the true value is in the side list.
 pub const SATURATED: u32 = u32::MAX;
 
-/// True values of saturated samples. A stall over 2^32 cycles lasts longer than a second, so the list is sized by the
-/// trial's duration and cannot overflow unless time itself is broken; if it does, `lost` tells.
+/// True values of saturated samples. A stall over 2^32 cycles lasts longer than a second, so the list is
+/// sized by the trial's duration and cannot overflow unless time itself is broken; if it does, `lost` tells.
 struct SideList {
     entries: Box<[(AtomicU64, AtomicU64)]>,
     length: AtomicUsize,
@@ -63,7 +63,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Allocates, locks and touches memory for `capacity` samples. Call it on the measuring thread, after pinning.
+    /// Allocates, locks and touches memory for `capacity` samples. Call it on the measuring thread, after
+    /// pinning.
     pub fn new(capacity: usize, with_gaps: bool, duration_ns: u64, clock: SampleClock) -> io::Result<Self> {
         let long = usize::try_from(duration_ns / 1_000_000_000).unwrap_or(usize::MAX).saturating_add(64);
         Ok(Self {
@@ -111,7 +112,6 @@ impl Recorder {
         self.origin.load(Ordering::Relaxed)
     }
 
-    /// When to stop.
     #[inline(always)]
     pub fn deadline(&self) -> u64 {
         self.deadline.load(Ordering::Relaxed)
@@ -122,7 +122,8 @@ impl Recorder {
         self.deadline.store(0, Ordering::Relaxed);
     }
 
-    /// Writes the duration of sample `index`. The caller counts, so that its loop keeps the index in a register.
+    /// Writes the duration of sample `index`. The caller counts, so that its loop keeps the index in a
+    /// register.
     #[inline(always)]
     pub fn write(&self, index: usize, duration: u64) {
         let value = self.narrow(index, duration, &self.long_durations);
@@ -180,7 +181,6 @@ impl Recorder {
         Progress { trial, elapsed_ns, samples: self.len() as u64, max_ns }
     }
 
-    /// Ends the recording.
     pub fn into_samples(self) -> Samples {
         Samples {
             count: self.length.into_inner(),
@@ -221,7 +221,6 @@ impl Samples {
 
 /// All that a trial leaves behind.
 pub struct Recording {
-    /// The samples.
     pub samples: Samples,
     /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
     pub injected: Vec<(u64, u64)>,
@@ -272,7 +271,6 @@ impl RunningTrial {
         }
     }
 
-    /// Whether somebody cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
     }

@@ -8,28 +8,9 @@ use stealtime_wire::Placement;
 
 use crate::sys;
 
-/// What came of asking for `SCHED_FIFO`.
-#[derive(Debug)]
-pub enum Policy {
-    /// The thread runs under `SCHED_FIFO` with this priority, as read back.
-    Fifo(u32),
-    /// The kernel refused; the thread runs as it did before.
-    Refused(io::Error),
-}
-
 /// The CPUs that the calling thread may run on.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     sys::affinity()
-}
-
-impl Policy {
-    /// Why the kernel refused, if so.
-    pub fn refusal(self) -> Option<io::Error> {
-        match self {
-            Self::Fifo(_) => None,
-            Self::Refused(error) => Some(error),
-        }
-    }
 }
 
 /// Pins the calling thread to one CPU and reads it back.
@@ -43,7 +24,8 @@ pub fn pin_to(cpu: u32) -> io::Result<()> {
 /// Lets the calling thread run on exactly these CPUs, in any order, and reads that back.
 ///
 /// # Errors
-/// What the kernel answered, or `InvalidInput` if it accepted the CPUs but keeps another set: a cpuset allows only some.
+/// What the kernel answered, or `InvalidInput` if it accepted the CPUs but keeps another set: a cpuset allows
+/// only some.
 pub fn place_on(cpus: &[u32]) -> io::Result<()> {
     sys::set_affinity(cpus)?;
     let kept = sys::affinity()?;
@@ -68,14 +50,15 @@ pub fn allow(cpus: &[u32]) -> io::Result<()> {
     sys::set_affinity(cpus)
 }
 
-/// Asks for `SCHED_FIFO` for the calling thread.
-pub fn request_fifo(priority: u32) -> Policy {
-    match sys::set_fifo(priority).and_then(|()| sys::scheduling()) {
-        Ok((libc::SCHED_FIFO, kept)) if kept == priority => Policy::Fifo(kept),
-        Ok((policy, kept)) => {
-            Policy::Refused(io::Error::other(format!("the kernel keeps {} {kept}", policy_name(policy))))
-        }
-        Err(error) => Policy::Refused(error),
+/// Asks for `SCHED_FIFO` for the calling thread and reads it back.
+///
+/// # Errors
+/// Why the kernel refused; the thread runs as it did before.
+pub fn request_fifo(priority: u32) -> io::Result<()> {
+    sys::set_fifo(priority)?;
+    match sys::scheduling()? {
+        (libc::SCHED_FIFO, kept) if kept == priority => Ok(()),
+        (policy, kept) => Err(io::Error::other(format!("the kernel keeps {} {kept}", policy_name(policy)))),
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::fs;
 
-/// `USER_HZ` of x86 (`include/asm-generic/param.h`): the unit of `/proc/stat`, whatever the kernel's own tick.
+/// `USER_HZ` of x86 (`include/asm-generic/param.h`): the unit of `/proc/stat`, whatever the kernel's own
+/// tick.
 const TICK_NS: u64 = 10_000_000;
 
 /// Of a line `cpuN`, the name being column 0; since Linux 2.6.11.

@@ -1,36 +1,41 @@
-//! `switch`: thread switch latency between threads of the same priority (same source as [`crate::tick`], section
-//! IV.b.ii).
+//! `switch`: thread switch latency between threads of the same priority (same source as [`crate::tick`],
+//! section IV.b.ii).
 //!
-//! N `SCHED_FIFO` threads of one priority on one CPU do nothing but yield to each other. A sample is the time from one
-//! thread's last instruction before `sched_yield` (the `lfence; rdtsc` in front of the `syscall` instruction) to the
-//! next thread's first after its own (`lfence; rdtsc`). It holds: entering the kernel, choosing, switching, leaving.
+//! N `SCHED_FIFO` threads of one priority on one CPU do nothing but yield to each other. A sample is the time
+//! from one thread's last instruction before `sched_yield` (the `lfence; rdtsc` in front of the `syscall`
+//! instruction) to the next thread's first after its own (`lfence; rdtsc`). It holds: entering the kernel,
+//! choosing, switching, leaving.
 //!
-//! * Clock: the time-stamp counter, cycles. The gap between two samples (book-keeping of one turn) is kept too, so
-//!   that gaps and samples tile the time and each sample's start is known.
-//! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else is a
-//!   different path.
-//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), the first rounds in which
-//!   caches warm up (`warm_up`).
-//! * Counted and timed: turns out of the round robin order (`out_of_order`). One thread left and another arrived all the
-//!   same, and what upsets the order may well be what took long.
-//! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`). Linux
-//!   books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is running), so the
-//!   sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was caused by others.
-//! * Limits: without `SCHED_FIFO` the order is the scheduler's choice and the result is invalid. Interrupts that come
-//!   during a switch are part of the sample. All threads exist, are pinned and have touched their stacks before the
-//!   first sample.
+//! * Clock: the time-stamp counter, cycles. The gap between two samples (book-keeping of one turn) is kept
+//!   too, so that gaps and samples tile the time and each sample's start is known.
+//! * Floor: the shortest sample of the trial. There is no cheaper calibration: a yield that finds nobody else
+//!   is a different path.
+//! * Counted, not timed: a yield after which the *same* thread ran again (`not_switched`), the first rounds
+//!   in which caches warm up (`warm_up`).
+//! * Counted and timed: turns out of the round robin order (`out_of_order`). One thread left and another
+//!   arrived all the same, and what upsets the order may well be what took long.
+//! * Confirmation: the kernel's own count of context switches of these threads (`getrusage(RUSAGE_THREAD)`).
+//!   Linux books a `sched_yield` as *involuntary* (`__schedule()` takes `nivcsw` while the task's state is
+//!   running), so the sum of `ru_nvcsw` and `ru_nivcsw` is compared; what it exceeds the switches by was
+//!   caused by others.
+//! * Limits: without `SCHED_FIFO` the order is the scheduler's choice and the result is invalid. Interrupts
+//!   that come during a switch are part of the sample. All threads exist, are pinned and have touched their
+//!   stacks before the first sample.
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use stealtime_wire::message::{MachineThread, ThreadRole};
+use stealtime_wire::{Finding, FindingLevel, Layout, MachineThread, Switch, ThreadRole};
 
 use crate::clock::SampleClock;
+use crate::error::TrialError;
 use crate::observer::{take_ring_name, this_thread};
+use crate::probe::{Measured, Probe};
 use crate::recorder::{Recorder, reclaim};
 use crate::scheduling;
+use crate::stage::Stage;
 use crate::sys::{self, thread_context_switches, time_stamp_counter, yield_processor};
 
 /// Rounds before the first sample.
@@ -38,6 +43,97 @@ const WARM_UP_ROUNDS: u64 = 3;
 
 /// A yielding thread calls next to nothing; a thousand of them should not fill a small guest.
 const STACK_BYTES: usize = 32 << 10;
+
+/// How long a ring of two turns to find how many switches a trial can hold at most.
+const SHORTEST_TURN_SEARCH_NS: u64 = 30_000_000;
+
+impl Probe for Switch {
+    fn layout(&self) -> Layout {
+        Layout::Gapped
+    }
+
+    fn clock(&self) -> SampleClock {
+        SampleClock::Tsc
+    }
+
+    /// A ring turns in the order of `SCHED_FIFO`, by which a switch is defined.
+    fn needs_fifo(&self) -> bool {
+        true
+    }
+
+    /// The last. Threads of one priority that roam over several CPUs are no ring: they would not wait for
+    /// each other.
+    fn cpus<'a>(&self, allowed: &'a [u32]) -> &'a [u32] {
+        allowed.last().map_or(&[], std::slice::from_ref)
+    }
+
+    /// It only waits for the ring.
+    fn role_of_caller(&self) -> ThreadRole {
+        ThreadRole::Agent
+    }
+
+    fn validate(&self, _duration_ns: u64) -> Result<(), TrialError> {
+        if (2..=1000).contains(&self.threads) {
+            return Ok(());
+        }
+        Err(TrialError::parameter("threads", self.threads.into(), "2 to 1000".to_owned()))
+    }
+
+    fn examine(&self, allowed: &[u32]) -> Option<Finding> {
+        let (last, others) = allowed.split_last().filter(|(_, others)| !others.is_empty())?;
+        Some(Finding {
+            code: "switch_pinned".to_owned(),
+            level: FindingLevel::Limits,
+            text: format!(
+                "the threads of switch may use {} CPUs but were pinned to CPU {last}: on several they would not wait \
+                 for each other",
+                others.len() + 1
+            ),
+            hint: None,
+        })
+    }
+
+    fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
+        let &[cpu, ..] = stage.cpus else { return Err(TrialError::NoCpu) };
+        let (request, rate) = (stage.trial.request, stage.trial.rate);
+        let search_cycles = rate.to_cycles(SHORTEST_TURN_SEARCH_NS);
+        let turn_cycles = shortest_turn_cycles(cpu, request.priority, search_cycles)?;
+        let shape = RingShape {
+            threads: self.threads,
+            cpu,
+            priority: request.priority,
+            duration_cycles: stage.trial.duration_cycles(),
+        };
+        let (turned, begun) = turn(shape, || {
+            let begun = stage.begin(stage.most_turns(turn_cycles))?;
+            Ok::<_, TrialError>((Arc::clone(&begun.recorder), begun))
+        })?;
+        stage.trial.running.threads.extend(turned.members);
+        let counts = turned.counts;
+        let measured = Measured { finding: not_confirmed(&counts), ..Measured::new(begun) };
+        Ok(measured.with_counters([
+            ("turns", counts.turns),
+            ("warm_up_turns", counts.warm_up),
+            ("not_switched", counts.not_switched),
+            ("out_of_order", counts.out_of_order),
+            ("kernel_context_switches", counts.context_switches),
+        ]))
+    }
+}
+
+/// Every turn of the ring after the first is a switch, or a yield that found nobody else.
+fn not_confirmed(counts: &SwitchCounts) -> Option<Finding> {
+    let claimed = counts.turns.saturating_sub(counts.not_switched + 1);
+    (counts.context_switches < claimed).then(|| Finding {
+        code: "switches_not_confirmed".to_owned(),
+        level: FindingLevel::Invalidates,
+        text: format!(
+            "{claimed} switches were seen, but the kernel counted only {}",
+            counts.context_switches
+        ),
+        hint: None,
+    })
+}
 
 /// What the threads share. They run one at a time on one CPU; the atomics keep it sound if they do not.
 #[derive(Default)]
@@ -54,25 +150,31 @@ struct Ring {
 
 /// What was counted besides the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SwitchCounts {
+struct SwitchCounts {
     /// Turns of all threads, timed or not.
-    pub turns: u64,
+    turns: u64,
     /// Turns before the first sample.
-    pub warm_up: u64,
+    warm_up: u64,
     /// Yields that came back to the same thread.
-    pub not_switched: u64,
+    not_switched: u64,
     /// Switches to another thread than the next in the ring.
-    pub out_of_order: u64,
+    out_of_order: u64,
     /// The kernel's count of context switches of these threads over all turns.
-    pub context_switches: u64,
+    context_switches: u64,
+}
+
+/// A ring that has come to rest.
+struct Turned {
+    counts: SwitchCounts,
+    members: Vec<MachineThread>,
 }
 
 /// Where the threads wait until all of them exist.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
-    /// Two conditions, so that an arrival does not wake all who arrived before: of a thousand that is half a million
-    /// wake-ups.
+    /// Two conditions, so that an arrival does not wake all who arrived before: of a thousand that is half a
+    /// million wake-ups.
     someone_arrived: Condvar,
     was_opened: Condvar,
 }
@@ -133,30 +235,27 @@ impl Drop for Doorkeeper<'_> {
 
 /// A ring of yielding threads.
 #[derive(Debug, Clone, Copy)]
-pub struct RingShape {
-    /// How many threads.
-    pub threads: u32,
-    /// The CPU of all of them.
-    pub cpu: u32,
-    /// Their priority.
-    pub priority: u32,
-    /// How long to measure.
-    pub duration_cycles: u64,
+struct RingShape {
+    threads: u32,
+    cpu: u32,
+    priority: u32,
+    duration_cycles: u64,
 }
 
-/// Measures until the deadline or until the memory is full; gives the counts and the threads.
+/// Measures until the deadline or until the memory is full.
 ///
-/// Called by a thread that is pinned to the ring's CPU and runs at its priority: as none of the woken threads may
-/// preempt it, all of them are runnable before the first runs. `prepare` makes the sample memory when all threads
-/// exist: User-Mode Linux maps every present page of a process anew for each thread that starts
-/// (`force_flush_all()` in its `fork_handler()`, Linux 6.1), so that large memory has to come last.
+/// Called by a thread that is pinned to the ring's CPU and runs at its priority: as none of the woken threads
+/// may preempt it, all of them are runnable before the first runs. `prepare` makes the sample memory (what
+/// comes with it is handed back) when all threads exist: User-Mode Linux maps every present page of a process
+/// anew for each thread that starts (`force_flush_all()` in its `fork_handler()`, Linux 6.1), so that large
+/// memory has to come last.
 ///
 /// # Errors
 /// If a thread cannot be started or pinned, and what `prepare` says.
-pub fn measure<E: From<io::Error>>(
+fn turn<T, E: From<io::Error>>(
     shape: RingShape,
-    prepare: impl FnOnce() -> Result<Arc<Recorder>, E>,
-) -> Result<(SwitchCounts, Vec<MachineThread>), E> {
+    prepare: impl FnOnce() -> Result<(Arc<Recorder>, T), E>,
+) -> Result<(Turned, T), E> {
     let ring = Ring::default();
     let gate = Gate::default();
     let members: Vec<OnceLock<MachineThread>> = (0..shape.threads).map(|_| OnceLock::new()).collect();
@@ -174,12 +273,13 @@ pub fn measure<E: From<io::Error>>(
             (Verdict::GoHome, Ok(())) => {}
         }
     };
-    sys::run_ring(shape.threads, STACK_BYTES, &body, |started| {
+    let prepared = sys::run_ring(shape.threads, STACK_BYTES, &body, |started| {
         let _doorkeeper = Doorkeeper(&gate);
         started?;
         gate.wait_for(shape.threads);
-        gate.open(Verdict::Begin(prepare()?));
-        Ok::<_, E>(())
+        let (recorder, prepared) = prepare()?;
+        gate.open(Verdict::Begin(recorder));
+        Ok::<_, E>(prepared)
     })??;
     if let Some(error) = not_pinned.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error.into());
@@ -192,18 +292,18 @@ pub fn measure<E: From<io::Error>>(
         out_of_order: ring.out_of_order.into_inner(),
         context_switches: ring.context_switches.into_inner(),
     };
-    Ok((counts, members))
+    Ok((Turned { counts, members }, prepared))
 }
 
 /// The shortest time from one switch to the next, found with a ring of two that turns for `duration_cycles`.
 ///
 /// # Errors
-/// As [`measure`].
-pub fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Result<u64> {
+/// As [`turn`].
+fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Result<u64> {
     const MOST_SAMPLES: usize = 100_000;
     let recorder = Arc::new(Recorder::new(MOST_SAMPLES, true, 0, SampleClock::Tsc)?);
     let shape = RingShape { threads: 2, cpu, priority, duration_cycles };
-    measure(shape, || Ok::<_, io::Error>(Arc::clone(&recorder)))?;
+    turn(shape, || Ok::<_, io::Error>((Arc::clone(&recorder), ())))?;
     let samples = reclaim(recorder).into_samples();
     let gaps = samples.gaps().unwrap_or_default();
     let turns =
@@ -284,7 +384,8 @@ mod tests {
         scheduling::pin_to(cpu).unwrap();
         let recorder = Arc::new(Recorder::new(2_000, true, 1_000_000_000, SampleClock::Tsc).unwrap());
         let shape = RingShape { threads: 4, cpu, priority: 1, duration_cycles: 2_000_000_000 };
-        let (counts, members) = measure(shape, || Ok::<_, io::Error>(Arc::clone(&recorder))).unwrap();
+        let (Turned { counts, members }, ()) =
+            turn(shape, || Ok::<_, io::Error>((Arc::clone(&recorder), ()))).unwrap();
         let after = time_stamp_counter();
         scheduling::allow(&before_affinity).unwrap();
         let origin = recorder.origin();

@@ -1,14 +1,16 @@
 //! RT throttling: how long `SCHED_FIFO` may keep a CPU, and how to lift that for the time of a measurement.
 //!
-//! The kernel stops real-time threads for `sched_rt_period_us - sched_rt_runtime_us` in every period when anything
-//! else wants the CPU (Documentation/scheduler/sched-rt-group.rst). A busy probe at the default of 950,000 us in
-//! 1,000,000 is therefore stopped for about 50 ms every second, by its own kernel and not by any hypervisor.
+//! The kernel stops real-time threads for `sched_rt_period_us - sched_rt_runtime_us` in every period when
+//! anything else wants the CPU (Documentation/scheduler/sched-rt-group.rst). A busy probe at the default of
+//! 950,000 us in 1,000,000 is therefore stopped for about 50 ms every second, by its own kernel and not by
+//! any hypervisor.
 //!
-//! Lifting it changes the host, so it is asked for, stands in the result and is put back three ways: by [`Lifted`]
-//! when it goes out of scope; by a watchdog process that outlives a killed agent; and by [`restore_leftovers`] at the
-//! next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder. Marks and limit are changed under one
-//! lock, by renaming, and -1 is never taken for what was there before: a limit that somebody else has lifted is left to
-//! them, and one that somebody else has set meanwhile is left as it is.
+//! Lifting it changes the host, so it is asked for, stands in the result and is put back three ways: by
+//! [`Lifted`] when it goes out of scope; by a watchdog process that outlives a killed agent; and by
+//! [`restore_leftovers`] at the next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder.
+//! Marks and limit are changed under one lock, by renaming, and -1 is never taken for what was there before:
+//! a limit that somebody else has lifted is left to them, and one that somebody else has set meanwhile is
+//! left as it is.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +23,8 @@ use crate::sys;
 const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 
-/// Holders of a lifted limit, one file each, named after the process. On a file system that a reboot clears, as it
-/// resets the limit too.
+/// Holders of a lifted limit, one file each, named after the process. On a file system that a reboot clears,
+/// as it resets the limit too.
 pub const MARK_FOLDER: &str = "/run/stealtime/rt-throttling";
 
 /// What the kernel calls no limit.
@@ -47,7 +49,6 @@ impl Default for Files {
 pub struct Limit {
     /// In each period; `None` if there is no limit.
     pub runtime_us: Option<u64>,
-    /// The period.
     pub period_us: u64,
 }
 
@@ -133,7 +134,8 @@ pub fn restore_leftovers() -> io::Result<Option<i64>> {
 }
 
 fn restore_leftovers_in(files: &Files) -> io::Result<Option<i64>> {
-    // Where nothing is left over there is nothing to put back, and who may not write there need not be told so.
+    // Where nothing is left over there is nothing to put back, and who may not write there need not be told
+    // so.
     if !files.marks.exists()
         || !(paths(files)?.iter().any(|path| is_unfinished(path))
             || marks(files)?.iter().any(Mark::owner_is_gone))

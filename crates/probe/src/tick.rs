@@ -1,23 +1,32 @@
-//! `tick`: clock tick processing duration (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013, section IV.b.i).
+//! `tick`: clock tick processing duration (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013, section
+//! IV.b.i).
 //!
-//! A `SCHED_FIFO` thread runs a fixed busy loop back to back, with **one** reading of the time-stamp counter between
-//! two turns. A sample is the time from one reading to the next: its first instruction is the one after an `lfence;
-//! rdtsc`, its last is the next `rdtsc`. The samples tile the time of the trial: there is no blind gap, and the start
-//! of a sample is the sum of all before it, so that four bytes keep a sample together with its time.
+//! A `SCHED_FIFO` thread runs a fixed busy loop back to back, with **one** reading of the time-stamp counter
+//! between two turns. A sample is the time from one reading to the next: its first instruction is the one
+//! after an `lfence; rdtsc`, its last is the next `rdtsc`. The samples tile the time of the trial: there is
+//! no blind gap, and the start of a sample is the sum of all before it, so that four bytes keep a sample
+//! together with its time.
 //!
 //! * Clock: the time-stamp counter, cycles.
-//! * Floor: the shortest turn of a calibration of up to 50 ms just before, on the same thread, or of the trial itself.
-//! * What a longer turn means: the CPU did something else meanwhile, for about the excess over the floor: an interrupt,
-//!   another thread, the host. A turn that was slowed (frequency, cache, SMT) looks the same.
-//! * Limits: an interruption shorter than the loop's own jitter is not seen; two within one turn are seen as one. The
-//!   write of the sample is part of the next turn. A turn of 2^32 cycles or more is kept in full in a side list.
+//! * Floor: the shortest turn of a calibration of up to 50 ms just before, on the same thread, or of the
+//!   trial itself.
+//! * What a longer turn means: the CPU did something else meanwhile, for about the excess over the floor: an
+//!   interrupt, another thread, the host. A turn that was slowed (frequency, cache, SMT) looks the same.
+//! * Limits: an interruption shorter than the loop's own jitter is not seen; two within one turn are seen as
+//!   one. The write of the sample is part of the next turn. A turn of 2^32 cycles or more is kept in full in
+//!   a side list.
 
 use std::io;
 use std::thread;
 
-use crate::clock::TscRate;
+use stealtime_wire::{Layout, Tick};
+
+use crate::clock::{SampleClock, TscRate};
+use crate::error::TrialError;
+use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
 use crate::scheduling;
+use crate::stage::Stage;
 use crate::sys::{busy_loop, time_stamp_counter};
 
 /// A calibration ends after this many turns ...
@@ -25,8 +34,25 @@ const CALIBRATION_TURNS: usize = 150;
 /// ... or after this time.
 const CALIBRATION_LIMIT_NS: u64 = 50_000_000;
 
+impl Probe for Tick {
+    fn layout(&self) -> Layout {
+        Layout::Tiled
+    }
+
+    fn clock(&self) -> SampleClock {
+        SampleClock::Tsc
+    }
+
+    fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
+        let floor_cycles = floor_cycles(self.iterations, stage.trial.rate.hz);
+        let begun = stage.begin(stage.most_turns(floor_cycles))?;
+        measure(&begun.recorder, self.iterations, stage.trial.duration_cycles());
+        Ok(Measured { floor_units: Some(floor_cycles), ..Measured::new(begun) })
+    }
+}
+
 /// The shortest of some turns, in cycles.
-pub fn floor_cycles(iterations: u64, tsc_hz: f64) -> u64 {
+fn floor_cycles(iterations: u64, tsc_hz: f64) -> u64 {
     turns(iterations, tsc_hz).min().unwrap_or(0)
 }
 
@@ -49,7 +75,7 @@ fn turns(iterations: u64, tsc_hz: f64) -> impl Iterator<Item = u64> {
 ///
 /// The time of a turn is linear in the iterations, so the shortest turns of two lengths give the slope.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and far below 2^53")]
-pub fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
+fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
     const SHORT: u64 = 500;
     const LONG: u64 = 5_000;
     let short = floor_cycles(SHORT, tsc_hz);
@@ -59,10 +85,12 @@ pub fn calibrate(wanted_cycles: u64, tsc_hz: f64) -> u64 {
     ((wanted_cycles as f64 - fixed) / cycles_per_iteration).round().max(1.0) as u64
 }
 
-/// As [`calibrate`], on a thread of its own on `cpu`; gives the iterations and the floor that they have there, in ns.
+/// Finds how many iterations of the busy loop take `loop_ns` when nothing interrupts, on a thread of its own
+/// on `cpu`; gives the iterations and the floor that they have there, in ns.
 ///
 /// # Errors
-/// If the CPU cannot be used. A refused `SCHED_FIFO` is no error: the shortest of many turns is still the right one.
+/// If the CPU cannot be used. A refused `SCHED_FIFO` is no error: the shortest of many turns is still the
+/// right one.
 pub fn calibrate_on(cpu: u32, priority: u32, loop_ns: u64, rate: &TscRate) -> io::Result<(u64, f64)> {
     let on_cpu = || {
         scheduling::pin_to(cpu)?;
@@ -76,7 +104,7 @@ pub fn calibrate_on(cpu: u32, priority: u32, loop_ns: u64, rate: &TscRate) -> io
 
 /// Measures until the deadline or until the memory is full.
 #[inline(never)]
-pub fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
+fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
     let mut previous = time_stamp_counter();
     recorder.start(previous, previous.saturating_add(duration_cycles));
     for index in 0..recorder.capacity() {
@@ -94,7 +122,6 @@ pub fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SampleClock;
 
     #[test]
     fn samples_tile_the_time_of_the_trial() {

@@ -1,36 +1,73 @@
 //! `wakeup`: timer wake-up latency, the measurement of cyclictest (rt-tests).
 //!
-//! A `SCHED_FIFO` thread sleeps until absolute times of `CLOCK_MONOTONIC` that lie one period apart. A sample belongs
-//! to one expiry: it is the time from the programmed expiry to the first reading of the clock after the thread runs
-//! again (`clock_gettime` right after `clock_nanosleep` returns).
+//! A `SCHED_FIFO` thread sleeps until absolute times of `CLOCK_MONOTONIC` that lie one period apart. A sample
+//! belongs to one expiry: it is the time from the programmed expiry to the first reading of the clock after
+//! the thread runs again (`clock_gettime` right after `clock_nanosleep` returns).
 //!
 //! * Clock: `CLOCK_MONOTONIC`, nanoseconds: the clock that the timer itself runs on.
 //! * Floor: the shortest sample of the trial that is not 0.
-//! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries that it
-//!   swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at a period of 1 ms
-//!   counts once; here it counts forty times, as it would for forty requests that came on time. Sample `i` is
-//!   therefore always expiry `i`, which is all that is needed to know its time.
-//! * Limits: the resolution is that of the clock (`clock_getres`, 1 ns with high resolution timers, a tick without).
-//!   The reading of the clock is part of the sample. A sleep that returns before its time is counted (`early`) and
-//!   recorded as 0.
+//! * No coordinated omission: a wake-up that comes k periods late records a sample for each of the k expiries
+//!   that it swallowed, each from its own programmed time. cyclictest skips them, so that a stall of 40 ms at
+//!   a period of 1 ms counts once; here it counts forty times, as it would for forty requests that came on
+//!   time. Sample `i` is therefore always expiry `i`, which is all that is needed to know its time.
+//! * Limits: the resolution is that of the clock (`clock_getres`, 1 ns with high resolution timers, a tick
+//!   without). The reading of the clock is part of the sample. A sleep that returns before its time is
+//!   counted (`early`) and recorded as 0.
 
+use stealtime_wire::{Layout, Wakeup};
+
+use crate::clock::SampleClock;
+use crate::error::TrialError;
+use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
+use crate::stage::Stage;
 use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
+
+/// A shorter period is none that a timer could keep.
+const SHORTEST_INTERVAL_NS: u64 = 1_000;
+
+impl Probe for Wakeup {
+    fn layout(&self) -> Layout {
+        Layout::Periodic { interval: self.interval_ns }
+    }
+
+    fn clock(&self) -> SampleClock {
+        SampleClock::Monotonic
+    }
+
+    fn validate(&self, duration_ns: u64) -> Result<(), TrialError> {
+        if (SHORTEST_INTERVAL_NS..=duration_ns).contains(&self.interval_ns) {
+            return Ok(());
+        }
+        let expected = format!("{SHORTEST_INTERVAL_NS} to the duration of {duration_ns}");
+        Err(TrialError::parameter("interval_ns", self.interval_ns, expected))
+    }
+
+    fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
+        let duration_ns = stage.trial.request.duration_ns;
+        let begun = stage.begin(duration_ns / self.interval_ns)?;
+        let counts = measure(&begun.recorder, self.interval_ns, duration_ns);
+        Ok(Measured::new(begun).with_counters([
+            ("wakeups", counts.wakeups),
+            ("swallowed", counts.swallowed),
+            ("early", counts.early),
+        ]))
+    }
+}
 
 /// What was counted besides the samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WakeupCounts {
-    /// Times the thread was woken.
-    pub wakeups: u64,
+struct WakeupCounts {
+    wakeups: u64,
     /// Expiries that passed while the thread was still late for an earlier one.
-    pub swallowed: u64,
+    swallowed: u64,
     /// Wake-ups before their time.
-    pub early: u64,
+    early: u64,
 }
 
 /// Measures until the memory is full or the recorder's deadline (in ns of `CLOCK_MONOTONIC`) has passed.
 #[inline(never)]
-pub fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
+fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
     let now = kernel_clock_ns(KernelClock::Monotonic);
     let origin = now + interval_ns;
     recorder.start(origin, origin.saturating_add(duration_ns));
@@ -77,7 +114,6 @@ fn record_expired(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SampleClock;
 
     #[test]
     fn a_late_wake_up_records_every_expiry_that_it_swallowed() {

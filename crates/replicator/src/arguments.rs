@@ -8,12 +8,10 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "stealtime-replicator", version)]
 pub struct Arguments {
-    /// What to be.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to be.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Boot a machine and protect it, until it ends or its role is lost
@@ -21,7 +19,8 @@ pub enum Command {
         /// What to run, as `stealtime protect start` writes it
         #[arg(long, value_name = "FILE")]
         spec: PathBuf,
-        /// Take the machine over although the register says that it runs elsewhere: after watching that nobody renews
+        /// Take the machine over although the register says that it runs elsewhere: after watching that
+        /// nobody renews
         #[arg(long)]
         force: bool,
     },

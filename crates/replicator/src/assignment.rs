@@ -1,7 +1,7 @@
 //! What a machine takes along to another host: that part of a [`Spec`] that is the same on every host.
 //!
-//! The rest is the receiving host's own (`HostConfig::spec_of`): which QEMU runs, in which folder, with which TAP, register
-//! and identity, and which files machines may boot from. A peer has no word for any of it.
+//! The rest is the receiving host's own (`HostConfig::spec_of`): which QEMU runs, in which folder, with which
+//! TAP, register and identity, and which files machines may boot from. A peer has no word for any of it.
 
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};

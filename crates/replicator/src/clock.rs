@@ -1,7 +1,7 @@
-//! The one clock of a member: from the start of the machine, so that the members of one machine agree, and also while the
-//! machine sleeps, so that a lease ends meanwhile.
+//! The one clock of a member: from the start of the machine, so that the members of one machine agree, and
+//! also while the machine sleeps, so that a lease ends meanwhile.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,4 +15,9 @@ pub fn now() -> Duration {
 /// Nanoseconds, for columns and counters.
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The wall clock, for people: nanoseconds since 1970.
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
 }

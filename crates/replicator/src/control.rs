@@ -22,7 +22,6 @@ const LINE_LIMIT_BYTES: u64 = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub enum Command {
-    /// How it stands.
     Status,
     /// Hand the machine over to its standby.
     Failover {
@@ -30,17 +29,13 @@ pub enum Command {
         #[serde(default)]
         force: bool,
     },
-    /// End the machine.
     Stop,
     /// Stop protecting; the machine goes on alone.
     Detach,
     /// Break this member at a named step.
     Fault {
-        /// Which step.
         point: String,
-        /// What happens.
         action: Action,
-        /// At which pass.
         #[serde(default = "one")]
         passes: u64,
         /// Whether passes count only while the guest is protected.
@@ -56,18 +51,14 @@ fn one() -> u64 {
 /// A command, and where its answer goes.
 #[derive(Debug)]
 pub struct Request {
-    /// What was asked.
     pub command: Command,
-    /// Who waits.
     pub answer: oneshot::Sender<Result<Value, Refusal>>,
 }
 
-/// Why not.
+/// Why a command is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Refusal {
-    /// One sentence.
     pub error: String,
-    /// What to do.
     pub hint: Option<String>,
 }
 

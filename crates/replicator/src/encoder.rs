@@ -1,4 +1,5 @@
-//! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to the link.
+//! The thread that makes frames of what the engine captured, while the guest runs again, and gives them to
+//! the link.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -20,7 +21,6 @@ use crate::{urgency, words};
 pub enum Parcel {
     /// A fresh standby is linked; what follows is for it.
     Link {
-        /// Where frames go.
         sender: LinkSender,
         /// Whether it takes differences.
         delta: bool,
@@ -34,9 +34,7 @@ pub enum Parcel {
         /// Whether it is the last one.
         is_last: bool,
     },
-    /// An epoch.
     Epoch {
-        /// The pages.
         pages: StagedPages,
         /// The state of the devices.
         devices: Vec<u8>,
@@ -55,7 +53,6 @@ pub enum Sent {
     },
     /// An epoch is with the link.
     Epoch {
-        /// Its figures.
         row: EpochRow,
         /// When its last frame went to the link.
         at: Duration,
@@ -76,11 +73,9 @@ enum SendError {
 pub struct Encoder {
     /// Pages of the guest's memory.
     pub ram_pages: u64,
-    /// What to encode.
     pub parcels: Receiver<Parcel>,
     /// Where staging memory goes back to.
     pub spare: Sender<StagedPages>,
-    /// Who is told.
     pub told: Box<dyn Fn(Sent) + Send>,
 }
 

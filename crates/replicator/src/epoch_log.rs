@@ -11,7 +11,6 @@ use stealtime_capture::BoundedFile;
 pub struct EpochRow {
     /// The term in which it was captured.
     pub term: u64,
-    /// Its number.
     pub epoch: u64,
     /// When the guest was told to stop.
     pub begin_ns: u64,
@@ -37,9 +36,7 @@ pub struct EpochRow {
     pub acknowledge_ns: u64,
     /// From the cut to the release of the output.
     pub hold_ns: u64,
-    /// Written pages.
     pub pages: u64,
-    /// Their size.
     pub raw_bytes: u64,
     /// Of them, those that hold nothing but zeros.
     pub zero_pages: u64,
@@ -59,22 +56,21 @@ pub struct EpochRow {
     pub interval_ns: u64,
 }
 
-/// The file.
+/// The log of epochs, one line each.
 #[derive(Debug)]
 pub struct EpochLog {
     lines: BoundedFile,
 }
 
 impl EpochLog {
-    /// Begin a new file of at most so many bytes, as soon as there is something to write. Each part of it begins with the
-    /// names.
+    /// Begin a new file of at most so many bytes, as soon as there is something to write. Each part of it
+    /// begins with the names.
     pub fn new(folder: &Path, limit_bytes: u64) -> Self {
         let with_names = text_of(&EpochRow::default(), true).unwrap_or_default();
         let names = with_names.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
         Self { lines: BoundedFile::anew(folder.join("epochs.csv"), limit_bytes).with_head(names.to_vec()) }
     }
 
-    /// Add a line.
     pub fn add(&mut self, row: &EpochRow) -> io::Result<()> {
         self.lines.add(&text_of(row, false)?)
     }

@@ -1,5 +1,6 @@
-//! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those of two members
-//! on one machine can be laid side by side; and the same in words on standard error, for the journal.
+//! What happened to a member, a JSON object a line in `events.jsonl`, with the monotonic time, so that those
+//! of two members on one machine can be laid side by side; and the same in words on standard error, for the
+//! journal.
 
 use serde::Serialize;
 use stealtime_capture::BoundedFile;
@@ -12,35 +13,29 @@ use crate::{clock, words};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// This member began.
     Began,
     /// The machine runs here, in this term.
     Active {
-        /// Since this term.
         term: Term,
         /// From the state of this epoch; None: it was booted.
         from: Option<Epoch>,
     },
     /// The state machine of an active member went on.
     State {
-        /// Where to.
         state: String,
         /// How old the last heartbeat that came back is; None without a standby.
         echo_age_ns: Option<u64>,
     },
     /// A link to the other member is up.
     Linked {
-        /// Who it is.
         peer: String,
     },
     /// The other member was lost.
     LinkLost {
-        /// Why.
         reason: String,
     },
     /// The other member refused.
     Refused {
-        /// In its words.
         reason: String,
     },
     /// All memory was copied while the guest ran, and what it wrote meanwhile, in so many rounds.
@@ -56,33 +51,26 @@ pub enum Event {
     },
     /// From now on the host may die.
     Protected {
-        /// In this term.
         term: Term,
-        /// Since this epoch.
         epoch: Epoch,
     },
     /// The guest stands still until the register answers.
     GuestStopped {
-        /// Why.
         reason: String,
     },
-    /// It goes on.
     GuestContinued,
     /// The other member may be gone.
     Claiming {
         /// The term that is asked for.
         term: Term,
-        /// Why.
         reason: String,
     },
     /// This member lost its role: its guest is dead and what it held is gone.
     Fenced {
-        /// Why.
         reason: String,
     },
     /// The machine ended, or this member left it.
     Left {
-        /// Why.
         reason: String,
     },
     /// The register was put back to an older state, or emptied.
@@ -98,7 +86,6 @@ pub enum Event {
     GuestReset,
     /// Something is not as wanted.
     Warning {
-        /// A sentence.
         text: String,
     },
 }

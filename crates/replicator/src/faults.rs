@@ -1,5 +1,6 @@
-//! Faults on purpose: at named steps of the protocol a member may be told to die, to stop or to be late, so that tests
-//! reach each of them. Without `allow_faults` in the spec nothing can be armed, and a step costs one atomic read.
+//! Faults on purpose: at named steps of the protocol a member may be told to die, to stop or to be late, so
+//! that tests reach each of them. Without `allow_faults` in the spec nothing can be armed, and a step costs
+//! one atomic read.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +37,8 @@ pub const POINTS: [&str; 22] = [
     "before-naming",
 ];
 
-/// No step but the moment of asking: it must be one at which the guest is protected, or its end would be the machine's.
+/// No step but the moment of asking: it must be one at which the guest is protected, or its end would be the
+/// machine's.
 pub const NOW: &str = "now";
 
 /// What happens at a step.
@@ -84,7 +86,8 @@ pub enum FaultError {
 
 /// Have something happen when the step is passed for the `passes`-th time from now on (1: the next time).
 ///
-/// With [`NOW`] it happens before this returns, unless the state machine, whose thread must call this, says otherwise.
+/// With [`NOW`] it happens before this returns, unless the state machine, whose thread must call this, says
+/// otherwise.
 pub fn arm(point: &str, action: Action, passes: u64, only_protected: bool) -> Result<(), FaultError> {
     if point == NOW {
         if !IS_PROTECTED.load(Ordering::Acquire) {
@@ -112,7 +115,6 @@ pub fn set_protected(is_protected: bool) {
     IS_PROTECTED.store(is_protected, Ordering::Release);
 }
 
-/// Pass a step.
 pub fn point(name: &'static str) {
     debug_assert!(POINTS.contains(&name), "{name} is no fault point");
     if !IS_ARMED.load(Ordering::Acquire) {

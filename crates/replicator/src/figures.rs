@@ -16,12 +16,13 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Epochs that rates are taken over.
 const RECENT: usize = 10;
 
-/// Buckets of the distributions that Prometheus is given: each longer by a factor of the square root of 2, from a quarter
-/// of a millisecond to 8 s.
+/// Buckets of the distributions that Prometheus is given: each longer by a factor of the square root of 2,
+/// from a quarter of a millisecond to 8 s.
 const FIRST_BUCKET_S: f64 = 0.000_25;
 const BUCKETS: u32 = 31;
 
-/// Pauses and holds in buckets that are the same on every host, so that those of several can be summed. Clones share them.
+/// Pauses and holds in buckets that are the same on every host, so that those of several can be summed.
+/// Clones share them.
 #[derive(Debug, Clone)]
 pub struct Distributions {
     /// How long the guest stood in an epoch.
@@ -124,7 +125,6 @@ impl Figures {
         self.pending.clear();
     }
 
-    /// The last row.
     pub fn last(&self) -> Option<&EpochRow> {
         self.recent.back()
     }

@@ -1,5 +1,5 @@
-//! The lease as the relay sees it: until when a frame may leave. Plain numbers, so that a process that was stopped and goes
-//! on finds its permission ended, whichever of its threads runs first.
+//! The lease as the relay sees it: until when a frame may leave. Plain numbers, so that a process that was
+//! stopped and goes on finds its permission ended, whichever of its threads runs first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -9,7 +9,7 @@ use stealtime_capture::{Accelerator, MachineSpec, QemuUser, Rights, find_firmwar
 use stealtime_shipping::{Image, LocalFacts};
 use stealtime_succession::MemberId;
 
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 
 /// Look at the programs, files and memory that this machine would use here.
 pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> LocalFacts {
@@ -34,15 +34,16 @@ pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> L
     }
 }
 
-/// Whether a path leads to a file in one of these folders, wherever its links lead. What is no file, such as a pipe that
-/// nobody writes to, is never opened.
+/// Whether a path leads to a file in one of these folders, wherever its links lead. What is no file, such as
+/// a pipe that nobody writes to, is never opened.
 fn is_below(path: &Path, folders: &[PathBuf]) -> bool {
     let Ok(found) = path.canonicalize() else { return false };
     let folder_holds = |folder: &PathBuf| folder.canonicalize().is_ok_and(|folder| found.starts_with(folder));
     found.is_file() && folders.iter().any(folder_holds)
 }
 
-/// The firmware, which a guest that reboots reads again: by its name, as it may lie elsewhere on another host.
+/// The firmware, which a guest that reboots reads again: by its name, as it may lie elsewhere on another
+/// host.
 pub fn firmware(qemu: &Path) -> Option<Image> {
     let path = find_firmware(qemu).ok()?;
     let sha256 = hash_file(&path).ok()?;

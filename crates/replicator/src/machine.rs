@@ -42,11 +42,8 @@ pub enum MachineError {
 
 /// What happens to a machine.
 pub enum Happening {
-    /// The engine tells.
     Engine(Told),
-    /// The encoder tells.
     Encoder(Sent),
-    /// The relay tells.
     Relay(RelayEvent),
 }
 
@@ -57,7 +54,6 @@ pub struct Switchboard(Mutex<Hearer>);
 pub type Hearer = Box<dyn Fn(Happening) + Send>;
 
 impl Switchboard {
-    /// Tell this one.
     pub fn new(hearer: Hearer) -> Arc<Self> {
         Arc::new(Self(Mutex::new(hearer)))
     }
@@ -107,7 +103,8 @@ impl Machine {
         relay: Option<Arc<Relay>>,
         switchboard: &Arc<Switchboard>,
     ) -> Result<EngineSettings, MachineError> {
-        // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for both.
+        // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for
+        // both.
         let (parcels, to_encode) = mpsc::sync_channel(spec.epochs_in_flight + 1);
         let (give_back, spare) = mpsc::channel();
         let board = Arc::clone(switchboard);
@@ -138,14 +135,11 @@ impl Machine {
 
 /// Both ends of the socket that is the guest's network card.
 pub struct Netdev {
-    /// The relay's.
     pub ours: UnixStream,
-    /// QEMU's.
     pub of_qemu: OwnedFd,
 }
 
 impl Netdev {
-    /// Make one.
     pub fn pair() -> io::Result<Self> {
         let (ours, of_qemu) = UnixStream::pair()?;
         Ok(Self { ours, of_qemu: of_qemu.into() })
@@ -154,8 +148,8 @@ impl Netdev {
 
 /// Make the TAP and start the relay; nothing leaves until the gate opens.
 ///
-/// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second: a standby has its
-/// TAP before it needs it, with [`Policy::Closed`].
+/// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second: a
+/// standby has its TAP before it needs it, with [`Policy::Closed`].
 pub fn start_relay(
     spec: &Spec,
     policy: Policy,

@@ -1,7 +1,8 @@
 //! `stealtime-replicator`: protects virtual machines by continuous checkpointing.
 //!
-//! One process per machine and host. `active` boots a machine and protects it; `host` accepts machines of other hosts, a
-//! `standby` process for each. Whoever wins a machine goes on as its active member, in the same process.
+//! One process per machine and host. `active` boots a machine and protects it; `host` accepts machines of
+//! other hosts, a `standby` process for each. Whoever wins a machine goes on as its active member, in the
+//! same process.
 
 mod active;
 mod arguments;
@@ -16,6 +17,7 @@ mod faults;
 mod figures;
 mod gate;
 mod host;
+mod host_config;
 mod host_facts;
 mod machine;
 mod member_folder;
@@ -30,6 +32,7 @@ mod standby;
 mod status;
 #[cfg(test)]
 mod test_machine;
+mod trial_load;
 mod turn;
 mod urgency;
 mod words;

@@ -23,12 +23,7 @@ const PID: &str = "pid";
 pub enum FolderError {
     /// Another member of the same machine lives there.
     #[error("{vm} has a member on this host already, in {folder} (hint: stealtime protect status {vm})")]
-    Occupied {
-        /// The machine.
-        vm: String,
-        /// Where.
-        folder: PathBuf,
-    },
+    Occupied { vm: String, folder: PathBuf },
     /// The file system says no.
     #[error("the folder of the member cannot be used: {0}")]
     Io(#[from] io::Error),

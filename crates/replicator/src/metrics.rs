@@ -16,7 +16,7 @@ use crate::status::Status;
 /// Prometheus asks every few seconds.
 const PUBLISH_EVERY: Duration = Duration::from_millis(500);
 
-/// Nobody can ask.
+/// Why nobody can ask for the figures.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics cannot be served on {address}: {reason}")]
 pub struct MetricsError {
@@ -28,7 +28,6 @@ pub struct MetricsError {
 pub struct Snapshot {
     /// How the member stands.
     pub status: Status,
-    /// Of its epochs.
     pub distributions: Distributions,
 }
 
@@ -41,7 +40,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Not served yet.
+    /// Figures that will be served at `address`.
     pub fn at(address: &str) -> Self {
         Self {
             address: address.to_owned(),

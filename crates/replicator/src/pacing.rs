@@ -1,5 +1,5 @@
-//! When epochs begin: after a fixed time, or after as long as keeps the guest standing for a set share of the time; and
-//! beside the epochs of other members of this host.
+//! When epochs begin: after a fixed time, or after as long as keeps the guest standing for a set share of the
+//! time; and beside the epochs of other members of this host.
 
 use std::time::Duration;
 
@@ -33,10 +33,11 @@ impl Pacing {
         self.interval
     }
 
-    /// When the next epoch begins, after one that began and let the guest go on at these times of the monotonic clock.
+    /// When the next epoch begins, after one that began and let the guest go on at these times of the
+    /// monotonic clock.
     ///
-    /// Moments are counted from the clock's zero, the same for all members of a host, so that those with one interval keep
-    /// the distance that their turns give them.
+    /// Moments are counted from the clock's zero, the same for all members of a host, so that those with one
+    /// interval keep the distance that their turns give them.
     pub fn next(&self, turn: &Turn, begin: Duration, continued: Duration) -> Duration {
         // Never two epochs without the guest having run in between.
         let earliest = (begin + self.interval / 2).max(continued + self.interval / 4);

@@ -1,10 +1,10 @@
-//! Who is let in: connections are heard out in one process, and only who has shown its certificate and said what it wants
-//! gets a process of its own.
+//! Who is let in: connections are heard out in one process, and only who has shown its certificate and said
+//! what it wants gets a process of its own.
 //!
-//! The state of a TLS connection cannot be handed to another process. So it is the other way round: the process that hears
-//! a hello *becomes* the standby, and the daemon starts the next one to receive, on the same listening socket. Who is half
-//! way through its handshake then is left, and connects again. A standby is thus as far from the daemon as it can be: the
-//! daemon may end or be replaced while standbys live.
+//! The state of a TLS connection cannot be handed to another process. So it is the other way round: the
+//! process that hears a hello *becomes* the standby, and the daemon starts the next one to receive, on the
+//! same listening socket. Who is half way through its handshake then is left, and connects again. A standby
+//! is thus as far from the daemon as it can be: the daemon may end or be replaced while standbys live.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -24,15 +24,15 @@ use tokio::task::{AbortHandle, spawn};
 use tokio::time::timeout;
 
 use crate::clock::now;
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 use crate::spec::SpecError;
 use crate::words;
 
 /// How long a connection may take until it has said what it wants: some 10 ms on an idle host.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
-/// Connections that may be half way: each holds a TLS state of some tens of KiB. Above, the oldest is left, so that who is
-/// quick gets through among many who are not.
+/// Connections that may be half way: each holds a TLS state of some tens of KiB. Above, the oldest is left,
+/// so that who is quick gets through among many who are not.
 const PENDING_MAX: usize = 64;
 
 /// Of them from one address, or for IPv6 one network: a host asks once for each of its machines.
@@ -68,11 +68,8 @@ enum StrangerError {
 pub struct Caller {
     /// This host, as its file said when the connection came.
     pub config: HostConfig,
-    /// What it said.
     pub hello: Hello,
-    /// To it.
     pub sender: LinkSender,
-    /// From it.
     pub receiver: LinkReceiver,
 }
 
@@ -185,7 +182,8 @@ impl Pending {
     }
 }
 
-/// Whose connection it is: an address, of IPv6 the first 64 bits, as one host has all the others; None on a socket file.
+/// Whose connection it is: an address, of IPv6 the first 64 bits, as one host has all the others; None on a
+/// socket file.
 fn network_of(stream: &AcceptedStream) -> Option<IpAddr> {
     let AcceptedStream::Tcp(stream) = stream else { return None };
     match stream.peer_addr().ok()? {

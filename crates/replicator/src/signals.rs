@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use crate::clock::now;
 
-/// Wait until somebody has asked this process to end. It is asked once and for good: a standby that becomes the active
-/// member meanwhile learns of it too.
+/// Wait until somebody has asked this process to end. It is asked once and for good: a standby that becomes
+/// the active member meanwhile learns of it too.
 pub async fn terminated() {
     static ASKED: OnceLock<watch::Receiver<bool>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| {

@@ -18,26 +18,17 @@ pub const VERSION: u32 = 2;
 pub enum SpecError {
     /// The file is not there or may not be read.
     #[error("the spec {path} cannot be read: {source}")]
-    Read {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// It is not what this program reads.
     #[error("the spec {path} is not one: {source}")]
     Parse {
-        /// Which file.
         path: PathBuf,
         /// Where, and what was expected.
         source: serde_json::Error,
     },
     /// It was written for another program.
     #[error("the spec has version {found}, this program reads version {VERSION}")]
-    Version {
-        /// What it says.
-        found: u32,
-    },
+    Version { found: u32 },
     /// The deadlines contradict each other.
     #[error(transparent)]
     Timing(#[from] TimingError),
@@ -91,9 +82,8 @@ pub struct Network {
 pub enum RegisterSpec {
     /// A folder on one machine, locked.
     File(PathBuf),
-    /// An etcd cluster.
     Etcd {
-        /// URLs.
+        /// One URL for each member of etcd.
         endpoints: Vec<String>,
         /// Client certificate, for `https`.
         identity: Option<Identity>,
@@ -108,7 +98,7 @@ pub enum RegisterSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// [`VERSION`]
+    /// [`VERSION`] of who wrote it.
     pub version: u32,
     /// The machine, the same on every host.
     pub machine: MachineSpec,
@@ -123,7 +113,6 @@ pub struct Spec {
     pub standby_hosts: Vec<StandbyHost>,
     /// What happens to output.
     pub mode: Mode,
-    /// How often.
     pub interval: Interval,
     /// What passes in the mode `net+bypass`.
     pub bypass: Vec<BypassRule>,
@@ -131,9 +120,7 @@ pub struct Spec {
     pub tracker: Option<TrackerKind>,
     /// `xen-save` or `ignore-shared`.
     pub device_state: DeviceStateKind,
-    /// Where frames go.
     pub network: Network,
-    /// Who decides.
     pub register: RegisterSpec,
     /// How long to wait.
     pub timing: Timing,
@@ -141,8 +128,8 @@ pub struct Spec {
     pub identity: Option<Identity>,
     /// Ours alone: sockets, logs, per-epoch figures.
     pub folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped: beyond
-    /// that it stays unprotected, and is tried again.
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
+    /// shipped: beyond that it stays unprotected, and is tried again.
     pub longest_first_pause_ns: u64,
     /// Epochs that may be captured and not yet acknowledged.
     pub epochs_in_flight: usize,

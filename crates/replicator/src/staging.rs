@@ -1,7 +1,7 @@
 //! The thread that stages epochs at the standby and writes them into the memory of the waiting QEMU.
 //!
-//! It works through megabytes; the conductor meanwhile answers heartbeats. An epoch is written only after the conductor has
-//! committed it, and the next one is decoded against what was written.
+//! It works through megabytes; the conductor meanwhile answers heartbeats. An epoch is written only after the
+//! conductor has committed it, and the next one is decoded against what was written.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,18 +15,17 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::standby::{TrialEnd, TrialError, Trials};
+use crate::trial_load::{TrialEnd, TrialError, Trials};
 use crate::{faults, urgency};
 
-/// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill. Heartbeats come
-/// behind them on the link. If it waited sooner, a thread that gets no CPU would look like a dead host; all epochs that may
-/// be on their way have room here, unless they are very large.
+/// Messages that wait for the thread, about 64 KiB each: then the link is to wait, not the memory to fill.
+/// Heartbeats come behind them on the link. If it waited sooner, a thread that gets no CPU would look like a
+/// dead host; all epochs that may be on their way have room here, unless they are very large.
 const WAITING_MESSAGES: usize = 512;
 
 /// What the thread is given, in the order in which it came.
 #[derive(Debug)]
 pub enum Piece {
-    /// Of an epoch.
     Message(Message),
     /// Epochs begin in this term from here on.
     Term(Term),
@@ -39,18 +38,12 @@ pub enum StagingEvent {
     Verified {
         /// Its term.
         term: Term,
-        /// Its number.
         epoch: Epoch,
         /// Answer, or drop it: then nothing more is taken.
         commit: oneshot::Sender<bool>,
     },
     /// So many pages of the first full copy have come.
-    Progress {
-        /// Come.
-        pages: u64,
-        /// Announced.
-        total_pages: u64,
-    },
+    Progress { pages: u64, total_pages: u64 },
     /// A part of the copy in advance is written.
     CopyHeld {
         /// Its term.
@@ -83,8 +76,8 @@ pub struct Staging {
     leftover: Leftover,
 }
 
-/// The thread's memory. It is given back when this is dropped: that holds up the whole process for milliseconds, and not
-/// when a guest is to resume.
+/// The thread's memory. It is given back when this is dropped: that holds up the whole process for
+/// milliseconds, and not when a guest is to resume.
 pub struct Leftover {
     _held: std::sync::mpsc::Sender<Infallible>,
 }
@@ -114,11 +107,12 @@ impl Staging {
         Ok((Self { devices, trial_end, leftover: Leftover { _held: held } }, sender))
     }
 
-    /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of pieces must be
-    /// gone, and every event that was told: nobody commits any more.
+    /// Wait until the last committed epoch is written, and give the state of its devices. Every sender of
+    /// pieces must be gone, and every event that was told: nobody commits any more.
     pub async fn finish(self) -> (Vec<u8>, Leftover) {
         self.trial_end.end();
-        // After a panic, which was printed, the memory may be half written: then there is no state that fits it.
+        // After a panic, which was printed, the memory may be half written: then there is no state that fits
+        // it.
         (self.devices.await.unwrap_or_default(), self.leftover)
     }
 }
@@ -153,9 +147,11 @@ impl<T: Fn(StagingEvent)> Work<T> {
         Ok(())
     }
 
-    /// A whole epoch is here; tells whether to go on. One without device state is a copy in advance: only memory.
+    /// A whole epoch is here; tells whether to go on. One without device state is a copy in advance: only
+    /// memory.
     fn take(&mut self, mut epoch: StagedEpoch) -> Result<bool, StagingError> {
-        // Until one is committed there is nothing that writing could spoil, and a trial needs the memory of its epoch.
+        // Until one is committed there is nothing that writing could spoil, and a trial needs the memory of
+        // its epoch.
         let is_first = self.devices.is_empty();
         if is_first {
             self.write(&epoch)?;

@@ -26,9 +26,7 @@ pub enum Role {
 /// How far the first full copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct FullCopy {
-    /// What was acknowledged.
     pub done_bytes: u64,
-    /// What there is.
     pub total_bytes: u64,
 }
 
@@ -37,16 +35,13 @@ pub struct FullCopy {
 pub struct Peer {
     /// The host's name in the register.
     pub name: String,
-    /// Where it is.
     pub endpoint: String,
 }
 
-/// A snapshot.
+/// How a member stands, as of one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
-    /// The machine's name.
     pub vm: String,
-    /// The host's name.
     pub host: String,
     /// What this member is.
     pub role: Role,
@@ -68,7 +63,6 @@ pub struct Status {
     pub interval_ns: u64,
     /// How long the guest stood in the last epoch, and at the quantiles of all.
     pub last_pause_ns: u64,
-    /// Median.
     pub pause_p50_ns: u64,
     /// 99th percentile.
     pub pause_p99_ns: u64,
@@ -76,8 +70,8 @@ pub struct Status {
     pub hold_p50_ns: u64,
     /// Its 99th percentile.
     pub hold_p99_ns: u64,
-    /// How long the guest stood in all since it runs here: for the epochs that were shipped its clock lost no more
-    /// than this.
+    /// How long the guest stood in all since it runs here: for the epochs that were shipped its clock lost no
+    /// more than this.
     pub guest_time_lost_ns: u64,
     /// Of it, over the last ten epochs, microseconds in each second.
     pub guest_time_loss_ppm: f64,
@@ -87,19 +81,15 @@ pub struct Status {
     pub bytes_per_s: f64,
     /// Over the last ten epochs.
     pub dirty_pages_per_s: f64,
-    /// What waits.
     pub held_frames: u64,
-    /// What waits.
     pub held_bytes: u64,
     /// While the first full copy goes on.
     pub full_copy: Option<FullCopy>,
-    /// Who is linked.
     pub standby: Option<Peer>,
     /// How written pages are found.
     pub tracker: String,
     /// How the state of devices is saved.
     pub device_state: String,
-    /// Who decides.
     pub register: String,
     /// How often the register was found to have gone back to an older state.
     pub register_went_back: u64,
@@ -107,9 +97,7 @@ pub struct Status {
     pub refused_messages: u64,
     /// When this member began, wall-clock.
     pub since_unix_ns: u64,
-    /// This member.
     pub pid: u32,
-    /// Its QEMU.
     pub qemu_pid: Option<u32>,
     /// Why it is fenced.
     pub fenced_reason: Option<String>,

@@ -1,5 +1,5 @@
-//! When in an interval this member stops its guest: members of one host take different moments, so that their guests do
-//! not stand, and their pages are not copied and encoded, all at once.
+//! When in an interval this member stops its guest: members of one host take different moments, so that their
+//! guests do not stand, and their pages are not copied and encoded, all at once.
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
@@ -21,8 +21,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Take the first free place in the folder of a host. Where none can be had, it is the first one, unlocked: to stand
-    /// at the same time as others costs time and nothing else.
+    /// Take the first free place in the folder of a host. Where none can be had, it is the first one,
+    /// unlocked: to stand at the same time as others costs time and nothing else.
     pub fn take(host_folder: &Path) -> Self {
         for number in 0..TURNS {
             let path = host_folder.join(format!("turn.{number}"));
@@ -36,8 +36,9 @@ impl Turn {
         Self::default()
     }
 
-    /// How long after the beginning of an interval this member's moment is: 0, 1/2, 1/4, 3/4, 1/8 of it and so on (van der
-    /// Corput's sequence). However many members there are, their moments lie far apart, and nobody's changes when one comes.
+    /// How long after the beginning of an interval this member's moment is: 0, 1/2, 1/4, 3/4, 1/8 of it and
+    /// so on (van der Corput's sequence). However many members there are, their moments lie far apart, and
+    /// nobody's changes when one comes.
     pub fn offset(&self, interval: Duration) -> Duration {
         let interval_ns = u128::from(nanoseconds(interval));
         // In units of 2^-32 of an interval, so this is less than the interval.

@@ -1,7 +1,8 @@
 //! Which threads go before others: those whose lateness would look like a dead host.
 //!
-//! A guest that is translated takes all of a CPU. The threads that send heartbeats, release output and stop the guest run
-//! for microseconds at a time, and get their CPU at once by a nice value; where that is not permitted they do without.
+//! A guest that is translated takes all of a CPU. The threads that send heartbeats, release output and stop
+//! the guest run for microseconds at a time, and get their CPU at once by a nice value; where that is not
+//! permitted they do without.
 
 use rustix::process::setpriority_process;
 

@@ -37,8 +37,8 @@ pub fn of_register_that_went_back(held: Term, found: Option<Term>) -> String {
     )
 }
 
-/// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else: `eprintln!` would
-/// panic, and a protected guest would end for the sake of its log.
+/// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:
+/// `eprintln!` would panic, and a protected guest would end for the sake of its log.
 pub fn say(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use stealtime_shipping::{Hello, Refusal};
 use stealtime_succession::{FileRegister, MemberId, Record, Register, Term};
 
-/// Give the answers to hellos of which each differs from a good one in one place, and see that nothing else happened.
+/// Give the answers to hellos of which each differs from a good one in one place, and see that nothing else
+/// happened.
 fn refusals(daemon: &Daemon, hellos: Vec<Hello>) -> Vec<Refusal> {
     let before = daemon.files();
     let refusals = hellos.into_iter().map(|hello| daemon.ask(hello, None)).collect();

@@ -1,11 +1,11 @@
-//! What shipping costs: bytes per byte written, and processor time per GB, on the memory of a guest that runs, or on
-//! pages made up for it.
+//! What shipping costs: bytes per byte written, and processor time per GB, on the memory of a guest that
+//! runs, or on pages made up for it.
 //!
 //! `cargo run --release -p stealtime-shipping --example shipping_cost -- [RAM_FILE [EPOCHS [INTERVAL_MS]]]`
 //!
-//! The RAM file is that of a running QEMU (`-object memory-backend-file,share=on`). Pages that differ from the copy
-//! before are taken as written, so that no write tracker is needed. Copying is not timed; encoding and staging are, by
-//! the processor time of this thread, so that a busy machine does not count.
+//! The RAM file is that of a running QEMU (`-object memory-backend-file,share=on`). Pages that differ from
+//! the copy before are taken as written, so that no write tracker is needed. Copying is not timed; encoding
+//! and staging are, by the processor time of this thread, so that a busy machine does not count.
 
 use std::collections::BTreeMap;
 use std::error::Error;

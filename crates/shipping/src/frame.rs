@@ -1,4 +1,5 @@
-//! The frame codec: bytes in, verified frames or a typed error out. It never waits and holds at most one frame.
+//! The frame codec: bytes in, verified frames or a typed error out. It never waits and holds at most one
+//! frame.
 //!
 //! A frame is a header of 40 bytes, little-endian, and a payload of at most 1 MiB:
 //!
@@ -14,8 +15,9 @@
 //! | 28 | 4 | checksum of the other 36 header bytes (low half of XXH3-64) |
 //! | 32 | 8 | checksum of the payload (XXH3-64) |
 //!
-//! The header has a checksum of its own so that a damaged length is refused at once instead of being waited for.
-//! Magic and version come first and are judged first: a peer of another version may lay out the rest differently.
+//! The header has a checksum of its own so that a damaged length is refused at once instead of being waited
+//! for. Magic and version come first and are judged first: a peer of another version may lay out the rest
+//! differently.
 
 use std::fmt;
 
@@ -28,8 +30,8 @@ pub const PROTOCOL_VERSION: u16 = 3;
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;
 
-/// The longest payload. Heartbeats go between frames, so a frame bounds how long a heartbeat waits: 1 MiB is 8 ms
-/// at 1 Gbit/s, and the encoder's own frames are a fifteenth of that.
+/// The longest payload. Heartbeats go between frames, so a frame bounds how long a heartbeat waits: 1 MiB is
+/// 8 ms at 1 Gbit/s, and the encoder's own frames are a fifteenth of that.
 pub const PAYLOAD_LIMIT_BYTES: usize = 1 << 20;
 
 const MAGIC: [u8; 4] = *b"STSH";
@@ -38,33 +40,19 @@ const MAGIC: [u8; 4] = *b"STSH";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// See [`crate::Message::Hello`].
     Hello = 1,
-    /// See [`crate::Message::Welcome`].
     Welcome = 2,
-    /// See [`crate::Message::Refuse`].
     Refuse = 3,
-    /// See [`crate::Message::Heartbeat`].
     Heartbeat = 4,
-    /// See [`crate::Message::EpochBegin`].
     EpochBegin = 5,
-    /// See [`crate::Message::Pages`].
     Pages = 6,
-    /// See [`crate::Message::Devices`].
     Devices = 7,
-    /// See [`crate::Message::EpochEnd`].
     EpochEnd = 8,
-    /// See [`crate::Message::Acknowledge`].
     Acknowledge = 9,
-    /// See [`crate::Message::Protected`].
     Protected = 10,
-    /// See [`crate::Message::Resign`].
     Resign = 11,
-    /// See [`crate::Message::Bye`].
     Bye = 12,
-    /// See [`crate::Message::Addresses`].
     Addresses = 13,
-    /// See [`crate::Message::CopyHeld`].
     CopyHeld = 14,
 }
 
@@ -90,7 +78,8 @@ impl FrameKind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte).ok_or(FrameError::UnknownKind { kind: byte })
     }
 
-    /// Whether frames of this kind overtake others on a link: what tells that a member lives, and what lets output go.
+    /// Whether frames of this kind overtake others on a link: what tells that a member lives, and what lets
+    /// output go.
     pub const fn is_urgent(self) -> bool {
         matches!(self, Self::Heartbeat | Self::Acknowledge)
     }
@@ -155,7 +144,6 @@ pub enum FrameError {
     Oversized {
         /// The kind of the frame.
         kind: FrameKind,
-        /// The announced length.
         length: usize,
     },
     /// The input ended inside a frame.

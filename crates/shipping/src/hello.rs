@@ -1,7 +1,9 @@
-//! What two hosts tell each other before a machine is protected, and the judgement of whether they fit together.
+//! What two hosts tell each other before a machine is protected, and the judgement of whether they fit
+//! together.
 //!
-//! Device state can be loaded only into the same QEMU, machine type and device set (QEMU, docs/devel/migration:
-//! "configuration has to be exactly the same"), and a difference would show at the failover, when it is too late.
+//! Device state can be loaded only into the same QEMU, machine type and device set (QEMU,
+//! docs/devel/migration: "configuration has to be exactly the same"), and a difference would show at the
+//! failover, when it is too late.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,6 @@ use crate::refusal::Refusal;
 pub struct RamBlock {
     /// QEMU's name, for example `pc.ram`.
     pub name: String,
-    /// Its length.
     pub bytes: u64,
 }
 
@@ -32,7 +33,8 @@ pub struct Image {
 
 /// The machine that the active member wants protected.
 ///
-/// What the machine is stands in `specification` alone: what is judged is read from what is used ([`Wanted`]).
+/// What the machine is stands in `specification` alone: what is judged is read from what is used
+/// ([`Wanted`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
@@ -51,7 +53,8 @@ pub struct Hello {
     pub ram_blocks: Vec<RamBlock>,
     /// Whether pages are to be shipped as differences from what was shipped before.
     pub wants_delta: bool,
-    /// What the standby needs to start its own QEMU and to go on protecting after a failover; the members' own type.
+    /// What the standby needs to start its own QEMU and to go on protecting after a failover; the members'
+    /// own type.
     pub specification: serde_json::Value,
 }
 
@@ -88,7 +91,6 @@ pub struct Welcome {
 /// What the judging host knows of itself.
 #[derive(Debug, Clone)]
 pub struct LocalFacts {
-    /// Its name.
     pub host: String,
     /// This life of the member that would stand by.
     pub member: MemberId,
@@ -110,16 +112,19 @@ pub struct LocalFacts {
     pub delta: bool,
 }
 
-/// What a QEMU takes beside the guest's memory; 15 MB were seen of one that waits, and the files that it maps.
+/// What a QEMU takes beside the guest's memory; 15 MB were seen of one that waits, and the files that it
+/// maps.
 const QEMU_BYTES: u64 = 64 << 20;
 
-/// What a machine needs at the standby: its RAM, and as much again, as an epoch is staged in whole before it is applied, and
-/// the first epoch is all of the RAM; the QEMU that waits, and the one on which states are tried.
+/// What a machine needs at the standby: its RAM, and as much again, as an epoch is staged in whole before it
+/// is applied, and the first epoch is all of the RAM; the QEMU that waits, and the one on which states are
+/// tried.
 fn needed_bytes(wanted: &Wanted) -> u64 {
     wanted.memory_bytes.saturating_mul(2).saturating_add(2 * QEMU_BYTES)
 }
 
-/// Says whether this host may stand by for the machine that `hello` wants protected, and if not, what differs first.
+/// Says whether this host may stand by for the machine that `hello` wants protected, and if not, what differs
+/// first.
 ///
 /// # Errors
 /// The first difference, from the most to the least fundamental.

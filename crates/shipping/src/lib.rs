@@ -2,8 +2,8 @@
 //!
 //! - [`frame`]: bytes in, frames out; each frame names its term and epoch and has checksums over all of it.
 //! - [`message`]: what frames say. [`hello`] judges whether two hosts fit together.
-//! - [`pages`]: the encoder of written pages, and the stager, which decodes and verifies a whole epoch before any of
-//!   it may be acknowledged or applied.
+//! - [`pages`]: the encoder of written pages, and the stager, which decodes and verifies a whole epoch before
+//!   any of it may be acknowledged or applied.
 //! - [`transport`]: links over unix sockets and over TCP with mutual TLS, on which heartbeats overtake pages.
 //!
 //! All but [`transport`] is synchronous and does no input or output.

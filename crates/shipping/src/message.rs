@@ -1,4 +1,5 @@
-//! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the header.
+//! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the
+//! header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,12 +21,10 @@ pub enum Message {
     Refuse {
         /// The term of the hello.
         term: Term,
-        /// Why.
         refusal: Refusal,
     },
     /// Both ways; overtakes pages.
     Heartbeat(Heartbeat),
-    /// An epoch follows.
     EpochBegin(EpochBegin),
     /// Some of an epoch's pages.
     Pages(PageBatch),
@@ -35,7 +34,8 @@ pub enum Message {
     EpochEnd(EpochEnd),
     /// Standby to active: it holds the whole of this epoch, verified; overtakes pages.
     Acknowledge(Acknowledge),
-    /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in its memory.
+    /// Standby to active: one more part of the copy in advance, all of an epoch without device state, is in
+    /// its memory.
     CopyHeld(CopyHeld),
     /// Active to standby: what the guest goes by on the network, for the announcement after a failover.
     Addresses(Addresses),
@@ -70,15 +70,15 @@ pub struct EpochBegin {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// The epoch.
     #[serde(skip)]
     pub epoch: Epoch,
     /// Whether it carries every page of the RAM and refers to no earlier content.
     pub full: bool,
     /// How many pages it carries.
     pub pages: u64,
-    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from it. Only such
-    /// may come before the first that has some: a full one, and any number of others, all with one number.
+    /// The length of its device state. An epoch without any is a copy in advance: nothing can be resumed from
+    /// it. Only such may come before the first that has some: a full one, and any number of others, all with
+    /// one number.
     pub device_bytes: u64,
 }
 
@@ -87,9 +87,7 @@ pub struct EpochBegin {
 pub struct PageBatch {
     /// The sender's term.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
-    /// The encoded pages.
     pub body: Vec<u8>,
 }
 
@@ -98,9 +96,7 @@ pub struct PageBatch {
 pub struct DevicePiece {
     /// The sender's term.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
-    /// The piece, packed.
     pub content: Vec<u8>,
 }
 
@@ -111,7 +107,6 @@ pub struct EpochEnd {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// The epoch.
     #[serde(skip)]
     pub epoch: Epoch,
     /// The hash of all of the epoch, decoded.
@@ -123,12 +118,11 @@ pub struct EpochEnd {
 pub struct Acknowledge {
     /// The term of the epoch.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
 }
 
-/// One more epoch without device state is in the standby's memory: nothing could be resumed from it, and it is no
-/// acknowledgement.
+/// One more epoch without device state is in the standby's memory: nothing could be resumed from it, and it
+/// is no acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyHeld {
     /// The term of the copy.
@@ -142,7 +136,6 @@ pub struct Addresses {
     /// The sender's term.
     #[serde(skip)]
     pub term: Term,
-    /// Claimed by ARP.
     pub ipv4: Vec<Ipv4Addr>,
     /// Claimed by neighbour discovery.
     pub ipv6: Vec<Ipv6Addr>,

@@ -17,26 +17,13 @@ pub enum Refusal {
     },
     /// The active member is the same host.
     #[error("{host} cannot stand by for {vm}, because {vm} runs on {host}")]
-    SameHost {
-        /// The host.
-        host: String,
-        /// The machine.
-        vm: String,
-    },
-    /// A second start.
+    SameHost { host: String, vm: String },
     #[error("{vm} is on {host} already")]
-    AlreadyHere {
-        /// The host.
-        host: String,
-        /// The machine.
-        vm: String,
-    },
+    AlreadyHere { host: String, vm: String },
     /// The active member was succeeded.
     #[error("{host} has seen {known} of {vm}, and was asked in {asked}")]
     OldTerm {
-        /// The host.
         host: String,
-        /// The machine.
         vm: String,
         /// The highest term heard of.
         known: Term,
@@ -46,19 +33,15 @@ pub enum Refusal {
     /// QEMU of another version.
     #[error("QEMU is {theirs:?} on {their_host} and {ours:?} on {host}")]
     QemuVersion {
-        /// The judging host.
         host: String,
         /// The active member's host.
         their_host: String,
-        /// The version there.
         theirs: String,
-        /// The version here.
         ours: String,
     },
     /// QEMU here does not know the machine type.
     #[error("QEMU on {host} has no machine type {machine:?}")]
     Machine {
-        /// The judging host.
         host: String,
         /// The machine type that was asked for.
         machine: String,
@@ -66,57 +49,37 @@ pub enum Refusal {
     /// The accelerator does not work here.
     #[error("{vm} runs with {accelerator}, which does not work on {host}")]
     Accelerator {
-        /// The judging host.
         host: String,
-        /// The machine.
         vm: String,
         /// The accelerator that was asked for.
         accelerator: String,
     },
     /// The RAM is no whole number of pages, or none.
     #[error("{vm} has {memory_bytes} bytes of memory, which is no whole number of pages")]
-    MemorySize {
-        /// The machine.
-        vm: String,
-        /// Its memory.
-        memory_bytes: u64,
-    },
-    /// Not enough memory.
+    MemorySize { vm: String, memory_bytes: u64 },
     #[error("{vm} needs {} MiB on {host}, and {} MiB are available", needed_bytes >> 20, available_bytes >> 20)]
     Memory {
-        /// The judging host.
         host: String,
-        /// The machine.
         vm: String,
         /// What its RAM file and staging take.
         needed_bytes: u64,
-        /// What there is.
         available_bytes: u64,
     },
     /// A file that the machine boots from is not here, or not in a folder that machines may boot from here.
     #[error("{host} has no file {path} that a machine may boot from")]
-    ImageMissing {
-        /// The judging host.
-        host: String,
-        /// The file.
-        path: String,
-    },
+    ImageMissing { host: String, path: String },
     /// A file that the machine boots from has other content here.
     #[error("{path} has the SHA-256 {theirs} on {their_host} and another one on {host}")]
     ImageDiffers {
-        /// The judging host.
         host: String,
         /// The active member's host.
         their_host: String,
-        /// The file.
         path: String,
-        /// The hash there.
         theirs: String,
     },
     /// The memory blocks of the two QEMUs differ.
     #[error("the memory block {block} has {theirs} on {their_host} and {ours} on {host}")]
     RamBlock {
-        /// The judging host.
         host: String,
         /// The active member's host.
         their_host: String,
@@ -130,7 +93,6 @@ pub enum Refusal {
     /// Anything else, for example that QEMU would not start.
     #[error("{reason}")]
     Other {
-        /// One sentence.
         reason: String,
         /// What the user may do about it.
         hint: String,

@@ -174,7 +174,8 @@ fn counters_in_constant_pages_take_a_small_part_of_their_pages() {
 #[test]
 fn the_state_of_devices_is_packed_piece_by_piece() {
     let memory = Memory::new(1);
-    // Longer than three pieces: registers that are mostly zero, and memory of a device that does not compress.
+    // Longer than three pieces: registers that are mostly zero, and memory of a device that does not
+    // compress.
     let mut devices = vec![0; 200_000];
     for at in (0..devices.len()).step_by(61) {
         devices[at] = at as u8;
@@ -254,8 +255,8 @@ fn every_flipped_bit_of_a_payload_is_refused_or_changes_nothing() {
             harmless += 1;
         }
     }
-    // A page of zeros that is told as a difference of zero words would be one; there is none such in these epochs, but
-    // LZ4 may copy the same bytes from another place.
+    // A page of zeros that is told as a difference of zero words would be one; there is none such in these
+    // epochs, but LZ4 may copy the same bytes from another place.
     assert!(harmless < 20, "{harmless} flips changed nothing");
 }
 

@@ -157,8 +157,8 @@ async fn slow_pipe(from: UnixStream, to: UnixStream) {
     let _ = tokio::join!(back, forth);
 }
 
-/// 200 MB wait for a slow pipe, eight frames of them in the link's own queue. A heartbeat overtakes the queue: it
-/// waits only for what the kernel and the pipe hold, and for one frame.
+/// 200 MB wait for a slow pipe, eight frames of them in the link's own queue. A heartbeat overtakes the
+/// queue: it waits only for what the kernel and the pipe hold, and for one frame.
 #[tokio::test]
 async fn heartbeats_overtake_pages_that_wait() {
     const FRAMES: u64 = 200;

@@ -1,4 +1,5 @@
-//! A member's dealings with the register: one request at a time, repeated after a pause when there is no answer.
+//! A member's dealings with the register: one request at a time, repeated after a pause when there is no
+//! answer.
 
 use std::time::Duration;
 

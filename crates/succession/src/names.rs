@@ -1,5 +1,5 @@
-//! The names of machines and hosts. They become folders, keys of the register and words of command lines, and come from
-//! other hosts: there is one pattern for each, here and in `vm_file.py` and `endpoint.py`.
+//! The names of machines and hosts. They become folders, keys of the register and words of command lines, and
+//! come from other hosts: there is one pattern for each, here and in `vm_file.py` and `endpoint.py`.
 
 use thiserror::Error;
 
@@ -9,7 +9,6 @@ pub enum NameError {
     /// Of a virtual machine.
     #[error("{0:?} is no name of a virtual machine: a-z, 0-9 and -, 40 letters at most, the first no -")]
     Vm(String),
-    /// Of a host.
     #[error("{0:?} is no name of a host: letters, digits, . and -, 63 at most, the first a letter or digit")]
     Host(String),
 }

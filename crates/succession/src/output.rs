@@ -18,16 +18,15 @@ pub enum OutputPolicy {
 /// How far held output may leave.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Releasable {
-    /// Not at all.
     Nothing,
     /// All epochs up to this one.
     Through(Epoch),
-    /// All of it.
     Everything,
 }
 
-/// A member's permission to send, valid until it ends by itself: a process that was stopped and goes on finds it
-/// ended, whichever of its threads runs first (R15). Plain numbers, so that a relay thread can keep a copy.
+/// A member's permission to send, valid until it ends by itself: a process that was stopped and goes on finds
+/// it ended, whichever of its threads runs first (R15). Plain numbers, so that a relay thread can keep a
+/// copy.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Permit {
     /// What the relay does with output.
@@ -58,7 +57,8 @@ impl Permit {
         }
     }
 
-    /// Whether a frame that waits for no acknowledgement (no-net, bypassed, or of a member alone) may leave at `now`.
+    /// Whether a frame that waits for no acknowledgement (no-net, bypassed, or of a member alone) may leave
+    /// at `now`.
     #[must_use]
     pub fn may_pass(&self, now: Duration) -> bool {
         self.passes && self.policy != OutputPolicy::Closed && now < self.lease_until

@@ -8,8 +8,9 @@ use crate::Term;
 
 /// One life of a member's process on a host, `host@life`.
 ///
-/// The life is a random number drawn at the start of the process. It tells our own write whose answer was lost from
-/// that of another process on this host, and a standby that holds a copy from a fresh one that does not.
+/// The life is a random number drawn at the start of the process. It tells our own write whose answer was
+/// lost from that of another process on this host, and a standby that holds a copy from a fresh one that does
+/// not.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct MemberId(String);
@@ -68,7 +69,6 @@ pub struct Version(pub u64);
 pub struct Versioned {
     /// What a compare-and-swap compares.
     pub version: Version,
-    /// The record.
     pub record: Record,
 }
 

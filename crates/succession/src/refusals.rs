@@ -14,6 +14,7 @@ pub struct Refusals {
 }
 
 impl std::hash::Hash for Refusals {
-    /// What was refused changes nothing that is decided later, so states that differ only in it are searched once.
+    /// What was refused changes nothing that is decided later, so states that differ only in it are searched
+    /// once.
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }

@@ -7,16 +7,13 @@ use crate::{Record, Register, SwapOutcome, Version, Versioned};
 pub struct RegisterRequest {
     /// Comes back with the answer.
     pub id: u64,
-    /// What to do.
     pub call: RegisterCall,
 }
 
 /// What to ask of the register.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum RegisterCall {
-    /// Read the record.
     Read,
-    /// Replace it.
     Swap {
         /// The version it must still be in.
         expected: Option<Version>,
@@ -28,7 +25,6 @@ pub enum RegisterCall {
 /// The answer to the request with the same number. A member has one request at a time.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct RegisterAnswer {
-    /// Of which request.
     pub id: u64,
     /// What came of it.
     pub outcome: RegisterOutcome,
@@ -42,10 +38,7 @@ pub enum RegisterOutcome {
     /// What became of the swap.
     Swap(SwapOutcome),
     /// No answer: a swap may or may not have been applied, or still be.
-    Unreachable {
-        /// For messages.
-        reason: String,
-    },
+    Unreachable { reason: String },
 }
 
 impl RegisterRequest {

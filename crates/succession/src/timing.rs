@@ -1,8 +1,9 @@
 //! The deadlines that succession rests on.
 //!
-//! With clocks of equal rate, the active member stops releasing before the standby may claim: a heartbeat sent at `s`
-//! arrives at `r >= s`; the active's lease ends at `s + active_deadline`, the standby claims from
-//! `r + standby_timeout` on, and `active_deadline < standby_timeout`. No clock is compared with that of another host.
+//! With clocks of equal rate, the active member stops releasing before the standby may claim: a heartbeat
+//! sent at `s` arrives at `r >= s`; the active's lease ends at `s + active_deadline`, the standby claims from
+//! `r + standby_timeout` on, and `active_deadline < standby_timeout`. No clock is compared with that of
+//! another host.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ pub struct Timing {
     /// After how much silence the standby claims.
     #[serde(rename = "standby_timeout_ns", with = "nanoseconds")]
     pub standby_timeout: Duration,
-    /// How long a member without a standby may go on after the last write to the register that succeeded, and how
-    /// long one that lost its standby waits for the register before it stops the guest.
+    /// How long a member without a standby may go on after the last write to the register that succeeded, and
+    /// how long one that lost its standby waits for the register before it stops the guest.
     #[serde(rename = "register_deadline_ns", with = "nanoseconds")]
     pub register_deadline: Duration,
 }
@@ -36,11 +37,9 @@ pub enum TimingError {
     Order {
         /// Name of the one that must be the shorter.
         shorter: &'static str,
-        /// Its value.
         shorter_value: Duration,
         /// Name of the one that must be the longer.
         longer: &'static str,
-        /// Its value.
         longer_value: Duration,
     },
     /// Heartbeats without a pause between them.
@@ -95,8 +94,8 @@ impl Timing {
         self.register_deadline * 3 / 2
     }
 
-    /// How long a standby leaves the register to an active member whose connection has closed: of two that live, the
-    /// one with the newer state shall win.
+    /// How long a standby leaves the register to an active member whose connection has closed: of two that
+    /// live, the one with the newer state shall win.
     pub(crate) fn closed_grace(&self) -> Duration {
         self.heartbeat_interval * 2
     }

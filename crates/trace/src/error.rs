@@ -29,7 +29,6 @@ pub enum TraceError {
     /// The kernel describes its events in another way than it did so far.
     #[error("{path} is not understood: {problem}")]
     Format {
-        /// Which file.
         path: PathBuf,
         /// What is missing or wrong.
         problem: String,
@@ -41,7 +40,6 @@ pub enum TraceError {
         parameter: &'static str,
         /// What was asked for.
         value: String,
-        /// What can be.
         expected: String,
     },
     /// Not one group of events could be switched on.

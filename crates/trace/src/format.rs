@@ -1,11 +1,11 @@
-//! The kernel's own description of an event: `events/<system>/<event>/format`, and of a page: `events/header_page`.
+//! The kernel's own description of an event: `events/<system>/<event>/format`, and of a page:
+//! `events/header_page`.
 
 /// Where a field lies in an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field {
     /// Bytes from the event's first.
     pub offset: usize,
-    /// Bytes.
     pub size: usize,
     /// Whether it is a number below zero when its highest bit is set.
     pub signed: bool,
@@ -42,7 +42,8 @@ impl Field {
         Some(bytes.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 
-    /// The text that a `__data_loc` field points to: the length in the upper half, where it starts in the lower.
+    /// The text that a `__data_loc` field points to: the length in the upper half, where it starts in the
+    /// lower.
     pub fn far_text(self, event: &[u8]) -> Option<&[u8]> {
         let location = u32::try_from(self.number(event)?).ok()?;
         Self { offset: (location & 0xffff) as usize, size: (location >> 16) as usize, signed: false }

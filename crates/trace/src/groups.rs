@@ -14,7 +14,7 @@ const LONGEST_NAME: usize = 15;
 /// `ptrace` on x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`).
 const PTRACE: u32 = 101;
 
-/// The groups.
+/// The groups of events that can be recorded, by name.
 pub const NAMES: [&str; 8] =
     ["sched", "interrupts", "softirqs", "vectors", "kvm", "nmi", "signals", "syscalls"];
 
@@ -129,8 +129,8 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
     ]
 }
 
-/// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded where switches
-/// are what is measured.
+/// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded
+/// where switches are what is measured.
 fn runtime(request: &TraceRequest) -> Option<Event> {
     let event = Event { is_optional: true, ..Event::all("sched", "sched_stat_runtime") };
     request.hidden_threads.is_none().then_some(event)

@@ -1,13 +1,14 @@
-//! What a kernel does, as it says itself: switches, interrupts, virtual machine exits, on the time-stamp counter.
+//! What a kernel does, as it says itself: switches, interrupts, virtual machine exits, on the time-stamp
+//! counter.
 //!
-//! The kernel writes its events into a ring buffer for each CPU (tracefs, `Documentation/trace/ftrace.rst`). An
-//! [`Instance`] is a set of such buffers of our own, with the clock `x86-tsc`, so that events carry the same counter
-//! as the samples of a probe. The buffers are read in binary, page by page ([`page`]); the events' layouts come from
-//! the running kernel ([`format`]). Pages are kept as they are and understood only afterwards ([`Recorded`]), so that
-//! reading costs little more than copying.
+//! The kernel writes its events into a ring buffer for each CPU (tracefs, `Documentation/trace/ftrace.rst`).
+//! An [`Instance`] is a set of such buffers of our own, with the clock `x86-tsc`, so that events carry the
+//! same counter as the samples of a probe. The buffers are read in binary, page by page ([`page`]); the
+//! events' layouts come from the running kernel ([`format`]). Pages are kept as they are and understood only
+//! afterwards ([`Recorded`]), so that reading costs little more than copying.
 //!
-//! Nothing is lost in silence: what the kernel overwrote before it was read is counted twice over, by the flags of the
-//! pages and by the kernel's own statistics, and stands in the rows as [`row::Kind::Lost`].
+//! Nothing is lost in silence: what the kernel overwrote before it was read is counted twice over, by the
+//! flags of the pages and by the kernel's own statistics, and stands in the rows as [`row::Kind::Lost`].
 
 pub mod error;
 pub mod format;

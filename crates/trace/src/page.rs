@@ -1,10 +1,11 @@
-//! A page of the kernel's ring buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it (`kernel/trace/ring_buffer.c`).
+//! A page of the kernel's ring buffer, as `per_cpu/cpuN/trace_pipe_raw` gives it
+//! (`kernel/trace/ring_buffer.c`).
 //!
-//! A page starts with the time of its first entry (u64) and the length of what follows (u64, whose bits 31 and 30 say
-//! that events were lost before this page, and that their number stands after the last entry). An entry starts with
-//! a u32: 5 bits of type or length, 27 bits of time since the entry before. Longer pauses have an entry of their own
-//! (*time extend*), as have absolute times (*time stamp*), of which the highest 5 of 64 bits are left out. What was
-//! taken back is *padding*, whose time does not count.
+//! A page starts with the time of its first entry (u64) and the length of what follows (u64, whose bits 31
+//! and 30 say that events were lost before this page, and that their number stands after the last entry). An
+//! entry starts with a u32: 5 bits of type or length, 27 bits of time since the entry before. Longer pauses
+//! have an entry of their own (*time extend*), as have absolute times (*time stamp*), of which the highest 5
+//! of 64 bits are left out. What was taken back is *padding*, whose time does not count.
 
 /// Bit 31 of the length: events were lost just before this page.
 const MISSED_EVENTS: u64 = 1 << 31;
@@ -29,9 +30,7 @@ const ABSOLUTE_TIME_BITS: u32 = 59;
 /// Events that were lost before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missed {
-    /// None.
     Nothing,
-    /// So many.
     Count(u64),
     /// Some: the page was too full to say how many.
     Unknown,
@@ -51,16 +50,12 @@ pub struct Entry<'page> {
 pub enum PageError {
     /// Shorter than its own header.
     #[error("a page of {bytes} bytes has no header")]
-    NoHeader {
-        /// Its length.
-        bytes: usize,
-    },
+    NoHeader { bytes: usize },
     /// Its header announces more than there is.
     #[error("a page announces {announced} bytes and holds {held}")]
     Short {
         /// As its header says.
         announced: usize,
-        /// As it is.
         held: usize,
     },
     /// An entry reaches over the end.
@@ -186,8 +181,8 @@ impl<'page> Iterator for Page<'page> {
     }
 }
 
-/// As `rb_fix_abs_ts()` does (commit 6695da58f9d6, v6.0): the high bits are those of the time before, one more if the
-/// low ones have run over since.
+/// As `rb_fix_abs_ts()` does (commit 6695da58f9d6, v6.0): the high bits are those of the time before, one
+/// more if the low ones have run over since.
 fn with_high_bits_of(before: u64, low: u64) -> u64 {
     let time = before >> ABSOLUTE_TIME_BITS << ABSOLUTE_TIME_BITS | low;
     if time < before && before >> ABSOLUTE_TIME_BITS != 0 {

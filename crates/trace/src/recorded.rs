@@ -66,7 +66,8 @@ impl Recorded {
         Self { cpus: cpus.collect(), heads: None, table, met: Met::default(), findings, groups, lost, clock }
     }
 
-    /// Appends the next rows, in the order of time, until there are `limit` in `rows`; gives whether there are more.
+    /// Appends the next rows, in the order of time, until there are `limit` in `rows`; gives whether there
+    /// are more.
     ///
     /// # Errors
     /// If the pages cannot be read back.

@@ -1,7 +1,7 @@
 //! An instance that records, and the reading of its buffers.
 //!
-//! Whoever reads asks again and again ([`Recorder::drain`]) instead of waiting to be woken: a waking would come from
-//! the very CPU that is measured.
+//! Whoever reads asks again and again ([`Recorder::drain`]) instead of waiting to be woken: a waking would
+//! come from the very CPU that is measured.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -45,7 +45,6 @@ impl Switch {
         self.write(b"1")
     }
 
-    /// Records no more.
     pub fn off(&self) -> io::Result<()> {
         self.write(b"0")
     }
@@ -236,7 +235,8 @@ fn drain_cpu(instance: &Instance, buffer: &mut CpuBuffer, page: &mut [u8]) -> Re
     Ok(true)
 }
 
-/// What the kernel counts as lost on a CPU: overwritten before it was read, or never written for want of room.
+/// What the kernel counts as lost on a CPU: overwritten before it was read, or never written for want of
+/// room.
 fn lost_events(instance: &Instance, cpu: u16) -> Result<u64, TraceError> {
     let statistics = instance.read(format!("per_cpu/cpu{cpu}/stats"))?;
     Ok(count_lost(&statistics))

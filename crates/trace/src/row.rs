@@ -5,16 +5,13 @@ pub use stealtime_wire::EventKind as Kind;
 /// Stands in `name` where an event has none.
 pub const NO_NAME: u32 = u32::MAX;
 
-/// An event.
+/// An event of the kernel's trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// The time-stamp counter.
     pub time: u64,
-    /// On which CPU.
     pub cpu: u16,
-    /// What happened.
     pub kind: Kind,
-    /// Who ran there.
+    /// The thread that ran on this CPU.
     pub thread: i32,
     /// By kind: the state in which a thread left, the interrupt's number, the reason of an exit ...
     pub value: i64,

@@ -7,8 +7,8 @@ use crate::page::Entry;
 use crate::row::{Kind, NO_NAME, Row};
 use crate::vocabulary::Vocabulary;
 
-/// `TASK_REPORT_MAX - 1` (include/linux/sched.h, since v4.14): the bit above marks a thread that was preempted and is
-/// still runnable, which is no state.
+/// `TASK_REPORT_MAX - 1` (include/linux/sched.h, since v4.14): the bit above marks a thread that was
+/// preempted and is still runnable, which is no state.
 const STATE_MASK: i64 = 0xff;
 
 /// `PTRACE_ARCH_PRCTL` (arch/x86/include/uapi/asm/ptrace-abi.h).

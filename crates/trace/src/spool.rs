@@ -1,8 +1,8 @@
-//! Where pages wait until they are understood: an unnamed temporary file for each CPU, so that an hour fits and
-//! nothing is left of a killed process.
+//! Where pages wait until they are understood: an unnamed temporary file for each CPU, so that an hour fits
+//! and nothing is left of a killed process.
 //!
-//! A record is the length of the page (u32), how many events were lost before it (u64), and the page without its
-//! unused end.
+//! A record is the length of the page (u32), how many events were lost before it (u64), and the page without
+//! its unused end.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -25,7 +25,7 @@ impl Spool {
         Ok(Self { file: BufWriter::with_capacity(BUFFER_BYTES, tempfile::tempfile()?) })
     }
 
-    /// Keeps a page.
+    /// Keeps a page of events, and how many were lost before it.
     pub fn push(&mut self, page: &[u8], lost: u64) -> io::Result<()> {
         let length = u32::try_from(page.len()).map_err(io::Error::other)?;
         self.file.write_all(&length.to_le_bytes())?;

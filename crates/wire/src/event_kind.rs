@@ -1,4 +1,5 @@
-//! What happened, in the tables `host_trace` and `machine_trace`: the only list of the codes of their column `kind`.
+//! What happened, in the tables `host_trace` and `machine_trace`: the only list of the codes of their column
+//! `kind`.
 //!
 //! Python reads it as `stealtime._core.EVENT_KINDS`; a test holds the table in `docs/run-format.md` to it.
 
@@ -27,15 +28,11 @@ event_kinds! {
     Waking "waking"
     /// The handler of a device's interrupt starts.
     InterruptEntry "interrupt_entry"
-    /// It ends.
     InterruptExit "interrupt_exit"
-    /// A softirq starts.
     SoftirqEntry "softirq_entry"
-    /// It ends.
     SoftirqExit "softirq_exit"
     /// An interrupt of the CPU's own (timer, reschedule) starts.
     VectorEntry "vector_entry"
-    /// It ends.
     VectorExit "vector_exit"
     /// A guest's CPU stopped running the guest (KVM).
     VmExit "vm_exit"

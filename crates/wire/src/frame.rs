@@ -1,10 +1,11 @@
-//! The frame codec: bytes in, frames or a typed error out. It never waits and never allocates more than a frame's
-//! stated limit.
+//! The frame codec: bytes in, frames or a typed error out. It never waits and never allocates more than a
+//! frame's stated limit.
 
 /// The bytes in front of each payload: `u32` length and `u8` kind.
 pub const HEADER_BYTES: usize = 5;
 
-/// The longest JSON message. Messages carry facts and counters, never samples; 1 MiB is a hundred times the largest seen.
+/// The longest JSON message. Messages carry facts and counters, never samples; 1 MiB is a hundred times the
+/// largest seen.
 pub const MESSAGE_LIMIT_BYTES: usize = 1 << 20;
 
 /// The longest piece of an Arrow stream. A writer cuts larger pieces; 4 MiB keeps a reader's buffer small.
@@ -45,7 +46,7 @@ impl FrameKind {
     }
 }
 
-/// One whole frame.
+/// A whole frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// What the payload is.
@@ -66,9 +67,7 @@ pub enum FrameError {
     /// The length is over the limit of the kind.
     #[error("a frame of kind {kind} announces {length} bytes, over the limit of {limit}")]
     Oversized {
-        /// The kind byte.
         kind: u8,
-        /// The announced length.
         length: usize,
         /// The limit of that kind.
         limit: usize,

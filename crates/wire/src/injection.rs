@@ -1,9 +1,10 @@
 //! A known disturbance of a trial.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A thread of higher priority on the measured CPU that takes it away at known times.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Injection {
     /// From the start of one theft to the start of the next; longer after a theft that came late.
@@ -15,7 +16,7 @@ pub struct Injection {
 }
 
 /// An instruction for which hardware always leaves a guest for its hypervisor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GuestExit {
     /// `cpuid`.

@@ -2,8 +2,8 @@
 //!
 //! Two layers, neither of which touches a file descriptor:
 //!
-//! * [`frame`]: `u32` little-endian payload length, `u8` kind, payload. Kind 1 is one JSON message, kind 2 a piece
-//!   of an Arrow IPC stream.
+//! * [`frame`]: `u32` little-endian payload length, `u8` kind, payload. Kind 1 is one JSON message, kind 2 a
+//!   piece of an Arrow IPC stream.
 //! * [`message`]: the JSON messages. The first one in each direction is a `hello` with [`PROTOCOL_VERSION`].
 //!
 //! The Python twin is `stealtime.wire`; `tests/golden/frames` holds frames that the tests of both sides read.
@@ -12,15 +12,17 @@ pub mod event_kind;
 pub mod frame;
 pub mod injection;
 pub mod message;
+pub mod probe;
 
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
-    LoadOutcome, LoadRequest, MachineThread, Placement, Probe, Progress, Reading, StreamName, ThreadRole,
-    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
+    LoadOutcome, LoadRequest, MachineThread, Placement, Progress, Reading, StreamName, ThreadRole, ToAgent,
+    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
 };
+pub use probe::{Probe, Switch, Tick, Wakeup};
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::injection::Injection;
+use crate::probe::Probe;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// What was read.
     Value(Value),
     /// Why nothing could be read.
     Absent(String),
@@ -20,12 +21,11 @@ pub enum Reading {
 /// What a machine says about itself: `kernel_release`, `clocksource`, `cpu_model` ...
 pub type Facts = BTreeMap<String, Reading>;
 
-/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would accept
-/// unknown keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would
+/// accept unknown keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
-    /// The first message.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
@@ -46,30 +46,25 @@ pub enum ToAgent {
         /// Comes back in the answer.
         id: u64,
     },
-    /// Measure.
     RunTrial(Box<TrialRequest>),
     /// Record what the kernel does, until told to stop.
     StartTracing {
         /// The trial that it is for; comes back in every answer.
         trial: u64,
-        /// What to record.
         tracing: TraceRequest,
     },
     /// Stop recording and send the table `trace`.
     StopTracing {
-        /// As started.
         trial: u64,
     },
     /// Load the machine, until told to stop.
     StartLoad {
         /// The trial that it is for; comes back in every answer.
         trial: u64,
-        /// With what.
         load: LoadRequest,
     },
     /// Stop the load and send the table `load`.
     StopLoad {
-        /// As started.
         trial: u64,
     },
     /// Stop the trial that is running and send what there is; nothing happens if none is.
@@ -79,16 +74,14 @@ pub enum ToAgent {
 }
 
 /// From the agent to the control plane.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromAgent {
-    /// The first message.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
         /// The version of the agent, for people.
         agent_version: String,
-        /// The machine's facts.
         facts: Facts,
     },
     /// The answer to [`ToAgent::Calibrate`].
@@ -102,7 +95,6 @@ pub enum FromAgent {
     },
     /// The answer to [`ToAgent::ExchangeClock`].
     ClockReading {
-        /// As asked.
         id: u64,
         /// The clocks, read back to back.
         reading: ClockReading,
@@ -129,28 +121,24 @@ pub enum FromAgent {
     TrialDone(Box<TrialOutcome>),
     /// The answer to [`ToAgent::StartTracing`].
     TracingStarted {
-        /// As asked.
         trial: u64,
         /// Which groups of events are recorded; an absent one says why it is not.
         groups: Facts,
     },
     /// The table of [`ToAgent::StopTracing`] is sent.
     TracingDone {
-        /// As asked.
         trial: u64,
         /// What came of it.
         outcome: TracingOutcome,
     },
     /// The answer to [`ToAgent::StartLoad`].
     LoadStarted {
-        /// As asked.
         trial: u64,
         /// The threads that load.
         thread_ids: Vec<u32>,
     },
     /// The table of [`ToAgent::StopLoad`] is sent.
     LoadDone {
-        /// As asked.
         trial: u64,
         /// What came of it.
         outcome: LoadOutcome,
@@ -161,13 +149,12 @@ pub enum FromAgent {
         trial: Option<u64>,
         /// One sentence with the value that was wrong.
         error: String,
-        /// What to do.
         hint: Option<String>,
     },
 }
 
 /// The tables of a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamName {
     /// One row a sample; its columns are given by [`Layout`].
@@ -181,9 +168,8 @@ pub enum StreamName {
 }
 
 /// The clocks of a machine, read back to back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockReading {
-    /// The time-stamp counter.
     pub tsc: u64,
     /// `CLOCK_MONOTONIC_RAW`, of the same moment to within `bracket_tsc`.
     pub monotonic_raw_ns: u64,
@@ -194,14 +180,14 @@ pub struct ClockReading {
 }
 
 /// What to measure and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialRequest {
     /// Chosen by the control plane, comes back in every answer.
     pub trial: u64,
-    /// What to measure.
     pub probe: Probe,
-    /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam.
+    /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them
+    /// roam.
     pub cpus: Vec<u32>,
     /// SCHED_FIFO priority of the measuring thread, 1..=99; 0 is ordinary scheduling, on purpose.
     pub priority: u32,
@@ -218,7 +204,7 @@ pub struct TrialRequest {
 }
 
 /// What of a kernel's doings to record.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
     /// The CPUs to record; none means all.
@@ -227,17 +213,17 @@ pub struct TraceRequest {
     pub buffer_bytes_per_cpu: u64,
     /// Leave out switches between two threads whose names both begin like this.
     pub hidden_threads: Option<String>,
-    /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their guests.
+    /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their
+    /// guests.
     pub user_mode_linux: Vec<u32>,
 }
 
 /// What came of a recording, besides its table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TracingOutcome {
     /// The kernel's name of the clock: `x86-tsc`.
     pub clock: String,
-    /// Its rate.
     pub tsc_hz: f64,
     /// The clocks just after the recording began.
     pub start: ClockReading,
@@ -256,7 +242,7 @@ pub struct TracingOutcome {
 }
 
 /// What to load a machine with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadRequest {
     /// The kind of work.
@@ -274,7 +260,7 @@ pub struct LoadRequest {
 }
 
 /// The kinds of load.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
     /// Endless arithmetic on what fits the first-level cache; work is counted in loops.
@@ -287,12 +273,11 @@ pub enum Load {
 }
 
 /// What came of a load, besides its table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadOutcome {
     /// `loops` or `bytes`.
     pub unit: String,
-    /// All work done.
     pub work: u64,
     /// How long the load was on, all threads together.
     pub on_ns: u64,
@@ -310,42 +295,19 @@ pub struct LoadOutcome {
     pub findings: Vec<Finding>,
 }
 
-/// The probes and their parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Probe {
-    /// A busy loop back to back; what interrupts it shows as a longer turn.
-    Tick {
-        /// Iterations of the busy loop, from a calibration.
-        iterations: u64,
-    },
-    /// Threads of one priority on one CPU yield to each other.
-    Switch {
-        /// How many threads, 2..=1000.
-        threads: u32,
-    },
-    /// Absolute sleeps; how late the thread runs again.
-    Wakeup {
-        /// The period.
-        interval_ns: u64,
-    },
-}
-
 /// How a running trial goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
-    /// The trial.
     pub trial: u64,
     /// Since the first sample.
     pub elapsed_ns: u64,
-    /// Samples so far.
     pub samples: u64,
     /// The longest so far.
     pub max_ns: f64,
 }
 
 /// How the rows of the table `samples` lie in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
     /// Column `duration`: each sample starts where the one before ended.
@@ -360,7 +322,7 @@ pub enum Layout {
 }
 
 /// The clock of a trial's samples and the proof that it can be trusted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockRecord {
     /// `tsc` or `monotonic`: what the samples are counted in.
     pub name: String,
@@ -372,7 +334,8 @@ pub struct ClockRecord {
     pub tsc_hz_source: String,
     /// The time-stamp counter against `CLOCK_MONOTONIC_RAW` over the trial.
     pub check: ClockCheck,
-    /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted changes it.
+    /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted
+    /// changes it.
     pub facts: Facts,
     /// The clocks at the start of the trial.
     pub start: ClockReading,
@@ -385,7 +348,7 @@ pub struct ClockRecord {
 }
 
 /// Two clocks over one stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockCheck {
     /// How much faster the time-stamp counter ran than its stated rate.
     pub disagreement_ppm: f64,
@@ -396,7 +359,7 @@ pub struct ClockCheck {
 }
 
 /// Where and how the measuring thread ran, read back from the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Placement {
     /// The CPU at the end of the trial.
     pub cpu: u32,
@@ -404,14 +367,13 @@ pub struct Placement {
     pub cpus: Vec<u32>,
     /// `SCHED_FIFO` or what it was instead.
     pub policy: String,
-    /// The priority.
     pub priority: u32,
     /// The measuring threads' ids.
     pub thread_ids: Vec<u32>,
 }
 
 /// A thread of the agent in the machine under test.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineThread {
     /// As the machine's kernel counts.
@@ -425,19 +387,17 @@ pub struct MachineThread {
 }
 
 /// What a thread of the agent is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadRole {
-    /// It measures.
     Probe,
     /// It disturbs, as asked.
     Injection,
-    /// It serves.
     Agent,
 }
 
 /// How much a finding matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingLevel {
     /// The result stands, but is limited by this.
@@ -447,7 +407,7 @@ pub enum FindingLevel {
 }
 
 /// Something found before or after measuring that a reader of the result must know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A fixed name: `rt_throttling`, `no_sched_fifo`, `tsc_not_constant`, `busy_sibling` ...
     pub code: String,
@@ -455,24 +415,19 @@ pub struct Finding {
     pub level: FindingLevel,
     /// One sentence with the value.
     pub text: String,
-    /// What to do.
     pub hint: Option<String>,
 }
 
 /// What came of a trial, besides its tables.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialOutcome {
-    /// As asked.
     pub trial: u64,
-    /// What was asked.
     pub request: TrialRequest,
     /// What a reader must know; the trial is valid if none of them invalidates.
     pub findings: Vec<Finding>,
-    /// The clock.
     pub clock: ClockRecord,
     /// How the rows lie in time.
     pub layout: Layout,
-    /// Where it ran.
     pub placement: Placement,
     /// The cheapest sample seen in a calibration just before, in the units of `duration`.
     pub calibrated_floor_units: Option<u64>,

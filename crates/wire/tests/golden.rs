@@ -1,5 +1,5 @@
-//! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read them.
-//! After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
+//! The frames under `tests/golden/frames` are what both sides agree on: this test and the Python twin read
+//! them. After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -12,8 +12,8 @@ use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
     GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement,
-    Probe, Progress, Reading, StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
-    TrialRequest, encode_frame,
+    Probe, Progress, Reading, StreamName, Switch, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
+    TrialOutcome, TrialRequest, Wakeup, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -80,14 +80,14 @@ fn load_outcome() -> LoadOutcome {
 
 fn to_agent() -> Vec<(&'static str, ToAgent)> {
     let tick = request(
-        Probe::Tick { iterations: 43_210 },
+        Probe::Tick(Tick { iterations: 43_210 }),
         Some(Injection { every_ns: 10_000_000, steal_ns: 500_000, exit: Some(GuestExit::Cpuid) }),
     );
-    let switch = request(Probe::Switch { threads: 1000 }, None);
+    let switch = request(Probe::Switch(Switch { threads: 1000 }), None);
     let wakeup = TrialRequest {
         max_samples: Some(50_000_000),
         tracing: Some(trace_request()),
-        ..request(Probe::Wakeup { interval_ns: 1_000_000 }, None)
+        ..request(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }), None)
     };
     let memory = LoadRequest {
         kind: Load::Memory { block_bytes: 9 << 20 },
@@ -123,7 +123,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
     ]);
     let outcome = TrialOutcome {
         trial: 7,
-        request: request(Probe::Switch { threads: 2 }, None),
+        request: request(Probe::Switch(Switch { threads: 2 }), None),
         findings: vec![Finding {
             code: "rt_throttling".to_owned(),
             level: FindingLevel::Limits,

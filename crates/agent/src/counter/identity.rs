@@ -15,28 +15,18 @@ const FRESH_ID: &str = "/proc/sys/kernel/random/uuid";
 pub enum IdentityError {
     /// The file is not there.
     #[error("{path} cannot be read")]
-    Read {
-        /// Which.
-        path: &'static str,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { path: &'static str, source: std::io::Error },
     /// The file holds something else.
     #[error("{path} holds {found:?}, which is no UUID")]
-    Format {
-        /// Which.
-        path: &'static str,
-        /// What.
-        found: String,
-    },
+    Format { path: &'static str, found: String },
 }
 
 /// What stays the same as long as nothing is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// The machine's boot.
+    /// The boot id of the machine.
     pub boot: [u8; 16],
-    /// The program's start.
+    /// Drawn anew at each start of the program.
     pub life: [u8; 16],
 }
 

@@ -1,8 +1,8 @@
 //! What was counted for whom.
 //!
-//! A client counts 1, 2, 3, ... and goes on only after an answer, so the number of its increments *is* the last
-//! sequence number that was applied. That makes every loss visible in a single answer: a counter that has forgotten
-//! an acknowledged value has a smaller number than its client.
+//! A client counts 1, 2, 3, ... and goes on only after an answer, so the number of its increments *is* the
+//! last sequence number that was applied. That makes every loss visible in a single answer: a counter that
+//! has forgotten an acknowledged value has a smaller number than its client.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,10 @@ struct Account {
 pub struct Entry {
     /// What became of the request.
     pub outcome: Outcome,
-    /// This client's increments.
+    /// The increments of this client that were applied.
     pub applied: u64,
-    /// Made of them.
+    /// The digest of these increments, in their order.
     pub chain: u64,
-    /// All clients' increments.
     pub total: u64,
     /// Made of all chains.
     pub digest: u64,
@@ -84,8 +83,8 @@ impl Ledger {
     }
 }
 
-/// Adds an increment to a client's chain. The client does the same, and so knows what the counter must answer if it
-/// remembers every single one of its increments.
+/// Adds an increment to a client's chain. The client does the same, and so knows what the counter must answer
+/// if it remembers every single one of its increments.
 pub fn extend_chain(chain: u64, client: u64, sequence: u64) -> u64 {
     mix(chain ^ mix(client ^ mix(sequence)))
 }
@@ -94,7 +93,8 @@ fn part_of_digest(client: u64, account: Account) -> u64 {
     if account.applied == 0 { 0 } else { mix(client ^ account.chain.rotate_left(32)) }
 }
 
-/// Spreads each bit of a number over all of it: the output step of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+/// Spreads each bit of a number over all of it: the output step of `SplitMix64` (Steele, Lea and Flood,
+/// OOPSLA 2014).
 pub fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,12 +1,12 @@
 //! Pages that tell by themselves whether they are the right ones of the right time.
 //!
 //! Every word of a page follows from its number and its generation, that is how often it was rewritten; the
-//! generation that a page must have follows from the number of steps (`order`). So verifying finds a flipped bit, a page at
-//! the place of another, and also what a checksum inside the page would not find: an *older* content of the same page,
-//! which is what a checkpoint leaves behind that has missed a page.
+//! generation that a page must have follows from the number of steps (`order`). So verifying finds a flipped
+//! bit, a page at the place of another, and also what a checksum inside the page would not find: an *older*
+//! content of the same page, which is what a checkpoint leaves behind that has missed a page.
 //!
-//! A rewritten page changes in its first `fill` bytes; the others stay, as in a program that updates records, and are
-//! verified all the same.
+//! A rewritten page changes in its first `fill` bytes; the others stay, as in a program that updates records,
+//! and are verified all the same.
 
 use std::hint::black_box;
 
@@ -28,7 +28,6 @@ struct Page([u64; PAGE_WORDS]);
 /// What was found at the place of what had to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The page.
     pub page: u64,
     /// How often it had been rewritten.
     pub generation: u64,
@@ -36,7 +35,6 @@ pub struct Mismatch {
     pub word: usize,
     /// What it should be.
     pub wanted: u64,
-    /// What it is.
     pub found: u64,
 }
 

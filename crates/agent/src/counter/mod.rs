@@ -1,8 +1,10 @@
-//! `counter`: a guest program whose whole state is its memory, and which can prove that none of it is missing.
+//! `counter`: a guest program whose whole state is its memory, and which can prove that none of it is
+//! missing.
 //!
-//! It counts for its clients over TCP and UDP (`protocol`, `ledger`), and meanwhile rewrites pages of memory at a set
-//! rate, each of which tells by itself whether it is the right one of the right time (`memory`). Nothing is kept on
-//! disk: what survives the machine it ran on, survived because the memory did. The client is `counting`.
+//! It counts for its clients over TCP and UDP (`protocol`, `ledger`), and meanwhile rewrites pages of memory
+//! at a set rate, each of which tells by itself whether it is the right one of the right time (`memory`).
+//! Nothing is kept on disk: what survives the machine it ran on, survived because the memory did. The client
+//! is `counting`.
 
 mod churn;
 mod identity;

@@ -1,8 +1,8 @@
 //! In which order pages are rewritten: all of them once a round, neighbours far apart, and without a table.
 //!
-//! Step `k` goes to page `k * stride mod pages`. With a stride that has no common divisor with the number of pages
-//! each page comes once a round, and how often a page was rewritten follows from the number of steps alone: no
-//! second copy of that knowledge lies in memory that could be lost together with the page.
+//! Step `k` goes to page `k * stride mod pages`. With a stride that has no common divisor with the number of
+//! pages each page comes once a round, and how often a page was rewritten follows from the number of steps
+//! alone: no second copy of that knowledge lies in memory that could be lost together with the page.
 
 /// The order over a number of pages.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,8 @@ impl Order {
     }
 }
 
-/// `left * right mod modulus`; the modulus is a number of pages, so it is far below 2^32 and nothing overflows.
+/// `left * right mod modulus`; the modulus is a number of pages, so it is far below 2^32 and nothing
+/// overflows.
 fn product(left: u64, right: u64, modulus: u64) -> u64 {
     left * right % modulus
 }

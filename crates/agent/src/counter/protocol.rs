@@ -1,4 +1,5 @@
-//! What goes over the wire: a request of 40 bytes, an answer of 152 bytes, both of fixed length and big-endian.
+//! What goes over the wire: a request of 40 bytes, an answer of 152 bytes, both of fixed length and
+//! big-endian.
 //!
 //! ```text
 //! request  magic 4 "STCQ"  version 2  operation 2  client 8  sequence 8  sent_ns 8  checksum 8
@@ -7,8 +8,8 @@
 //!          checksum 8
 //! ```
 //!
-//! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own: with
-//! virtio the two ends may agree to leave those out, and it is the way between them that is under test.
+//! The checksum (FNV-1a, 64 bits, of all that stands before it) is there although TCP and UDP have their own:
+//! with virtio the two ends may agree to leave those out, and it is the way between them that is under test.
 
 use thiserror::Error;
 
@@ -25,18 +26,14 @@ const CHECKSUM_BYTES: usize = 8;
 /// Why bytes are no message.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// Another length.
     #[error("a message has {found} bytes where {wanted} were expected")]
     Length {
-        /// What came.
         found: usize,
         /// What such a message has.
         wanted: usize,
     },
-    /// Not ours.
     #[error("a message begins with {0:02x?}, which is none of the counter")]
     Magic([u8; 4]),
-    /// Of another version.
     #[error("a message has version {0}, this program speaks version {VERSION}")]
     Version(u16),
     /// Changed on its way.
@@ -56,7 +53,6 @@ pub enum Operation {
     Status = 2,
     /// Verify all of the memory now, then tell the state.
     Check = 3,
-    /// Reboot the machine.
     Reboot = 4,
     /// Power the machine off.
     PowerOff = 5,
@@ -75,7 +71,6 @@ impl TryFrom<u16> for Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// One was added.
     Applied = 1,
     /// The sequence number had been counted before; nothing was added.
     Repeated = 2,
@@ -129,11 +124,8 @@ pub struct Request {
 pub struct Answer {
     /// What became of the request.
     pub outcome: Outcome,
-    /// As asked.
     pub client: u64,
-    /// As asked.
     pub sequence: u64,
-    /// As asked.
     pub sent_ns: u64,
     /// How many increments were ever applied for this client.
     pub applied: u64,
@@ -143,11 +135,11 @@ pub struct Answer {
     pub total: u64,
     /// Made of the chains of all clients.
     pub digest: u64,
-    /// The counter's `CLOCK_MONOTONIC`.
+    /// `CLOCK_MONOTONIC` of the counter's machine.
     pub guest_ns: u64,
     /// Its `CLOCK_MONOTONIC_RAW`, which nothing steers.
     pub raw_ns: u64,
-    /// Its `CLOCK_REALTIME`.
+    /// `CLOCK_REALTIME` of the counter's machine.
     pub real_ns: u64,
     /// How many pages of memory the counter rewrites.
     pub pages: u64,
@@ -162,7 +154,6 @@ pub struct Answer {
 }
 
 impl Request {
-    /// As bytes.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut writer = Writer::begin(REQUEST_MAGIC, self.operation as u16);
         for number in [self.client, self.sequence, self.sent_ns] {
@@ -171,7 +162,6 @@ impl Request {
         writer.finish()
     }
 
-    /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let (mut reader, kind) = Reader::begin(bytes, REQUEST_MAGIC, REQUEST_BYTES)?;
         Ok(Self {
@@ -184,7 +174,6 @@ impl Request {
 }
 
 impl Answer {
-    /// As bytes.
     pub fn encode(&self) -> [u8; ANSWER_BYTES] {
         let mut writer = Writer::begin(ANSWER_MAGIC, self.outcome as u16);
         let numbers = [
@@ -210,7 +199,6 @@ impl Answer {
         writer.finish()
     }
 
-    /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let (mut reader, kind) = Reader::begin(bytes, ANSWER_MAGIC, ANSWER_BYTES)?;
         Ok(Self {

@@ -35,11 +35,9 @@ pub enum CounterError {
     /// A port is taken or an address not ours.
     #[error("the counter cannot listen on {protocol} {address}")]
     Bind {
-        /// TCP or UDP.
+        /// `TCP` or `UDP`.
         protocol: &'static str,
-        /// Where.
         address: SocketAddr,
-        /// Why.
         source: io::Error,
     },
     /// The kernel's random numbers.
@@ -62,9 +60,7 @@ pub enum OnReboot {
 /// Where a server answers.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// Over TCP.
     pub tcp: Option<SocketAddr>,
-    /// Over UDP.
     pub udp: Option<SocketAddr>,
 }
 
@@ -110,7 +106,6 @@ impl Server {
         Ok(Self { tcp, udp, state: Arc::new(state) })
     }
 
-    /// Where it answers.
     pub fn addresses(&self) -> Result<Addresses, CounterError> {
         Ok(Addresses {
             tcp: self.tcp.as_ref().map(TcpListener::local_addr).transpose()?,
@@ -118,7 +113,6 @@ impl Server {
         })
     }
 
-    /// Answers for ever.
     pub fn serve(self) -> Result<Infallible, CounterError> {
         let Self { tcp, udp, state } = self;
         if let Some(listener) = tcp {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::arguments::parse_bytes;
 use crate::counter::memory::PAGE_BYTES;
+use crate::quantities::parse_bytes;
 
 /// `counter`
 #[derive(Debug, Clone, Args)]
@@ -30,12 +30,11 @@ pub struct Counter {
     pub fill: usize,
 }
 
-/// Where to answer.
+/// Where a counter listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// On all addresses of the machine.
     Port(u16),
-    /// On this one.
     Address(SocketAddr),
 }
 
@@ -64,9 +63,7 @@ impl FromStr for Place {
 /// So many pages each interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// How many.
     pub pages: u64,
-    /// How often.
     pub interval: Duration,
 }
 

@@ -18,16 +18,12 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Where and how a flow counts.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// Over a connection.
     Tcp {
-        /// To where.
         address: SocketAddr,
-        /// With `TCP_THIN_LINEAR_TIMEOUTS`.
+        /// Sends again at a steady pace (`TCP_THIN_LINEAR_TIMEOUTS`).
         linear_timeouts: bool,
     },
-    /// With datagrams.
     Udp {
-        /// To where.
         address: SocketAddr,
         /// When to send one again.
         resend_after: Duration,
@@ -73,8 +69,8 @@ impl Flow {
         Self { client, way, interval, first_by, stop: Arc::clone(stop), record: Arc::clone(record) }
     }
 
-    /// Counts until told to stop or until the connection is lost. `begun` is called with the first answer, or with
-    /// the reason why there is none.
+    /// Counts until told to stop or until the connection is lost. `begun` is called with the first answer, or
+    /// with the reason why there is none.
     pub fn run(self, begun: impl FnOnce(Result<(), Refusal>)) {
         let waiting = || self.stopping() || Instant::now() >= self.first_by;
         let wire: std::io::Result<Option<Box<dyn Wire>>> = match self.way {

@@ -1,9 +1,9 @@
 //! What an answer must be, given all answers before it.
 //!
-//! A flow asks for its next value only when it has the one before. So each answer that it takes proves either that
-//! all it was ever told still holds, or that something is missing: the number of its increments must be exactly the
-//! sequence number it asked for, their chain the one that it computes itself, and whatever else an answer says must not
-//! lie before what an earlier answer said.
+//! A flow asks for its next value only when it has the one before. So each answer that it takes proves either
+//! that all it was ever told still holds, or that something is missing: the number of its increments must be
+//! exactly the sequence number it asked for, their chain the one that it computes itself, and whatever else
+//! an answer says must not lie before what an earlier answer said.
 
 use serde::Serialize;
 
@@ -22,10 +22,7 @@ pub enum Violation {
         applied: u64,
     },
     /// The flow was given a value again that it had been given before.
-    Repeated {
-        /// That value.
-        value: u64,
-    },
+    Repeated { value: u64 },
     /// The counter has more increments of this flow than it asked for.
     Skipped {
         /// What it asked for.
@@ -39,12 +36,7 @@ pub enum Violation {
         value: u64,
     },
     /// All clients' increments together are fewer than before.
-    TotalWentBack {
-        /// Before.
-        from: u64,
-        /// Now.
-        to: u64,
-    },
+    TotalWentBack { from: u64, to: u64 },
     /// The machine has booted anew.
     BootChanged {
         /// The boot id before.
@@ -53,19 +45,9 @@ pub enum Violation {
         to: String,
     },
     /// The program has started anew.
-    LifeChanged {
-        /// The life before.
-        from: String,
-        /// The life now.
-        to: String,
-    },
+    LifeChanged { from: String, to: String },
     /// The machine's monotonic clock shows less than it has shown before.
-    GuestTimeWentBack {
-        /// Before.
-        from_ns: u64,
-        /// Now.
-        to_ns: u64,
-    },
+    GuestTimeWentBack { from_ns: u64, to_ns: u64 },
     /// The counter has found pages of its memory wrong.
     MemoryMismatch {
         /// How often, since the answer before.
@@ -82,10 +64,7 @@ pub enum Violation {
         reason: String,
     },
     /// The check at the end did not come about.
-    CheckFailed {
-        /// Why.
-        reason: String,
-    },
+    CheckFailed { reason: String },
 }
 
 /// What one flow knows.
@@ -113,7 +92,8 @@ impl Judge {
         }
     }
 
-    /// Judges the answer to the next request. Afterwards what the counter says holds, so that one loss is told once.
+    /// Judges the answer to the next request. Afterwards what the counter says holds, so that one loss is
+    /// told once.
     pub fn judge(&mut self, answer: &Answer) -> Vec<Violation> {
         let mut found = self.judge_count(answer);
         if let Some(last) = &self.last {

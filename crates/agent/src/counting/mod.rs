@@ -1,10 +1,12 @@
 //! `count` and `ask`: the clients of the `counter`.
 //!
-//! `count` is the witness of a failover. It counts over TCP and UDP, believes each acknowledged value, and reports
-//! every answer that contradicts an earlier one (`judge`), every silence (`silence`), and whether its one TCP connection
-//! lived on. It repairs nothing: a lost connection is a finding, not a reason to connect again.
+//! `count` is the witness of a failover. It counts over TCP and UDP, believes each acknowledged value, and
+//! reports every answer that contradicts an earlier one (`judge`), every silence (`silence`), and whether its
+//! one TCP connection lived on. It repairs nothing: a lost connection is a finding, not a reason to connect
+//! again.
 
 mod ask;
+mod counter_state;
 mod flow;
 mod judge;
 mod progress;
@@ -35,10 +37,9 @@ use crate::counting::judge::Violation;
 use crate::counting::progress::Progress;
 use crate::counting::record::{Finding, Protocol, Record};
 use crate::counting::report::{Check, Report, name};
+use crate::counting::settings::VIOLATED;
 use crate::counting::silence::Moment;
-
-/// The exit code of a run that found violations.
-pub const VIOLATED: u8 = 3;
+use crate::document::print_json;
 
 /// For the check at the end: the memory of a translated guest is verified at some 100 MB/s.
 const CHECK_WAIT: Duration = Duration::from_secs(60);
@@ -51,24 +52,10 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 pub enum CountError {
     /// Nobody answered in time.
     #[error("no answer over {} from {address} within {}", name(*protocol), humantime::format_duration(*wait))]
-    NoAnswer {
-        /// Over what.
-        protocol: Protocol,
-        /// From whom.
-        address: SocketAddr,
-        /// For how long.
-        wait: Duration,
-    },
+    NoAnswer { protocol: Protocol, address: SocketAddr, wait: Duration },
     /// The kernel refused a socket.
     #[error("counting over {} to {address} cannot begin: {reason}", name(*protocol))]
-    Kernel {
-        /// Over what.
-        protocol: Protocol,
-        /// To whom.
-        address: SocketAddr,
-        /// What it said.
-        reason: String,
-    },
+    Kernel { protocol: Protocol, address: SocketAddr, reason: String },
     /// Every pause between two requests would be one.
     #[error("--silence {} is not longer than --interval {}", humantime::format_duration(*silence), humantime::format_duration(*interval))]
     Silence {
@@ -121,7 +108,7 @@ pub fn run(count: &Count) -> anyhow::Result<ExitCode> {
     let check = check_memory(count, &records);
     let report = Report::of(count, started, stopped, records, check);
     if count.json {
-        report::print_json(&report)?;
+        print_json(&report)?;
     } else {
         report.write_text(&mut io::stdout().lock())?;
     }
@@ -267,16 +254,16 @@ fn check_memory(count: &Count, records: &[Record]) -> Check {
         Some(Finding { protocol: Protocol::Tcp, client: "check".to_owned(), at: Moment::now(), violation })
     };
     match ask::question(address, Operation::Check, CHECK_WAIT) {
-        Ok(told) => {
+        Ok(state) => {
             // What a flow was told already is among its findings.
             let known = records.iter().map(|record| record.mismatches).max().unwrap_or_default();
-            let more = told.mismatches.saturating_sub(known);
+            let more = state.mismatches.saturating_sub(known);
             let finding = if more > 0 { finding(Violation::MemoryMismatch { more }) } else { None };
-            Check { told: Some(told), finding }
+            Check { state: Some(state), finding }
         }
         Err(error) => {
             let reason = format!("{:#}", anyhow::Error::new(error));
-            Check { told: None, finding: finding(Violation::CheckFailed { reason }) }
+            Check { state: None, finding: finding(Violation::CheckFailed { reason }) }
         }
     }
 }

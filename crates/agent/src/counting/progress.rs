@@ -19,7 +19,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// From now on.
     pub fn begin() -> Self {
         let now = Moment::now();
         Self {

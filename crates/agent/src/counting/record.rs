@@ -15,22 +15,17 @@ const MOST_KEPT: usize = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// One connection.
     Tcp,
-    /// Datagrams.
     Udp,
 }
 
 /// A violation with its place.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// Over what.
     pub protocol: Protocol,
-    /// Whose flow.
     pub client: String,
     /// When it was noticed.
     pub at: Moment,
-    /// What.
     #[serde(flatten)]
     pub violation: Violation,
 }
@@ -58,7 +53,6 @@ pub struct Record {
     pub round_trips: Histogram<u64>,
     /// When no answers came.
     pub silences: Silences,
-    /// The first violations.
     pub findings: Vec<Finding>,
     /// How many there were.
     pub violations: u64,
@@ -96,7 +90,7 @@ impl Record {
         }
     }
 
-    /// Notes a violation.
+    /// Counts a violation, and keeps it if it is among the first.
     pub fn found(&mut self, at: Moment, violation: Violation) {
         self.violations += 1;
         if self.findings.len() < MOST_KEPT {

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::alone::SCHEMA_VERSION;
-use crate::counting::ask::Told;
+use crate::counting::counter_state::CounterState;
 use crate::counting::record::{Finding, Protocol, Record};
 use crate::counting::settings::Count;
 use crate::counting::silence::{Moment, Silence};
+use crate::document::SCHEMA_VERSION;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -30,14 +30,14 @@ pub struct Report {
     round_trip_ns: BTreeMap<Protocol, RoundTrips>,
     flows: Vec<FlowReport>,
     /// With `--check`, if the counter answered.
-    check: Option<Told>,
+    check: Option<CounterState>,
 }
 
 /// The check at the end.
 #[derive(Debug, Default)]
 pub struct Check {
     /// What the counter said, if it was asked and answered.
-    pub told: Option<Told>,
+    pub state: Option<CounterState>,
     /// What was wrong with that.
     pub finding: Option<Finding>,
 }
@@ -125,7 +125,7 @@ impl Report {
             }),
             round_trip_ns: by_protocol(&records, |records| RoundTrips::of(&merged(records)?)),
             flows: records.into_iter().map(FlowReport::of).collect(),
-            check: check.told,
+            check: check.state,
         }
     }
 
@@ -134,7 +134,6 @@ impl Report {
         self.violations_total > 0
     }
 
-    /// For a person.
     pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
         writeln!(
             output,
@@ -207,14 +206,6 @@ impl FlowReport {
             silences: record.silences.kept,
         }
     }
-}
-
-/// A document on standard output.
-pub fn print_json(document: &impl Serialize) -> anyhow::Result<()> {
-    let mut output = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut output, document)?;
-    writeln!(output)?;
-    Ok(())
 }
 
 /// As a protocol is called in text.

@@ -8,6 +8,9 @@ use humantime::parse_duration;
 
 const EXIT_CODES: &str = "Exit codes: 0 no violation, 1 failed, 2 wrong usage, 3 violations found";
 
+/// The exit code of a run that found violations.
+pub const VIOLATED: u8 = 3;
+
 /// `count`
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of a command line")]
 #[derive(Debug, Clone, Args)]

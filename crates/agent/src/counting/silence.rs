@@ -12,7 +12,6 @@ pub struct Silence {
     pub start_monotonic_ns: u64,
     /// The same by `CLOCK_REALTIME`.
     pub start_wall_ns: u64,
-    /// How long.
     pub length_ns: u64,
     /// Whether an answer ended it; if not, it was still silent when the client stopped.
     pub ended: bool,
@@ -25,7 +24,6 @@ pub struct Silences {
     last_answer: Option<Moment>,
     /// Those that were longer than the threshold.
     pub kept: Vec<Silence>,
-    /// How many were.
     pub count: u64,
     /// The longest of all, also where it was below the threshold.
     pub longest_ns: u64,
@@ -41,7 +39,6 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// This one.
     pub fn now() -> Self {
         use stealtime_probe::clock::{SampleClock, realtime_ns};
         Self { monotonic_ns: SampleClock::Monotonic.now(), wall_ns: realtime_ns() }

@@ -1,4 +1,5 @@
-//! One request and its answer: over a TCP connection that is never replaced, and over UDP with retransmission.
+//! One request and its answer: over a TCP connection that is never replaced, and over UDP with
+//! retransmission.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -24,8 +25,8 @@ nix::setsockopt_impl!(
     nix::sys::socket::sockopt::SetBool
 );
 
-/// `TCP_THIN_LINEAR_TIMEOUTS`: with fewer than four segments under way the kernel doubles its retransmission time-out
-/// only after the sixth try (Linux `Documentation/networking/tcp-thin.rst`).
+/// `TCP_THIN_LINEAR_TIMEOUTS`: with fewer than four segments under way the kernel doubles its retransmission
+/// time-out only after the sixth try (Linux `Documentation/networking/tcp-thin.rst`).
 #[derive(Debug, Clone, Copy)]
 struct LinearTimeouts;
 
@@ -43,12 +44,7 @@ pub enum WireError {
     Protocol(#[from] ProtocolError),
     /// An answer to something else.
     #[error("an answer to request {found} came where that to request {wanted} was due")]
-    OtherRequest {
-        /// What it answers.
-        found: u64,
-        /// What was asked.
-        wanted: u64,
-    },
+    OtherRequest { found: u64, wanted: u64 },
 }
 
 /// What happened under way to one answer.
@@ -91,8 +87,8 @@ impl TcpWire {
             };
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
-            // TCP_USER_TIMEOUT stays unset: the kernel then gives a silent connection up only after some 15 minutes
-            // (net.ipv4.tcp_retries2), which is what lets it live through a failover.
+            // TCP_USER_TIMEOUT stays unset: the kernel then gives a silent connection up only after some 15
+            // minutes (net.ipv4.tcp_retries2), which is what lets it live through a failover.
             if linear_timeouts {
                 setsockopt(&stream, LinearTimeouts, &true)?;
             }
@@ -138,7 +134,6 @@ pub struct UdpWire {
 }
 
 impl UdpWire {
-    /// To this address.
     pub fn connect(address: SocketAddr, resend_after: Duration) -> io::Result<Self> {
         let any: SocketAddr = match address {
             SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -25,12 +25,8 @@ const LONGEST_WAIT_NS: u64 = 3 * SECOND_NS;
 /// The clock cannot be used.
 #[derive(Debug, Error)]
 pub enum EdgeError {
-    /// It stands.
     #[error("the real-time clock shows {second} and does not go on")]
-    Stands {
-        /// What it shows.
-        second: u64,
-    },
+    Stands { second: u64 },
     /// Never was the moment found well enough.
     #[error("the machine hardly runs: the real-time clock's next second is found to {} ms only", width_ns / 1_000_000)]
     TooWide {
@@ -44,9 +40,7 @@ pub enum EdgeError {
 pub struct Reading {
     /// Before it was read.
     pub before_ns: u64,
-    /// What it showed.
     pub second: u64,
-    /// After that.
     pub after_ns: u64,
 }
 
@@ -61,7 +55,6 @@ pub struct EdgeFinder {
 }
 
 impl EdgeFinder {
-    /// Knows nothing yet.
     pub fn new() -> Self {
         Self { last: None, interval_ns: SECOND_NS, margin_ns: MARGIN_NS, now: monotonic_raw_ns }
     }

@@ -1,16 +1,16 @@
 //! Keeps a guest's clock with its real-time clock (RTC), which goes on while the guest is stopped.
 //!
-//! A protected guest is stopped for each checkpoint, and with it all that it counts time by: its time-stamp counter, HPET
-//! and kvmclock stand. Its RTC does not: QEMU answers with the host's wall clock (`-rtc clock=host`), on every host, with
-//! every accelerator and without a network whose answers would be held. It tells whole seconds only, so the moment at which
-//! it goes from one to the next is looked for.
+//! A protected guest is stopped for each checkpoint, and with it all that it counts time by: its time-stamp
+//! counter, HPET and kvmclock stand. Its RTC does not: QEMU answers with the host's wall clock (`-rtc
+//! clock=host`), on every host, with every accelerator and without a network whose answers would be held. It
+//! tells whole seconds only, so the moment at which it goes from one to the next is looked for.
 //!
 //! The kernel's clock is then made faster by as much as it loses (adjtimex(2), up to 10 %), which holds for
-//! `CLOCK_MONOTONIC` and all timers too. A jump, as at a failover, is made good on `CLOCK_REALTIME` by one step forwards;
-//! `CLOCK_MONOTONIC` is never stepped.
+//! `CLOCK_MONOTONIC` and all timers too. A jump, as at a failover, is made good on `CLOCK_REALTIME` by one
+//! step forwards; `CLOCK_MONOTONIC` is never stepped.
 //!
-//! QEMU gives the RTC whole seconds when the machine is made, and loses the fraction. So the clock is within half a second
-//! of the host's, by an amount that never changes.
+//! QEMU gives the RTC whole seconds when the machine is made, and loses the fraction. So the clock is within
+//! half a second of the host's, by an amount that never changes.
 
 mod edge;
 mod servo;
@@ -51,8 +51,8 @@ pub fn run() -> anyhow::Result<ExitCode> {
     refused.map_or(Ok(ExitCode::SUCCESS), |error| Err(error).context("the clock is not kept any more"))
 }
 
-/// Keep the clock for ever, or until that does not work any more: then it goes at its own pace again. `say` is told of each
-/// step and each new rate.
+/// Keep the clock for ever, or until that does not work any more: then it goes at its own pace again. `say`
+/// is told of each step and each new rate.
 pub fn keep(say: &dyn Fn(&str)) -> Result<(), DisciplineError> {
     let ended = steer(say);
     // The kernel took it before; where it does not, nothing was steered.

@@ -1,7 +1,8 @@
-//! From the edges of a clock that goes on to how the kernel's clock is to be steered. Pure: no clock is read here.
+//! From the edges of a clock that goes on to how the kernel's clock is to be steered. Pure: no clock is read
+//! here.
 
-/// The fraction of its second that the RTC lost when it was set is unknown: half of one is the least wrong guess, and what
-/// the kernel guesses at boot (`drivers/rtc/class.c`, `rtc_hctosys`).
+/// The fraction of its second that the RTC lost when it was set is unknown: half of one is the least wrong
+/// guess, and what the kernel guesses at boot (`drivers/rtc/class.c`, `rtc_hctosys`).
 const FRACTION_NS: i64 = 500_000_000;
 
 /// A clock that is behind by more is stepped forwards; less is caught up by running faster.
@@ -10,8 +11,8 @@ const STEP_NS: i64 = 100_000_000;
 /// An error is caught up within about so long.
 const CATCH_UP_S: f64 = 4.0;
 
-/// A clock that is ahead waits by running slower by so much. All timers of the guest do, so that a host whose wall clock is
-/// an hour behind must not cost a tenth of the guest's speed for as long as that takes.
+/// A clock that is ahead waits by running slower by so much. All timers of the guest do, so that a host whose
+/// wall clock is an hour behind must not cost a tenth of the guest's speed for as long as that takes.
 const WAITING: f64 = 0.01;
 
 /// The kernel takes at most 10 %.

@@ -32,8 +32,9 @@ pub struct Level {
 
 /// The levels of a series, rising.
 ///
-/// They lie at exact ranks rather than at equal ratios of cost: wherever in the distribution a cause sits, some level is
-/// exceeded by its samples and at most 60 % more, and no figure for the noise has to be assumed.
+/// They lie at exact ranks rather than at equal ratios of cost: wherever in the distribution a cause sits,
+/// some level is exceeded by its samples and at most 60 % more, and no figure for the noise has to be
+/// assumed.
 pub fn levels(series: &Series<'_>) -> Vec<Level> {
     let count = series.count() as u64;
     let mut ranks = Vec::new();
@@ -47,7 +48,8 @@ pub fn levels(series: &Series<'_>) -> Vec<Level> {
         ranks.push(count - above);
         share /= SHARE_STEP;
     }
-    // At most so many samples are longer than the value of a rank; the median of all others is at half the rank.
+    // At most so many samples are longer than the value of a rank; the median of all others is at half the
+    // rank.
     let levels = ranks.len();
     ranks.extend_from_within(..);
     ranks[levels..].iter_mut().for_each(|rank| *rank = rank.div_ceil(2));
@@ -62,7 +64,8 @@ pub fn levels(series: &Series<'_>) -> Vec<Level> {
     levels
 }
 
-/// The events of a level in some blocks, in order of time; the search stops with the block that reaches `limit`.
+/// The events of a level in some blocks, in order of time; the search stops with the block that reaches
+/// `limit`.
 pub fn in_blocks(series: &Series<'_>, level: &Level, blocks: Range<usize>, limit: usize) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut next_in_run = usize::MAX;

@@ -1,34 +1,40 @@
 //! Which periodic causes lengthen the samples, how often, and by how much: found from the samples alone.
 //!
 //! # Definition
-//! An *event* at a level is a run of adjacent samples that are all at least that long; it happens when the first of them
-//! starts, and its overhead is what the run lasted more than that many ordinary samples (their median). A *period* is a
-//! frequency at which events of some level
-//! 1. crowd in one window of phase more than chance allows, over all frequencies, windows and levels that were tried
-//!    ([`phase::crowding`]): probability below [`FALSE_ALARM`] for a series without any periodic cause, and
-//! 2. are seen in at least [`COVERAGE`] of all cycles, not counting what is seen half a cycle apart as well, and
-//! 3. if that is less than [`CLEAR`], still in [`UNEXPLAINED`] of them without the events of periods that are seen in more.
+//! An *event* at a level is a run of adjacent samples that are all at least that long; it happens when the
+//! first of them starts, and its overhead is what the run lasted more than that many ordinary samples (their
+//! median). A *period* is a frequency at which events of some level
+//! 1. crowd in one window of phase more than chance allows, over all frequencies, windows and levels that
+//!    were tried ([`phase::crowding`]): probability below [`phase::FALSE_ALARM`] for a series without any
+//!    periodic cause, and
+//! 2. are seen in at least [`phase::COVERAGE`] of all cycles, not counting what is seen half a cycle apart as
+//!    well, and
+//! 3. if that is less than [`CLEAR`], still in [`UNEXPLAINED`] of them without the events of periods that are
+//!    seen in more.
 //!
 //! # Search
-//! Levels are the durations exceeded by 36 %, 23 %, 14 % ... of the samples, up to the maximum ([`events::levels`]), so that
-//! a 50 ms cause at 1 Hz stands alone above the 3 us ticks at 250 Hz. At each level the Rayleigh periodogram `|sum exp(2 pi i f t)|^2 / n` of short
-//! windows, added up, names a frequency; it is folded onto its fundamental, refined over ever longer stretches, tested,
-//! and its events are taken away before the next search. A frequency above `n / (COVERAGE T)` cannot have its coverage,
-//! which bounds the search. The period is then measured over the whole series, with its phase followed from stretch to
-//! stretch, so that a drift of a few ppm between two clocks does not smear it.
+//! Levels are the durations exceeded by 36 %, 23 %, 14 % ... of the samples, up to the maximum
+//! ([`events::levels`]), so that a 50 ms cause at 1 Hz stands alone above the 3 us ticks at 250 Hz. At each
+//! level the Rayleigh periodogram `|sum exp(2 pi i f t)|^2 / n` of short windows, added up, names a
+//! frequency; it is folded onto its fundamental, refined over ever longer stretches, tested, and its events
+//! are taken away before the next search. A frequency above `n / (COVERAGE T)` cannot have its coverage,
+//! which bounds the search. The period is then measured over the whole series, with its phase followed from
+//! stretch to stretch, so that a drift of a few ppm between two clocks does not smear it.
 //!
 //! # Limits
-//! A cause is placed only to within one sample, so periods under 2.2 samples cannot be found, nor can those seen fewer
-//! than four times. The search looks at the first 16,384 events of a level: what begins later and rarer is not found.
-//! Of two locked causes (250 Hz and 100 Hz) a common multiple is named in rare alignments: in 1 of 158 simulated series.
-//! Two causes of equal period but different phase are reported as one. A cause whose events are among those of a
-//! faster one (every fourth tick is dearer) is reported beside it; their shares of lost time then overlap.
+//! A cause is placed only to within one sample, so periods under 2.2 samples cannot be found, nor can those
+//! seen fewer than four times. The search looks at the first 16,384 events of a level: what begins later and
+//! rarer is not found. Of two locked causes (250 Hz and 100 Hz) a common multiple is named in rare
+//! alignments: in 1 of 158 simulated series. Two causes of equal period but different phase are reported as
+//! one. A cause whose events are among those of a faster one (every fourth tick is dearer) is reported beside
+//! it; their shares of lost time then overlap.
 //!
 //! # Sources
-//! M. S. Bartlett, *The spectral analysis of point processes*, J. R. Stat. Soc. B 25 (1963); K. V. Mardia & P. E. Jupp,
-//! *Directional Statistics* (2000), ch. 6 (Rayleigh test); R. Buccheri et al., *Search for pulsed gamma-ray emission from
-//! radio pulsars*, Astron. Astrophys. 128 (1983) (periodograms of event times); J. I. Naus, *The distribution of the size
-//! of the maximum cluster of points on a line*, JASA 60 (1965) (scan statistic); H. Chernoff (1952) (the tail bound).
+//! M. S. Bartlett, *The spectral analysis of point processes*, J. R. Stat. Soc. B 25 (1963); K. V. Mardia &
+//! P. E. Jupp, *Directional Statistics* (2000), ch. 6 (Rayleigh test); R. Buccheri et al., *Search for pulsed
+//! gamma-ray emission from radio pulsars*, Astron. Astrophys. 128 (1983) (periodograms of event times); J. I.
+//! Naus, *The distribution of the size of the maximum cluster of points on a line*, JASA 60 (1965) (scan
+//! statistic); H. Chernoff (1952) (the tail bound).
 
 mod events;
 mod phase;
@@ -41,23 +47,18 @@ use serde::Serialize;
 use crate::series::Series;
 use search::{Candidate, search_level};
 
-/// The share of cycles in which an event must be seen.
-const COVERAGE: f64 = 0.6;
-/// The chance of naming a period in a series that has none, over everything that is tried.
-const FALSE_ALARM: f64 = 1e-3;
 /// What is seen in this share of its cycles needs no further proof ...
 const CLEAR: f64 = 0.8;
 /// ... what is seen in fewer must be seen in this share by events that no better period explains.
 const UNEXPLAINED: f64 = 0.5;
 /// A level must be clearer by this share of cycles to be preferred to a lower one.
 const CLEARER: f64 = 0.01;
-/// How well a slower period must agree with two faster ones to be their coincidence: in whole cycles, and in cost.
+/// How well a slower period must agree with two faster ones to be their coincidence: in whole cycles, and in
+/// cost.
 const COINCIDENCE_CYCLES: f64 = 0.02;
 /// How wrong the slower rate may be, as a share: it has few occurrences.
 const COINCIDENCE_DRIFT: f64 = 5e-4;
 const COINCIDENCE_COST: f64 = 0.05;
-/// Two frequencies closer than this share are one cause found at two levels.
-const SAME_FREQUENCY: f64 = 2e-3;
 
 /// A periodic cause of lost time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -70,7 +71,6 @@ pub struct Period {
     pub cost_p50_ns: f64,
     /// The 90th percentile of the same.
     pub cost_p90_ns: f64,
-    /// Occurrences seen.
     pub events: u64,
     /// The share of the cycles in which one was seen, less what chance puts there.
     pub coverage: f64,
@@ -81,16 +81,16 @@ pub struct Period {
 }
 
 impl Period {
-    /// Whether events of this period can be among those in which `other` was seen: they are dear enough, and `other` is
-    /// not simply every so many of its occurrences.
+    /// Whether events of this period can be among those in which `other` was seen: they are dear enough, and
+    /// `other` is not simply every so many of its occurrences.
     fn may_explain(&self, other: &Self) -> bool {
         let ratio = self.rate_hz / other.rate_hz;
         let whole = ratio > 1.5 && (ratio - ratio.round()).abs() <= COINCIDENCE_CYCLES;
         self.cost_p50_ns >= other.level_ns && !whole
     }
 
-    /// Whether it is only two faster causes that meet in one sample now and then: every so many of their cycles, at the cost
-    /// of both.
+    /// Whether it is only two faster causes that meet in one sample now and then: every so many of their
+    /// cycles, at the cost of both.
     fn is_coincidence(&self, all: &[Self]) -> bool {
         let whole = |faster: &Self| {
             let ratio = faster.rate_hz / self.rate_hz;
@@ -115,7 +115,8 @@ impl Series<'_> {
         let mut distinct: Vec<Candidate> = Vec::new();
         for candidate in found.into_iter().flatten() {
             match distinct.iter_mut().find(|other| other.is_same_as(&candidate)) {
-                // A low level adds noise, a high one cuts occurrences off; of equals the lowest sees every cost.
+                // A low level adds noise, a high one cuts occurrences off; of equals the lowest sees every
+                // cost.
                 Some(other) if candidate.contrast > other.contrast + CLEARER => *other = candidate,
                 Some(_) => {}
                 None => distinct.push(candidate),
@@ -130,8 +131,8 @@ impl Series<'_> {
         periods
     }
 
-    /// Leave out what is seen in a part of its cycles only because better periods have their events there: 250 Hz and
-    /// 100 Hz together fill three quarters of the cycles of 300 Hz.
+    /// Leave out what is seen in a part of its cycles only because better periods have their events there:
+    /// 250 Hz and 100 Hz together fill three quarters of the cycles of 300 Hz.
     fn without_aliases(&self, mut measured: Vec<(Candidate, Period)>) -> Vec<Period> {
         measured.sort_by(|one, other| other.1.coverage.total_cmp(&one.1.coverage));
         let mut kept: Vec<(Candidate, Period)> = Vec::new();
@@ -164,8 +165,8 @@ impl Series<'_> {
         fold.coverage()
     }
 
-    /// Fold the events of a candidate's level piece by piece, so that a drift of its phase does not smear it; `choose`
-    /// may take events of a piece away, and is told how long the piece is.
+    /// Fold the events of a candidate's level piece by piece, so that a drift of its phase does not smear it;
+    /// `choose` may take events of a piece away, and is told how long the piece is.
     fn fold_pieces(
         &self,
         candidate: &Candidate,

@@ -1,10 +1,13 @@
 //! Events folded with a period: how they crowd in one window of phase, and in how many cycles they are seen.
 
 use super::events::Event;
-use super::{COVERAGE, FALSE_ALARM};
 
-/// The widest window of phase, in cycles; each next one is half as wide. A sample of 0.24 periods smears events over as
-/// much.
+/// The share of cycles in which an event must be seen.
+pub const COVERAGE: f64 = 0.6;
+/// The chance of naming a period in a series that has none, over everything that is tried.
+pub const FALSE_ALARM: f64 = 1e-3;
+/// The widest window of phase, in cycles; each next one is half as wide. A sample of 0.24 periods smears
+/// events over as much.
 const WIDEST: f64 = 0.4;
 /// How many widths are tried: the narrowest is a ten-thousandth of a cycle.
 pub const WIDTHS: i32 = 13;
@@ -20,17 +23,17 @@ pub const OCCURRENCES_MIN: usize = 4;
 pub struct Crowding {
     /// The width of the window, in cycles.
     pub width: f64,
-    /// The logarithm of a bound on the chance that so many events fall into any window so narrow, per cycle of the whole
-    /// time: to be added to the logarithm of how many cycles the highest frequency has.
+    /// The logarithm of a bound on the chance that so many events fall into any window so narrow, per cycle
+    /// of the whole time: to be added to the logarithm of how many cycles the highest frequency has.
     pub ln_chance: f64,
 }
 
 /// Find the window in which the events crowd most against chance.
 ///
-/// Of events closer than a quarter of a cycle only the first counts, so that a burst is one event. With `n` events
-/// and a window of `w` cycles that holds `k` of them, `n P(Bin(n - 1, w) >= k - 1)` bounds the chance (anchor the window
-/// at each event in turn), the tail is at most `exp(-(n - 1) KL((k - 1) / (n - 1), w))`, and a window so narrow tells
-/// `1 / w` frequencies apart for each cycle of the whole time.
+/// Of events closer than a quarter of a cycle only the first counts, so that a burst is one event. With `n`
+/// events and a window of `w` cycles that holds `k` of them, `n P(Bin(n - 1, w) >= k - 1)` bounds the chance
+/// (anchor the window at each event in turn), the tail is at most `exp(-(n - 1) KL((k - 1) / (n - 1), w))`,
+/// and a window so narrow tells `1 / w` frequencies apart for each cycle of the whole time.
 pub fn crowding(times: &[f64], frequency: f64) -> Option<Crowding> {
     let mut last = f64::NEG_INFINITY;
     let mut phases = Vec::with_capacity(times.len());
@@ -81,8 +84,8 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Fold the events of one segment, which lasts `cycles` cycles; `removes` is called with the position of each event that
-    /// the period explains, with some margin.
+    /// Fold the events of one segment, which lasts `cycles` cycles; `removes` is called with the position of
+    /// each event that the period explains, with some margin.
     pub fn new(
         events: &[Event],
         frequency: f64,
@@ -124,7 +127,6 @@ impl Fold {
         fold
     }
 
-    /// Both stretches together.
     pub fn merge(mut self, mut other: Self) -> Self {
         self.costs.append(&mut other.costs);
         Self {
@@ -151,7 +153,8 @@ impl Fold {
         self.in_phase() - self.out_of_phase()
     }
 
-    /// The share of cycles with an event in phase, less what chance puts there. At twice the true frequency it is one half.
+    /// The share of cycles with an event in phase, less what chance puts there. At twice the true frequency
+    /// it is one half.
     pub fn coverage(&self) -> f64 {
         let chance = (self.misses as f64 / self.cycles.max(1.0)).min(1.0);
         if chance < 1.0 { ((self.in_phase() - chance) / (1.0 - chance)).max(0.0) } else { 0.0 }
@@ -208,7 +211,8 @@ fn same(one: f64, other: f64) -> bool {
     (one - other).abs() < 0.5
 }
 
-/// How much evidence each trial gives that the rate is `share` and not `expected`, in nats; 0 unless it is higher.
+/// How much evidence each trial gives that the rate is `share` and not `expected`, in nats; 0 unless it is
+/// higher.
 fn divergence(share: f64, expected: f64) -> f64 {
     if share <= expected {
         return 0.0;

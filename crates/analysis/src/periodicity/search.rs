@@ -1,11 +1,12 @@
 //! The search for periods among the events of one level.
 
 use super::events::{self, Event, Level};
-use super::phase::{self, Fold, OCCURRENCES_MIN, WIDTHS, crowding};
+use super::phase::{self, COVERAGE, FALSE_ALARM, Fold, OCCURRENCES_MIN, WIDTHS, crowding};
 use super::spectrum::{Spectrum, rayleigh, span};
-use super::{COVERAGE, FALSE_ALARM, SAME_FREQUENCY};
 use crate::series::Series;
 
+/// Two frequencies closer than this share are one cause found at two levels.
+const SAME_FREQUENCY: f64 = 2e-3;
 /// The events that are searched, from the start of the series.
 const EVENTS_MAX: usize = 1 << 14;
 /// Events of a window of the periodogram, and how many windows are added up.
@@ -201,7 +202,8 @@ fn ln_tail(power: f64, windows: usize) -> f64 {
     if power <= windows { 0.0 } else { windows - power + windows * (power / windows).ln() }
 }
 
-/// Make a frequency as exact as all events allow, over ever longer stretches, each within the error of the one before.
+/// Make a frequency as exact as all events allow, over ever longer stretches, each within the error of the
+/// one before.
 fn refine(times: &[f64], frequency: f64, step: f64) -> f64 {
     let mut best = frequency;
     let mut uncertainty = step;

@@ -17,7 +17,8 @@ pub struct Spectrum {
 impl Spectrum {
     /// Add up the periodograms of some windows of event times, from `lowest` to `highest`.
     ///
-    /// Without a periodic cause each power is a sum of as many exponential variables of mean 1 as there are windows.
+    /// Without a periodic cause each power is a sum of as many exponential variables of mean 1 as there are
+    /// windows.
     pub fn of_windows(windows: &[&[f64]], lowest: f64, highest: f64) -> Self {
         let longest = windows.iter().map(|times| span(times)).fold(0.0, f64::max);
         let step = 1.0 / (OVERSAMPLING * longest);
@@ -74,8 +75,9 @@ pub fn rayleigh(times: &[f64], frequency: f64) -> f64 {
     (cosine * cosine + sine * sine) / times.len() as f64
 }
 
-/// Rotate one pointer an event by a fixed angle from frequency to frequency: no sine in the inner loop, and sums in
-/// [`LANES`] parts so that the compiler may use vectors. In `f32`, whose error after 8192 turns is 1e-3 of a pointer.
+/// Rotate one pointer an event by a fixed angle from frequency to frequency: no sine in the inner loop, and
+/// sums in [`LANES`] parts so that the compiler may use vectors. In `f32`, whose error after 8192 turns is
+/// 1e-3 of a pointer.
 fn add_power(times: &[f64], lowest: f64, step: f64, power: &mut [f64]) {
     let origin = times.first().copied().unwrap_or(0.0);
     let pointers = |frequency: f64| -> Pointers {

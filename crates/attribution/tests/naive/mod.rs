@@ -1,4 +1,5 @@
-//! The plain implementation: what has the CPU at a single cycle, told from all events up to then. The followed thread is 5.
+//! The plain implementation: what has the CPU at a single cycle, told from all events up to then. The
+//! followed thread is 5.
 
 use stealtime_attribution::EventKind;
 
@@ -102,8 +103,8 @@ fn sleeps_although_woken(recording: &Recording, row: usize) -> bool {
         })
 }
 
-/// Whether the followed thread did not sleep where it said so: it is next heard of without being woken again. (The
-/// columns are whole: only `time` is ever cut short.)
+/// Whether the followed thread did not sleep where it said so: it is next heard of without being woken again.
+/// (The columns are whole: only `time` is ever cut short.)
 fn crosses_its_wake_up(recording: &Recording, row: usize) -> bool {
     let next = (row + 1..recording.kind.len()).find(|&at| tells_of_it(recording, at));
     let is_awake = |at: usize| recording.thread[at] == 5 || recording.kind[at] == EventKind::Switch as u8;
@@ -192,8 +193,8 @@ pub fn sorted(mut parts: Vec<(String, u64)>) -> Vec<(String, u64)> {
     parts
 }
 
-/// Whether a spike touches a stretch in which events were lost, or a switch that concerns the followed thread must have
-/// happened that was not recorded, or a sleep that may have ended among the lost events.
+/// Whether a spike touches a stretch in which events were lost, or a switch that concerns the followed thread
+/// must have happened that was not recorded, or a sleep that may have ended among the lost events.
 pub fn is_blind(recording: &Recording, start: u64, end: u64) -> bool {
     let rows = || 0..recording.time.len();
     let is_lost = |row: usize| recording.kind[row] == EventKind::Lost as u8;
@@ -232,8 +233,8 @@ fn sleeps(recording: &Recording) -> Vec<(u64, u64)> {
     found
 }
 
-/// Whether the followed thread was woken on an idle CPU before this moment, and the next event of that CPU shows that it
-/// runs there without a switch to it.
+/// Whether the followed thread was woken on an idle CPU before this moment, and the next event of that CPU
+/// shows that it runs there without a switch to it.
 fn left_idle_unrecorded(recording: &Recording, time: u64) -> bool {
     let rows = recording.time.len();
     let shows = |row: usize| {
@@ -244,7 +245,8 @@ fn left_idle_unrecorded(recording: &Recording, time: u64) -> bool {
     (0..rows).filter(|&row| recording.kind[row] != EventKind::Lost as u8).any(shows)
 }
 
-/// Since when the followed thread could run, if it was woken on an idle CPU and an event shows it there unrecorded.
+/// Since when the followed thread could run, if it was woken on an idle CPU and an event shows it there
+/// unrecorded.
 fn woken_on_idle(recording: &Recording, row: usize) -> Option<u64> {
     let mut earlier = recording.clone();
     earlier.time.truncate(row);

@@ -1,7 +1,8 @@
 //! The guest's memory as this process sees it.
 //!
-//! Another process writes it, so no reference to it may exist: it is only ever copied or compared through raw pointers.
-//! Callers see to it that the guest is stopped; what is copied while it runs may be torn, never out of bounds.
+//! Another process writes it, so no reference to it may exist: it is only ever copied or compared through raw
+//! pointers. Callers see to it that the guest is stopped; what is copied while it runs may be torn, never out
+//! of bounds.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +18,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping stays until it is dropped; it is only accessed by copies from and to raw pointers, bounds checked.
+// SAFETY: the mapping stays until it is dropped; it is only accessed by copies from and to raw pointers,
+// bounds checked.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; concurrent copies race only as other processes' writes do.
 unsafe impl Sync for Mapping {}
@@ -55,8 +57,8 @@ impl Drop for Mapping {
 pub(crate) fn extend_from(mapping: &Mapping, offset: usize, length: usize, target: &mut Vec<u8>) {
     let source = mapping.span(offset, length);
     target.reserve(length);
-    // SAFETY: the source lies in the mapping, the target's spare room was just reserved, and they are different memory.
-    // The bytes are initialised by the copy before the length covers them.
+    // SAFETY: the source lies in the mapping, the target's spare room was just reserved, and they are
+    // different memory. The bytes are initialised by the copy before the length covers them.
     unsafe {
         std::ptr::copy_nonoverlapping(source.cast_const(), target.as_mut_ptr().add(target.len()), length);
         target.set_len(target.len() + length);

@@ -1,4 +1,5 @@
-//! All that is unsafe: memory that another process writes, ioctls, and what a child does between fork and exec.
+//! All that is unsafe: memory that another process writes, ioctls, and what a child does between fork and
+//! exec.
 
 mod mapping;
 mod pagemap;

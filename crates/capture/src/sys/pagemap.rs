@@ -50,8 +50,9 @@ pub(crate) struct ScanOutcome {
 
 /// Find written pages, and with `protect` begin anew with them.
 ///
-/// Both masks are exactly `PAGE_IS_WRITTEN`: with others, kernels before the fixes 07b4377bdbe7 and 40de8160ca7f report a
-/// written page as clean when its table entry was zapped meanwhile (found in gVisor's hostmm).
+/// Both masks are exactly `PAGE_IS_WRITTEN`: with others, kernels before the fixes 07b4377bdbe7 and
+/// 40de8160ca7f report a written page as clean when its table entry was zapped meanwhile (found in gVisor's
+/// hostmm).
 pub(crate) fn scan_written(
     pagemap: impl AsFd,
     start: u64,
@@ -65,8 +66,9 @@ pub(crate) fn scan_written(
 
 /// Whether the page at `address` still belongs to a range that is registered.
 ///
-/// Of a process that has ended the scan finds nothing, which looks as if nothing had been written. Its memory is taken
-/// down in one step for the scan (`exit_mmap` holds the lock), so what is registered after a scan was so during it.
+/// Of a process that has ended the scan finds nothing, which looks as if nothing had been written. Its memory
+/// is taken down in one step for the scan (`exit_mmap` holds the lock), so what is registered after a scan
+/// was so during it.
 pub(crate) fn is_registered(pagemap: impl AsFd, address: u64) -> io::Result<bool> {
     let mut regions = [PageRegion::default()];
     let outcome = scan(pagemap, address, address + PAGE_BYTES as u64, 0, PAGE_IS_WPALLOWED, &mut regions)?;
@@ -95,7 +97,8 @@ fn scan(
         category_any_of_mask: 0,
         return_mask: category,
     };
-    // SAFETY: the structure is the one of this ioctl; the kernel writes at most `vector_length` regions to the slice.
+    // SAFETY: the structure is the one of this ioctl; the kernel writes at most `vector_length` regions to
+    // the slice.
     let found = unsafe { libc::ioctl(pagemap.as_fd().as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
     let regions = usize::try_from(found).map_err(|_| io::Error::last_os_error())?;
     Ok(ScanOutcome { regions, walk_end: argument.walk_end })

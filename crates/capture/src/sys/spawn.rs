@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use crate::rights::Rights;
 
-/// Let the child run with these rights and die with the *thread* that spawns it (prctl(2)), and keep `inherited` open in
-/// it under their numbers.
+/// Let the child run with these rights and die with the *thread* that spawns it (prctl(2)), and keep
+/// `inherited` open in it under their numbers.
 pub(crate) fn tie_child_to_this_process(command: &mut Command, inherited: Vec<RawFd>, rights: Rights) {
     let parent: Pid = getpid();
     let in_child = move || {

@@ -14,7 +14,8 @@ struct Argument {
     mode: u64,
 }
 
-/// Write-protect a range of the process that created the userfaultfd: each first write is remembered from here on.
+/// Write-protect a range of the process that created the userfaultfd: each first write is remembered from
+/// here on.
 pub(crate) fn write_protect(userfaultfd: impl AsFd, start: u64, length: u64) -> io::Result<()> {
     let mut argument = Argument { start, length, mode: MODE_PROTECT };
     // SAFETY: the structure is the one of this ioctl. With asynchronous mode no thread ever waits for us.

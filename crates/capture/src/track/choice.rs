@@ -13,11 +13,8 @@ use crate::reception::{Handover, HandoverError};
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackerKind {
-    /// [`UserfaultTracker`]
     Userfault,
-    /// [`SoftDirtyTracker`]
     SoftDirty,
-    /// [`ShadowCompare`]
     Shadow,
 }
 
@@ -37,7 +34,6 @@ impl TrackerKind {
 /// A tracker that is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackerRefusal {
-    /// Which one.
     pub tracker: TrackerKind,
     /// Why, as a sentence.
     pub reason: String,
@@ -51,9 +47,7 @@ impl fmt::Display for TrackerRefusal {
 
 /// The tracker that is used.
 pub struct TrackerChoice {
-    /// Which one.
     pub kind: TrackerKind,
-    /// It.
     pub tracker: Box<dyn WriteTracker>,
     /// The better ones that were refused; empty if the first one was taken.
     pub refused: Vec<TrackerRefusal>,

@@ -20,22 +20,10 @@ pub use userfault::UserfaultTracker;
 pub enum TrackError {
     /// A system call failed.
     #[error("the tracker `{tracker}` cannot {action}")]
-    System {
-        /// Which tracker.
-        tracker: &'static str,
-        /// What it tried.
-        action: &'static str,
-        /// Why not.
-        source: io::Error,
-    },
+    System { tracker: &'static str, action: &'static str, source: io::Error },
     /// This kernel or machine does not have what the tracker needs.
     #[error("the tracker `{tracker}` cannot be used: {reason}")]
-    Unusable {
-        /// Which tracker.
-        tracker: &'static str,
-        /// Why.
-        reason: String,
-    },
+    Unusable { tracker: &'static str, reason: String },
     /// The guest's memory cannot be read.
     #[error(transparent)]
     Ram(#[from] RamError),
@@ -47,7 +35,8 @@ pub trait WriteTracker: Send {
     fn name(&self) -> &'static str;
     /// Begin: what is written from here on is collected. A full copy must be staged after this, not before.
     fn arm(&mut self) -> Result<(), TrackError>;
-    /// Append the pages that were written since `arm` or the last `collect`, in order, and begin anew with them.
+    /// Append the pages that were written since `arm` or the last `collect`, in order, and begin anew with
+    /// them.
     ///
     /// More pages than were written may be told, never fewer. Ranges that `written` already holds stay.
     fn collect(&mut self, written: &mut Vec<PageRange>) -> Result<(), TrackError>;
@@ -55,7 +44,7 @@ pub trait WriteTracker: Send {
     fn collects_at_standstill_only(&self) -> bool {
         false
     }
-    /// Hear what was copied aside: the pages of `pages` from position `from` on. A guest that runs may have changed them
-    /// before, while and after they were copied.
+    /// Hear what was copied aside: the pages of `pages` from position `from` on. A guest that runs may have
+    /// changed them before, while and after they were copied.
     fn staged(&mut self, _pages: &StagedPages, _from: usize) {}
 }

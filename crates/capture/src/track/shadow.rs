@@ -1,7 +1,7 @@
 //! Written pages by comparison with a copy: needs nothing of the kernel, but reads all memory each time.
 //!
-//! The copy is what was *staged* of each page, not what the page held at some moment: a page that was changed, staged and
-//! changed back is as it was, and yet not as it was staged.
+//! The copy is what was *staged* of each page, not what the page held at some moment: a page that was
+//! changed, staged and changed back is as it was, and yet not as it was staged.
 
 use std::sync::Arc;
 
@@ -30,10 +30,11 @@ pub struct ShadowCompare {
 }
 
 impl ShadowCompare {
-    /// Compare with `ram`.
+    /// Keeps a copy of `ram` to compare with.
     pub fn new(ram: Arc<RamFile>) -> Self {
         let pages = usize::try_from(ram.len_pages()).unwrap_or(usize::MAX);
-        // Zeros come from the kernel untouched, so that pages the guest never uses cost no memory here either.
+        // Zeros come from the kernel untouched, so that pages the guest never uses cost no memory here
+        // either.
         Self { ram, copy: vec![0; pages * PAGE_BYTES], staged: vec![Staged::Nothing; pages] }
     }
 

@@ -1,8 +1,9 @@
-//! Written pages by the kernel's soft-dirty bit (`CONFIG_MEM_SOFT_DIRTY`, Documentation/admin-guide/mm/soft-dirty.rst).
+//! Written pages by the kernel's soft-dirty bit (`CONFIG_MEM_SOFT_DIRTY`,
+//! Documentation/admin-guide/mm/soft-dirty.rst).
 //!
-//! Needs nothing inside of QEMU, but clears and protects the whole process each time, and reads 8 bytes for each page.
-//! The bit lives in the page table: where an entry of shared memory can be dropped (swap, splitting of huge pages) it is
-//! lost, so such machines are refused.
+//! Needs nothing inside of QEMU, but clears and protects the whole process each time, and reads 8 bytes for
+//! each page. The bit lives in the page table: where an entry of shared memory can be dropped (swap,
+//! splitting of huge pages) it is lost, so such machines are refused.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -31,7 +32,8 @@ pub struct SoftDirtyTracker {
 }
 
 impl SoftDirtyTracker {
-    /// Track the memory `ram` in the process `pid`. Fails if the kernel does not have the bit: that is tried out.
+    /// Track the memory `ram` in the process `pid`. Fails if the kernel does not have the bit: that is tried
+    /// out.
     pub fn new(ram: &RamFile, pid: u32) -> Result<Self, TrackError> {
         prove_bit_works()?;
         let swaps =

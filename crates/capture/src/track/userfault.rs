@@ -1,6 +1,7 @@
 //! Written pages by asynchronous write-protection and `PAGEMAP_SCAN` (Linux 6.7).
 //!
-//! Finding a page and protecting it anew is one step of the kernel's, and only pages that were written cost something.
+//! Finding a page and protecting it anew is one step of the kernel's, and only pages that were written cost
+//! something.
 
 use std::fs::{File, OpenOptions};
 use std::io;

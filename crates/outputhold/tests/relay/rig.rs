@@ -41,9 +41,7 @@ impl Gate for CountingGate {
 
 pub struct Rig {
     pub relay: Relay,
-    /// QEMU's end.
     pub qemu: UnixStream,
-    /// The network's end.
     pub network: UnixDatagram,
     pub events: Receiver<RelayEvent>,
 }

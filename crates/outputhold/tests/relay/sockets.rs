@@ -83,7 +83,8 @@ fn everything_is_held_until_its_epoch_is_acknowledged_and_then_leaves_in_order()
 #[test]
 fn a_cut_takes_all_that_was_written_before_it() {
     let mut rig = Rig::start(RelaySettings::new(GUEST), CountingGate::open());
-    // The guest writes as much as the socket takes; the relay reads meanwhile, so each cut finds another part.
+    // The guest writes as much as the socket takes; the relay reads meanwhile, so each cut finds another
+    // part.
     let mut sent = 0;
     for epoch in 1..=50_u32 {
         for _ in 0..epoch {

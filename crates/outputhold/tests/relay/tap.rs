@@ -1,6 +1,7 @@
 //! A real TAP on a real bridge, seen from another network namespace.
 //!
-//! Both namespaces belong to threads of this test and end with it, whatever happens; nothing is made on the host.
+//! Both namespaces belong to threads of this test and end with it, whatever happens; nothing is made on the
+//! host.
 
 use std::io;
 use std::net::UdpSocket;
@@ -27,8 +28,8 @@ fn ip(arguments: &str) {
 
 /// Wait until what `ip -d link show` says of an interface contains this.
 ///
-/// A link that comes up is taken into use by the kernel's link watch, up to a second later; until then a bridge does
-/// not forward to it, and what is sent on it is dropped.
+/// A link that comes up is taken into use by the kernel's link watch, up to a second later; until then a
+/// bridge does not forward to it, and what is sent on it is dropped.
 fn wait_for_link(interface: &str, fact: &str) {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -44,8 +45,8 @@ fn wait_for_link(interface: &str, fact: &str) {
 
 /// Wait until an interface is gone.
 ///
-/// Closing a TAP removes it at once, unless another thread is just starting a program: the child has all descriptors
-/// until it is that program.
+/// Closing a TAP removes it at once, unless another thread is just starting a program: the child has all
+/// descriptors until it is that program.
 fn wait_until_gone(interface: &str) {
     let end = Instant::now() + PATIENCE;
     while if_nametoindex(interface).is_ok() {
@@ -204,7 +205,8 @@ fn frames_and_announcements_pass_a_bridge_and_the_tap_ends_with_the_relay() {
         ip(&format!("link set {tap_name} down"));
         rig.guest_sends(&frame(2));
         rig.wait_until("the frame waits", |statistics| statistics.port_refusals > 1);
-        // The bridge does not forward at once, so the frame is repeated until it is heard, as any peer would do.
+        // The bridge does not forward at once, so the frame is repeated until it is heard, as any peer would
+        // do.
         ip(&format!("link set {tap_name} up"));
         wait_for_link(&tap_name, "state forwarding");
         rig.guest_sends(&frame(2));

@@ -1,10 +1,10 @@
 //! The load `cpu`: endless arithmetic that fits the first-level cache.
 //!
-//! The paper's neighbour is "an infinite loop of mathematical calculations" whose program "is quite small and fits in
-//! the core cache together with its data" (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013, scenario 3 and the
-//! discussion of scenario 5). **One loop** is one pass over 2048 words of 8 bytes: each is loaded, multiplied, added to
-//! and stored ([`crate::sys::multiply_and_add`], seven instructions a word): 14336 instructions, 32 KiB of traffic with
-//! the first-level cache, none with anything beyond it.
+//! The paper's neighbour is "an infinite loop of mathematical calculations" whose program "is quite small and
+//! fits in the core cache together with its data" (Fayyad-Kazan, Perneel, Timmerman, GJCST-H 13(2), 2013,
+//! scenario 3 and the discussion of scenario 5). **One loop** is one pass over 2048 words of 8 bytes: each is
+//! loaded, multiplied, added to and stored ([`crate::sys::multiply_and_add`], seven instructions a word):
+//! 14336 instructions, 32 KiB of traffic with the first-level cache, none with anything beyond it.
 
 use crate::load::work::Work;
 use crate::sys::multiply_and_add;

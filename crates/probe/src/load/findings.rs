@@ -6,7 +6,7 @@ use std::{fs, iter};
 
 use stealtime_wire::{Finding, FindingLevel, Load, LoadRequest};
 
-use super::{LONGEST_SILENCE_NS, LoadError};
+use crate::load::error::{LONGEST_SILENCE_NS, LoadError};
 use crate::load::phases::Pulse;
 use crate::throttling::Limit;
 

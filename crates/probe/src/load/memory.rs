@@ -1,13 +1,15 @@
 //! The load `memory`: endless copying of a block from one place to another.
 //!
-//! The paper's neighbour is "an infinite loop of `memcpy()` function that copies 9 MB (a value that is larger than the
-//! whole caches) from one object to another" (same source as [`super::cpu`], scenario 4). Here the two blocks are copied
-//! in pieces of 64 KiB, so that the clock is looked at between them; the copy goes on where it was, through the whole
-//! block. Work is counted in bytes **copied**: each of them is read once and written once, and a write to a line that
-//! is in no cache reads that line first, so that the memory bus carries up to three times as much.
+//! The paper's neighbour is "an infinite loop of `memcpy()` function that copies 9 MB (a value that is larger
+//! than the whole caches) from one object to another" (same source as [`super::cpu`], scenario 4). Here the
+//! two blocks are copied in pieces of 64 KiB, so that the clock is looked at between them; the copy goes on
+//! where it was, through the whole block. Work is counted in bytes **copied**: each of them is read once and
+//! written once, and a write to a line that is in no cache reads that line first, so that the memory bus
+//! carries up to three times as much.
 //!
-//! The copying is a fixed loop over cache lines ([`crate::sys::copy_lines`]) instead of the C library's `memcpy`, which
-//! would be another one on each machine and may bypass the caches: the load is to take lines from its neighbours.
+//! The copying is a fixed loop over cache lines ([`crate::sys::copy_lines`]) instead of the C library's
+//! `memcpy`, which would be another one on each machine and may bypass the caches: the load is to take lines
+//! from its neighbours.
 
 use std::collections::TryReserveError;
 
@@ -25,8 +27,8 @@ pub struct MemoryWork {
 }
 
 impl MemoryWork {
-    /// Makes both blocks present, each page by a write: memory that was never written is one and the same page of
-    /// zeros, which fits any cache.
+    /// Makes both blocks present, each page by a write: memory that was never written is one and the same
+    /// page of zeros, which fits any cache.
     ///
     /// # Errors
     /// If there is no address space for them.

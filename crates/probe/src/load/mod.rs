@@ -1,11 +1,12 @@
 //! A known load: what a neighbour does to a machine, and how much of it.
 //!
-//! [`cpu`] and [`memory`] say what the work is, [`phases`] when it is done, [`rows`] what is written down. All memory
-//! is had and touched before the first phase; while a load is on nothing is allocated and nothing but rows is written.
-//! Start and end of each row are stamped with the time-stamp counter, so that cause and effect can be put on one time
-//! line.
+//! [`cpu`] and [`memory`] say what the work is, [`phases`] when it is done, [`rows`] what is written down.
+//! All memory is had and touched before the first phase; while a load is on nothing is allocated and nothing
+//! but rows is written. Start and end of each row are stamped with the time-stamp counter, so that cause and
+//! effect can be put on one time line.
 
 mod cpu;
+mod error;
 mod findings;
 mod memory;
 mod phases;
@@ -13,7 +14,6 @@ mod rows;
 mod thread;
 mod work;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -22,6 +22,7 @@ use stealtime_wire::{ClockReading, Finding, Load, LoadOutcome, LoadRequest};
 
 use crate::clock::{self, TscRate};
 use crate::load::cpu::CpuWork;
+pub use crate::load::error::LoadError;
 use crate::load::memory::MemoryWork;
 use crate::load::phases::{Control, Pulse};
 use crate::load::thread::{Assignment, Ready, Worked};
@@ -43,89 +44,9 @@ const SMALLEST_BLOCK_BYTES: u64 = 4096;
 /// Blocks may take half of what is available.
 const MEMORY_SHARE_DIVISOR: u64 = 2;
 
-/// How long a load may keep the agent's last CPU: a stop is expected to be answered within some seconds.
-const LONGEST_SILENCE_NS: u64 = 1_000_000_000;
-
-/// Why a load could not begin, or not be brought to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// A parameter makes no sense.
-    #[error("{parameter} = {value} is not possible, it must be {expected}")]
-    Parameter {
-        /// Its name in the request.
-        parameter: &'static str,
-        /// What was asked for.
-        value: u64,
-        /// What can be.
-        expected: String,
-    },
-    /// One of the two lengths of a phase is missing.
-    #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
-    HalfAPulse {
-        /// How long on.
-        on_ns: Option<u64>,
-        /// How long off.
-        off_ns: Option<u64>,
-    },
-    /// The threads may not run there.
-    #[error("the CPUs {cpus:?} cannot be loaded, this process may run on {allowed:?}: {source}")]
-    Cpus {
-        /// The CPUs that were asked for.
-        cpus: Vec<u32>,
-        /// The CPUs that there are.
-        allowed: Vec<u32>,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The load would keep the agent itself from answering.
-    #[error("a SCHED_FIFO load of priority {priority} on {cpus:?} would leave the agent no CPU to answer on")]
-    Starves {
-        /// The priority that was asked for.
-        priority: u32,
-        /// All CPUs of the agent.
-        cpus: Vec<u32>,
-    },
-    /// There is no memory for the blocks.
-    #[error("no memory for {threads} threads with two blocks of {block_bytes} bytes each")]
-    Memory {
-        /// How many threads.
-        threads: u32,
-        /// What each of the two blocks of a thread takes.
-        block_bytes: u64,
-    },
-    /// A thread could not be started or placed.
-    #[error("the load's threads cannot be started: {0}")]
-    Threads(#[from] io::Error),
-    /// A thread of ours ended by a panic.
-    #[error("a thread of the load panicked: this is a defect of stealtime")]
-    Panicked,
-}
-
-impl LoadError {
-    /// What to do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Parameter { .. } | Self::Panicked => None,
-            Self::HalfAPulse { .. } => {
-                Some("give both on and off, or none for a load without pause".to_owned())
-            }
-            Self::Cpus { allowed, .. } => Some(format!("choose some of {allowed:?}")),
-            Self::Starves { .. } => Some(format!(
-                "use priority 0, or let it pause: on for at most {} ms",
-                LONGEST_SILENCE_NS / 1_000_000
-            )),
-            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
-            Self::Threads(_) => {
-                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
-            }
-        }
-    }
-}
-
 /// A stretch in which one thread was on, cut at a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadRow {
-    /// The thread's id.
     pub thread: u32,
     /// The time-stamp counter at its beginning.
     pub start: u64,
@@ -140,7 +61,6 @@ pub struct LoadRow {
 pub struct LoadRecording {
     /// The table `load`, in the order of `start`.
     pub rows: Vec<LoadRow>,
-    /// Everything else.
     pub outcome: LoadOutcome,
 }
 
@@ -207,8 +127,8 @@ impl RunningLoad {
         &self.thread_ids
     }
 
-    /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some microseconds (in
-    /// a translated guest some tenths of a millisecond) after it gets the CPU.
+    /// Ends the load and gathers what its threads wrote down. Each ends after its current step, some
+    /// microseconds (in a translated guest some tenths of a millisecond) after it gets the CPU.
     ///
     /// # Errors
     /// [`LoadError::Panicked`].

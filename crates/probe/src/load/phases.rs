@@ -1,9 +1,10 @@
 //! When a load is on, and the loop of one of its threads.
 //!
-//! Phases lie at absolute times of `CLOCK_MONOTONIC`: phase `k` is on from `origin + k * (on + off)` for `on`. All
-//! threads of a load share the origin. A row's stamps are of the time-stamp counter: `start` is the first instruction
-//! after the wake-up (or where the row before ended), `end` the one after the last step. A thread that is woken late
-//! still ends with the phase; one that is woken after the phase has missed it, which is counted.
+//! Phases lie at absolute times of `CLOCK_MONOTONIC`: phase `k` is on from `origin + k * (on + off)` for
+//! `on`. All threads of a load share the origin. A row's stamps are of the time-stamp counter: `start` is the
+//! first instruction after the wake-up (or where the row before ended), `end` the one after the last step. A
+//! thread that is woken late still ends with the phase; one that is woken after the phase has missed it,
+//! which is counted.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -133,7 +134,8 @@ pub fn run<W: Work>(
         let Some(mut start) = control.sleep_until(start_ns) else { return missed };
         let mut was_on = false;
         loop {
-            // Read anew for each row: over a second the two clocks cannot come apart by more than half a millisecond.
+            // Read anew for each row: over a second the two clocks cannot come apart by more than half a
+            // millisecond.
             let now_ns = kernel_clock_ns(KernelClock::Monotonic);
             let deadline = match end_ns {
                 None => u64::MAX,

@@ -7,8 +7,8 @@ use std::sync::mpsc::Sender;
 use stealtime_wire::{Load, LoadRequest};
 
 use crate::clock::TscRate;
-use crate::load::LoadError;
 use crate::load::cpu::CpuWork;
+use crate::load::error::LoadError;
 use crate::load::memory::MemoryWork;
 use crate::load::phases::{self, Control, Pulse, Schedule};
 use crate::load::rows::Rows;
@@ -35,7 +35,6 @@ pub struct Assignment {
 pub struct Ready {
     /// Which of the threads it is.
     pub number: usize,
-    /// Its id.
     pub thread_id: u32,
     /// Why it does not run under `SCHED_FIFO` although it was asked to.
     pub refusal: Option<io::Error>,
@@ -82,8 +81,8 @@ impl Assignment {
         }
     }
 
-    /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node. `SCHED_FIFO` comes
-    /// last, since touching memory takes long.
+    /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node.
+    /// `SCHED_FIFO` comes last, since touching memory takes long.
     fn prepare<W: Work>(
         &self,
         make: impl FnOnce() -> Result<W, LoadError>,
@@ -100,7 +99,7 @@ impl Assignment {
         let (work, rows) = (make()?, Rows::new());
         let refusal = match priority {
             0 => scheduling::leave_fifo().map(|()| None)?,
-            &priority => scheduling::request_fifo(priority).refusal(),
+            &priority => scheduling::request_fifo(priority).err(),
         };
         Ok((work, rows, Ready { number: self.number, thread_id: scheduling::thread_id(), refusal }))
     }

@@ -1,12 +1,14 @@
-//! The arithmetic of a load: as fixed as [`super::busy_loop`], but busy with memory of the first-level cache too.
+//! The arithmetic of a load: as fixed as [`super::busy_loop`], but busy with memory of the first-level cache
+//! too.
 
 use std::arch::asm;
 
 /// Multiplies and adds once to each word, in place.
 ///
-/// Seven instructions a word, written in assembly so that every compiler makes the same machine code of it and the
-/// same binary does the same work natively and in every guest. The words do not depend on each other, so that the
-/// multiplier, the adder, the load and the store unit are all kept busy. The multiplier is Knuth's (MMIX).
+/// Seven instructions a word, written in assembly so that every compiler makes the same machine code of it
+/// and the same binary does the same work natively and in every guest. The words do not depend on each other,
+/// so that the multiplier, the adder, the load and the store unit are all kept busy. The multiplier is
+/// Knuth's (MMIX).
 #[inline(always)]
 pub fn multiply_and_add(words: &mut [u64]) {
     let range = words.as_mut_ptr_range();

@@ -5,11 +5,12 @@ use std::arch::asm;
 /// What is copied in one turn of the loop: a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Copies `from` to `to`, which are as long as the shorter of them, a cache line at a time through four registers.
+/// Copies `from` to `to`, which are as long as the shorter of them, a cache line at a time through four
+/// registers.
 ///
-/// The C library's `memcpy` asks the processor which of a dozen ways is the fastest there, so that it is another one in
-/// a guest (under TCG it carried 0.45 GB/s where this loop carries 1.8). `SSE2` is part of x86-64, and the stores go
-/// through the caches.
+/// The C library's `memcpy` asks the processor which of a dozen ways is the fastest there, so that it is
+/// another one in a guest (under TCG it carried 0.45 GB/s where this loop carries 1.8). `SSE2` is part of
+/// x86-64, and the stores go through the caches.
 #[inline(always)]
 pub fn copy_lines(from: &[u8], to: &mut [u8]) {
     let bytes = from.len().min(to.len());
@@ -19,8 +20,8 @@ pub fn copy_lines(from: &[u8], to: &mut [u8]) {
         return;
     }
     let range = from[..whole].as_ptr_range();
-    // SAFETY: reads `whole` bytes of `from` and writes as many of `to`, both borrowed for at least that; `whole` is a
-    // multiple of the 64 bytes that each turn copies, and not 0.
+    // SAFETY: reads `whole` bytes of `from` and writes as many of `to`, both borrowed for at least that;
+    // `whole` is a multiple of the 64 bytes that each turn copies, and not 0.
     unsafe {
         asm!(
             "2:",

@@ -14,11 +14,11 @@ pub fn wait_while(word: &AtomicU32, expected: u32, until_ns: Option<u64>) {
         tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,
     });
     let until: *const libc::timespec = until.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // Of the forms of FUTEX_WAIT the one with a bit set takes an absolute time; without FUTEX_CLOCK_REALTIME it is of
-    // CLOCK_MONOTONIC.
+    // Of the forms of FUTEX_WAIT the one with a bit set takes an absolute time; without FUTEX_CLOCK_REALTIME
+    // it is of CLOCK_MONOTONIC.
     let operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: `word` is a valid, aligned 32-bit word; `until` is null or a timespec that lives until the end of this
-    // function; the second address is not used by this operation.
+    // SAFETY: `word` is a valid, aligned 32-bit word; `until` is null or a timespec that lives until the end
+    // of this function; the second address is not used by this operation.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

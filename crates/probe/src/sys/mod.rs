@@ -19,14 +19,14 @@ pub use thread_identity::{set_thread_name, thread_name, thread_pointer};
 
 /// Reads the time-stamp counter after all earlier instructions have completed.
 ///
-/// `lfence; rdtsc` is the ordering that Intel's manual gives for RDTSC (volume 2B) and that AMD guarantees where
-/// LFENCE is dispatch serializing, which Linux sets at boot (commit e4d0e84e4907, v4.15).
+/// `lfence; rdtsc` is the ordering that Intel's manual gives for RDTSC (volume 2B) and that AMD guarantees
+/// where LFENCE is dispatch serializing, which Linux sets at boot (commit e4d0e84e4907, v4.15).
 #[inline(always)]
 pub fn time_stamp_counter() -> u64 {
     let low: u32;
     let high: u32;
-    // SAFETY: neither instruction reads or writes memory; both exist on every x86-64 processor. Without `nomem`
-    // the compiler keeps memory accesses on their side of the reading.
+    // SAFETY: neither instruction reads or writes memory; both exist on every x86-64 processor. Without
+    // `nomem` the compiler keeps memory accesses on their side of the reading.
     unsafe {
         asm!("lfence", "rdtsc", out("eax") low, out("edx") high, options(nostack));
     }
@@ -35,8 +35,8 @@ pub fn time_stamp_counter() -> u64 {
 
 /// Does a fixed amount of work that touches no memory: `iterations` dependent multiplications.
 ///
-/// Written in assembly so that every compiler makes the same machine code of it, and the same binary does the same
-/// work natively and in every guest. The multiplier is Knuth's for 64-bit linear congruence (MMIX).
+/// Written in assembly so that every compiler makes the same machine code of it, and the same binary does the
+/// same work natively and in every guest. The multiplier is Knuth's for 64-bit linear congruence (MMIX).
 #[inline(always)]
 pub fn busy_loop(iterations: u64) {
     if iterations == 0 {
@@ -99,8 +99,8 @@ impl KernelClock {
 #[expect(clippy::cast_sign_loss, reason = "the kernel gives no negative time after 1970")]
 pub fn kernel_clock_ns(clock: KernelClock) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid, writable timespec. The clocks named by KernelClock exist on every kernel since 2.6.28,
-    // so the call cannot fail.
+    // SAFETY: `time` is a valid, writable timespec. The clocks named by KernelClock exist on every kernel
+    // since 2.6.28, so the call cannot fail.
     unsafe { libc::clock_gettime(clock.id(), &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -266,7 +266,8 @@ impl LockedArray {
     /// The elements, to be written by one thread and looked at by others.
     #[inline(always)]
     pub fn cells(&self) -> &[AtomicU32] {
-        // SAFETY: the mapping is valid for `length` elements as long as `self` lives; zeroed memory is a valid AtomicU32.
+        // SAFETY: the mapping is valid for `length` elements as long as `self` lives; zeroed memory is a
+        // valid AtomicU32.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
@@ -280,10 +281,9 @@ impl LockedArray {
 pub struct FrozenArray(LockedArray);
 
 impl FrozenArray {
-    /// The elements.
     pub fn as_slice(&self) -> &[u32] {
-        // SAFETY: AtomicU32 has the layout of u32, and the array inside is never given out, so that nothing can
-        // store to a cell while this borrow lives.
+        // SAFETY: AtomicU32 has the layout of u32, and the array inside is never given out, so that nothing
+        // can store to a cell while this borrow lives.
         unsafe { std::slice::from_raw_parts(self.0.start.as_ptr().cast::<u32>(), self.0.length) }
     }
 }

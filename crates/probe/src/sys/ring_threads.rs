@@ -1,10 +1,10 @@
 //! Threads that share one mapping for their stacks.
 //!
-//! A thread of the standard library brings four mappings (stack, guard page, signal stack and its guard). A thousand
-//! of them are a burden where mappings are dear: User-Mode Linux maps all of a process's pages anew whenever one of
-//! its threads runs for the first time (`force_flush_all()` in `fork_handler()`, Linux 6.1), one host system call for
-//! each stretch. Here all stacks lie in one mapping without guards; a word at the low end of each tells afterwards
-//! whether it was overrun.
+//! A thread of the standard library brings four mappings (stack, guard page, signal stack and its guard). A
+//! thousand of them are a burden where mappings are dear: User-Mode Linux maps all of a process's pages anew
+//! whenever one of its threads runs for the first time (`force_flush_all()` in `fork_handler()`, Linux 6.1),
+//! one host system call for each stretch. Here all stacks lie in one mapping without guards; a word at the
+//! low end of each tells afterwards whether it was overrun.
 
 use std::ffi::c_void;
 use std::io;
@@ -52,8 +52,8 @@ extern "C" fn enter(start: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Threads that were started; dropped, they are waited for, also when a panic unwinds past them: until they have ended
-/// nothing may go that they use.
+/// Threads that were started; dropped, they are waited for, also when a panic unwinds past them: until they
+/// have ended nothing may go that they use.
 #[derive(Default)]
 struct Started(Vec<libc::pthread_t>);
 
@@ -66,9 +66,9 @@ impl Drop for Started {
     }
 }
 
-/// Runs `body(0)`, `body(1)` ... in `count` threads with stacks of `stack_bytes` (a multiple of the page size), and
-/// `meanwhile` in the calling thread when all of them were started; waits for all. `meanwhile` is told if one could
-/// not be started, and must make the others end in any case, also when it panics.
+/// Runs `body(0)`, `body(1)` ... in `count` threads with stacks of `stack_bytes` (a multiple of the page
+/// size), and `meanwhile` in the calling thread when all of them were started; waits for all. `meanwhile` is
+/// told if one could not be started, and must make the others end in any case, also when it panics.
 ///
 /// # Errors
 /// If the stacks or a thread cannot be made, or if a stack was too small.
@@ -188,7 +188,8 @@ mod tests {
             if number == 1 {
                 let here = 0_u64;
                 let mut word = (&raw const here as usize / PAGE_BYTES * PAGE_BYTES) as *mut u64;
-                // SAFETY: walks down the pages of this thread's stack to its low end, where `spawn` put the canary.
+                // SAFETY: walks down the pages of this thread's stack to its low end, where `spawn` put the
+                // canary.
                 unsafe {
                     while word.read_volatile() != CANARY {
                         word = word.cast::<u8>().wrapping_sub(PAGE_BYTES).cast();

@@ -5,8 +5,8 @@ use std::ffi::CStr;
 /// `TASK_COMM_LEN` (include/linux/sched.h), with the zero at the end.
 const NAME_BYTES: usize = 16;
 
-/// The base of the calling thread's FS segment, which is where its control block lies (System V ABI for x86-64,
-/// thread-local storage).
+/// The base of the calling thread's FS segment, which is where its control block lies (System V ABI for
+/// x86-64, thread-local storage).
 #[expect(clippy::useless_conversion, reason = "pthread_t is a pointer with other C libraries")]
 pub fn thread_pointer() -> u64 {
     // SAFETY: no arguments; always succeeds. The C libraries of Linux give the control block's address.

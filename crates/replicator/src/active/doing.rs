@@ -65,7 +65,8 @@ impl Active {
         }
     }
 
-    /// What the relay does follows from the state machine, and from whether the engine has cut for the first time.
+    /// What the relay does follows from the state machine, and from whether the engine has cut for the first
+    /// time.
     pub(super) fn apply_policy(&mut self) {
         let waits = self.awaits_first_cut && self.member.state() == ActiveState::Syncing;
         let policy = match self.member.permit().policy {
@@ -173,8 +174,8 @@ impl Active {
         let Some(link) = self.link.take() else { return };
         link.reader.abort();
         self.closing.push(tokio::spawn(async move {
-            // What was said last, such as that the other side shall take over, should arrive; a link that stands still
-            // must not keep the encoder.
+            // What was said last, such as that the other side shall take over, should arrive; a link that
+            // stands still must not keep the encoder.
             let _ = tokio::time::timeout(CLOSE_WITHIN, link.sender.close()).await;
             link.sender.abort();
         }));

@@ -1,4 +1,5 @@
-//! What an active member hears, from its threads, its link and its guest, and what the state machine is told of it.
+//! What an active member hears, from its threads, its link and its guest, and what the state machine is told
+//! of it.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -72,8 +73,8 @@ impl Active {
         self.tell(ActiveInput::LeaveRequested);
     }
 
-    /// QEMU ends well when the guest powers off, and when somebody on the host ends it: it has said which. Else it was
-    /// killed, or fell.
+    /// QEMU ends well when the guest powers off, and when somebody on the host ends it: it has said which.
+    /// Else it was killed, or fell.
     pub(super) fn guest_exited(&mut self, status: ExitStatus) {
         if status.success() {
             self.order(Order::TellShutdown);
@@ -164,7 +165,8 @@ impl Active {
             Told::Failed { reason, cut, is_lost } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
                 if is_lost && matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
-                    // The standby goes on from what it acknowledged: better than to wait for what does not come.
+                    // The standby goes on from what it acknowledged: better than to wait for what does not
+                    // come.
                     self.kill_guest();
                     return;
                 }
@@ -208,7 +210,9 @@ impl Active {
             }
             Notice::Reset => {
                 self.events.add(&Event::GuestReset);
-                self.warn("the guest began anew: it rebooted, or its processor was reset by a fault".to_owned());
+                self.warn(
+                    "the guest began anew: it rebooted, or its processor was reset by a fault".to_owned(),
+                );
                 "RESET".to_owned()
             }
             Notice::Told { name } => name,

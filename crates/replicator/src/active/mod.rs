@@ -1,5 +1,5 @@
-//! The member that runs the machine: it tells the state machine of `stealtime-succession` what happens, and does what that
-//! says. All decisions are there; here are the threads, the sockets and the order of things.
+//! The member that runs the machine: it tells the state machine of `stealtime-succession` what happens, and
+//! does what that says. All decisions are there; here are the threads, the sockets and the order of things.
 
 mod asking;
 mod doing;
@@ -21,9 +21,7 @@ use stealtime_succession::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use standing::unix_ns;
-
-use crate::clock::{nanoseconds, now};
+use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Refusal, Request};
 use crate::engine::{GuestFacts, Order};
 use crate::epoch_log::EpochLog;
@@ -58,7 +56,6 @@ pub enum ActiveError {
 
 /// A machine that stood by and has won.
 pub struct Takeover {
-    /// What was won.
     pub promotion: Promotion,
     /// Its QEMU, with the memory of the committed epoch.
     pub machine: Machine,
@@ -122,7 +119,7 @@ struct OpenLink {
     reader: AbortHandle,
 }
 
-/// The member.
+/// The member that runs the guest.
 pub struct Active {
     spec: Spec,
     me: MemberId,
@@ -258,7 +255,7 @@ impl Active {
             resuming: None,
             register_name,
             register_went_back: 0,
-            since_unix_ns: standing::unix_ns(),
+            since_unix_ns: unix_ns(),
             metrics,
             ending: None,
             fatal: None,

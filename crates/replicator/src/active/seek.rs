@@ -18,13 +18,13 @@ use crate::words;
 /// Between two rounds through all hosts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of all memory.
+/// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of
+/// all memory.
 pub const REST: Duration = Duration::from_secs(20);
 
 /// Why a host is left alone.
 #[derive(Debug)]
 pub struct Unfit {
-    /// In its words.
     pub reason: String,
     /// Until this moment of the monotonic clock.
     pub until: Duration,
@@ -36,15 +36,11 @@ const WELCOME_WITHIN: Duration = Duration::from_secs(60);
 /// A standby that agreed.
 #[derive(Debug)]
 pub struct Found {
-    /// Where.
     pub host: StandbyHost,
-    /// Who.
     pub standby: MemberId,
     /// Whether it takes differences.
     pub delta: bool,
-    /// To it.
     pub sender: LinkSender,
-    /// From it.
     pub receiver: LinkReceiver,
 }
 
@@ -56,22 +52,10 @@ pub enum SeekError {
     Link(LinkError),
     /// Reached, and it said no.
     #[error("{host} refuses: {reason} (hint: {hint})")]
-    Refused {
-        /// Who.
-        host: String,
-        /// In its words.
-        reason: String,
-        /// In its words.
-        hint: String,
-    },
+    Refused { host: String, reason: String, hint: String },
     /// It answered something else, or nothing.
     #[error("{host} {what}")]
-    Odd {
-        /// Who.
-        host: String,
-        /// What it did.
-        what: String,
-    },
+    Odd { host: String, what: String },
 }
 
 impl From<LinkError> for SeekError {
@@ -117,7 +101,8 @@ pub async fn seek(
     }
 }
 
-/// A host on another machine refuses whoever names socket files, which would be its own: it is not to try those of this one.
+/// A host on another machine refuses whoever names socket files, which would be its own: it is not to try
+/// those of this one.
 fn leave_out_socket_files(hello: &mut Hello) {
     if let Some(hosts) = hello.specification["standby_hosts"].as_array_mut() {
         hosts.retain(|host| {

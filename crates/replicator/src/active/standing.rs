@@ -1,7 +1,5 @@
 //! How an active member stands, for those who ask.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use stealtime_succession::{ActiveState, Epoch};
 
 use super::Active;
@@ -12,11 +10,6 @@ use crate::status::{Role, Status};
 
 /// Warnings that are kept.
 pub const WARNINGS: usize = 8;
-
-/// Wall-clock nanoseconds.
-pub fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds)
-}
 
 impl Active {
     pub(super) fn status(&self) -> Status {
@@ -71,8 +64,8 @@ impl Active {
         }
     }
 
-    /// Say to Prometheus how it stands now. A machine that was taken over goes on although its figures cannot be seen here:
-    /// the member before may still have the address, on a machine that plays both hosts.
+    /// Say to Prometheus how it stands now. A machine that was taken over goes on although its figures cannot
+    /// be seen here: the member before may still have the address, on a machine that plays both hosts.
     pub(super) fn publish(&mut self) {
         let Some(mut metrics) = self.metrics.take_if(|metrics| metrics.is_due(now())) else { return };
         if let Err(error) = metrics.serve() {

@@ -62,7 +62,8 @@ impl Copies {
 type BrokenOff = Option<bool>;
 
 impl Engine {
-    /// Copy everything while the guest runs, then what it wrote meanwhile, until little is left; then the first whole epoch.
+    /// Copy everything while the guest runs, then what it wrote meanwhile, until little is left; then the
+    /// first whole epoch.
     pub(super) fn full_copy(&mut self, term: Term, first: Epoch) -> Result<bool, CaptureError> {
         self.phase = Phase::Resting;
         if let Some(link) = self.link.take()
@@ -94,13 +95,15 @@ impl Engine {
         let mut rounds = Rounds::new(self.settings.pacing.interval());
         let mut ranges = Vec::new();
         loop {
-            // Rounds may go on for ever, and with them this step: a guest that stands by itself meanwhile would wait for ever.
+            // Rounds may go on for ever, and with them this step: a guest that stands by itself meanwhile
+            // would wait for ever.
             self.listen()?;
             ranges.clear();
             let begin = now();
             self.collect_running(&mut ranges)?;
             let pages = count_pages(&ranges);
-            // Room for as many again, in the epoch that may come next: the guest is not to stand while it is made.
+            // Room for as many again, in the epoch that may come next: the guest is not to stand while it is
+            // made.
             self.expected_pages = usize::try_from(pages).unwrap_or(usize::MAX);
             self.make_room();
             self.staging_time = Duration::ZERO;
@@ -168,8 +171,8 @@ impl Engine {
                 }
             }
         }
-        // What still lies in front of the standby would be in the way of the first whole epoch, and the guest goes on writing
-        // until that is acknowledged.
+        // What still lies in front of the standby would be in the way of the first whole epoch, and the guest
+        // goes on writing until that is acknowledged.
         self.copies.shipped += 1;
         self.hear_until(Duration::MAX, |engine| Ok(engine.copies.held == engine.copies.shipped))
     }

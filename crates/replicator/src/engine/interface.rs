@@ -23,12 +23,12 @@ use crate::pacing::Pacing;
 pub enum Order {
     /// What is captured from now on goes over this link.
     Link {
-        /// To the standby.
         sender: LinkSender,
         /// Whether it takes differences.
         delta: bool,
     },
-    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch, and wait for [`Order::Go`].
+    /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch,
+    /// and wait for [`Order::Go`].
     FullCopy {
         /// The term of what is captured.
         term: Term,
@@ -46,7 +46,6 @@ pub enum Order {
     Rest,
     /// Capture once more, and leave the guest standing.
     Last,
-    /// Stop the guest.
     StopGuest,
     /// Let it go on, or begin.
     ContinueGuest,
@@ -78,20 +77,16 @@ pub enum Told {
     Advanced(Advance),
     /// An epoch was captured and goes to the encoder next.
     Captured {
-        /// Which.
         epoch: Epoch,
         /// Whether the guest was left standing.
         is_last: bool,
     },
-    /// The guest stands.
     GuestStopped,
-    /// It goes on.
     GuestContinued,
     /// Why QEMU has ended; none if it did not say.
     Shutdown(Option<Shutdown>),
     /// Capture does not work any more; what was captured so far is whole.
     Failed {
-        /// What does not.
         reason: String,
         /// Where the output was cut last, perhaps for an epoch that was then not captured.
         cut: Epoch,
@@ -104,15 +99,13 @@ pub enum Told {
 
 /// What is known of a guest as soon as its QEMU answers.
 pub struct GuestFacts {
-    /// With its package.
+    /// The version of QEMU with that of its package.
     pub qemu_version: String,
-    /// QEMU's process.
     pub qemu_pid: u32,
-    /// To kill it.
+    /// By which QEMU is killed.
     pub pidfd: OwnedFd,
     /// To wait for its end.
     pub exit: ExitWatch,
-    /// Its memory.
     pub ram: Arc<RamFile>,
     /// All its memory blocks.
     pub ram_blocks: Vec<stealtime_shipping::RamBlock>,
@@ -184,12 +177,12 @@ impl CaptureError {
 pub struct EngineSettings {
     /// How the state of devices is taken.
     pub device_state: DeviceStateKind,
-    /// How often.
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
     pub host_folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are shipped. This is
-    /// held against an estimate, how long the copying aside of the last round took: the guest may stand longer in the end.
+    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
+    /// shipped. This is held against an estimate, how long the copying aside of the last round took: the
+    /// guest may stand longer in the end.
     pub longest_first_pause: Duration,
     /// How long QEMU may take to answer once it has started.
     pub qemu_deadline: Duration,
@@ -201,8 +194,6 @@ pub struct EngineSettings {
     pub relay: Option<Arc<Relay>>,
     /// Staging memory that comes back from the encoder.
     pub spare: Receiver<StagedPages>,
-    /// The encoder.
     pub parcels: SyncSender<Parcel>,
-    /// Who is told.
     pub told: Box<dyn Fn(Told) + Send>,
 }

@@ -1,6 +1,7 @@
 //! The thread that stops the guest, takes what one epoch needs, and lets it go on.
 //!
-//! Nothing else happens while the guest stands: pages are copied aside, and encoding and shipping come afterwards.
+//! Nothing else happens while the guest stands: pages are copied aside, and encoding and shipping come
+//! afterwards.
 
 mod advance;
 mod interface;
@@ -39,14 +40,15 @@ const ROOM_PAGES: usize = 2048;
 /// Staging memory that has room for so many times what is needed is given back.
 const TOO_MUCH_ROOM: usize = 8;
 
-/// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle host.
+/// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle
+/// host.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How often QEMU is listened to while no epochs do that.
 const LISTEN_EVERY: Duration = Duration::from_millis(500);
 
-/// How long QEMU may take to load a state at the least, however short its deadline for other things is: a load that is given
-/// up is not tried again, and nobody else has the machine.
+/// How long QEMU may take to load a state at the least, however short its deadline for other things is: a
+/// load that is given up is not tried again, and nobody else has the machine.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +73,8 @@ struct Engine {
     captured: Epoch,
     acknowledged: Epoch,
     is_stopped: bool,
-    /// QEMU was told to stop the guest and then did not answer: it is told to let it go on as soon as it does.
+    /// QEMU was told to stop the guest and then did not answer: it is told to let it go on as soon as it
+    /// does.
     owes_continue: bool,
     /// Taken with the first epoch: one that stands by needs none.
     turn: Option<Turn>,
@@ -210,8 +213,8 @@ impl Engine {
         } else {
             self.let_run();
         }
-        // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that capture fails,
-        // this member would ask to go on alone, with no guest to go on with.
+        // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that
+        // capture fails, this member would ask to go on alone, with no guest to go on with.
         if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
             let is_lost = silent || matches!(error, CaptureError::Stands { .. }) || self.stands_for_good();
             (self.settings.told)(Told::Failed { reason: error.to_string(), cut: self.cut, is_lost });
@@ -273,13 +276,15 @@ impl Engine {
             Some(Order::Link { sender, delta }) => self.link = Some(Parcel::Link { sender, delta }),
             Some(Order::FullCopy { term, first }) => return self.full_copy(term, first),
             Some(Order::Go { term }) => {
-                // The next epoch is due since the first one: what the guest writes while nothing is captured is in it.
+                // The next epoch is due since the first one: what the guest writes while nothing is captured
+                // is in it.
                 self.phase = Phase::Epochs(term);
             }
             Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
             Some(Order::Rest) => self.phase = Phase::Resting,
             Some(Order::Last) => {
-                // The guest stands then. If it is to go on here after all, so do the epochs, or nothing would leave it.
+                // The guest stands then. If it is to go on here after all, so do the epochs, or nothing would
+                // leave it.
                 if let Phase::Epochs(term) = self.phase {
                     self.epoch(term, true)?;
                 }
@@ -358,7 +363,8 @@ impl Engine {
         if !is_last {
             guest.qmp.load("stop", json!({}))?;
         }
-        // A little slower down than up: a guest that writes in bursts would else stand while room is made for each.
+        // A little slower down than up: a guest that writes in bursts would else stand while room is made for
+        // each.
         self.expected_pages = pages.len().max(self.expected_pages - self.expected_pages / 8);
         let count = pages.len() as u64;
         let row = EpochRow {
@@ -383,8 +389,8 @@ impl Engine {
         self.captured = epoch;
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
-        // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not believed, and
-        // one of the first epoch does not come again.
+        // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
+        // believed, and one of the first epoch does not come again.
         (self.settings.told)(Told::Captured { epoch, is_last });
         self.settings
             .parcels

@@ -1,11 +1,13 @@
 //! How often what a running guest wrote is copied in advance, before it is stopped for the first whole epoch.
 //!
-//! All memory is copied first; then, round after round, what was written during the round before. Rounds become short where
-//! pages are shipped faster than they are written. The idea is that of live migration (Clark et al., NSDI 2005).
+//! All memory is copied first; then, round after round, what was written during the round before. Rounds
+//! become short where pages are shipped faster than they are written. The idea is that of live migration
+//! (Clark et al., NSDI 2005).
 
 use std::time::Duration;
 
-/// So many pages, 2 MiB, are copied within a millisecond: not worth another round, however short the interval.
+/// So many pages, 2 MiB, are copied within a millisecond: not worth another round, however short the
+/// interval.
 const FEW_PAGES: u64 = 512;
 
 /// A round that takes longer than this share of the shortest one so far brings the end no nearer.
@@ -17,7 +19,6 @@ const PATIENCE: u32 = 4;
 /// What is to be done after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Another round.
     Again,
     /// The first whole epoch: it holds no more than each that follows.
     Epoch,
@@ -60,7 +61,8 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_millis(100);
 
-    /// Rounds of a guest that writes so many different pages in each second, at most `all`, over a link that takes so many.
+    /// Rounds of a guest that writes so many different pages in each second, at most `all`, over a link that
+    /// takes so many.
     fn simulate(written_per_s: f64, shipped_per_s: f64, all: f64) -> (Next, u32, f64) {
         let mut rounds = Rounds::new(INTERVAL);
         let mut took_s = all / shipped_per_s;

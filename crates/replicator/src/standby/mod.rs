@@ -1,8 +1,7 @@
-//! The member that stands by: it stages whole epochs, verifies and acknowledges them, writes them into the memory of a QEMU
-//! that waits, and becomes the active member when it wins.
+//! The member that stands by: it stages whole epochs, verifies and acknowledges them, writes them into the
+//! memory of a QEMU that waits, and becomes the active member when it wins.
 
 mod preparing;
-mod trial;
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -33,10 +32,10 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
 use crate::status::{FullCopy, Peer, Role, Status};
+use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
 pub use preparing::run;
-pub use trial::{TrialEnd, TrialError, Trials};
 
 /// Why a standby ends without having stood by to the end.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +61,6 @@ pub enum StandbyError {
     /// What comes could not be tried out.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// QEMU is gone.
     #[error("the waiting QEMU is gone: {0}")]
     Guest(String),
 }
@@ -71,13 +69,9 @@ pub enum StandbyError {
 pub enum Outcome {
     /// It has won: go on as the active member.
     Won {
-        /// What to run.
         spec: Box<Spec>,
-        /// Who.
         me: MemberId,
-        /// With what.
         origin: Origin,
-        /// Who asks.
         requests: mpsc::Receiver<Request>,
         /// Of the folder; to be kept.
         lock: OwnedFd,
@@ -124,7 +118,7 @@ struct Standby {
     register_went_back: u64,
     warnings: Vec<String>,
     ending: Option<End>,
-    /// Of the folder.
+    /// The lock of the member's folder.
     lock: OwnedFd,
 }
 
@@ -146,8 +140,9 @@ enum End {
 /// How long the active member may take to hear why it is left.
 const REFUSE_WITHIN: Duration = Duration::from_millis(200);
 
-/// How a trial that did not succeed ends a standby. Not one that claims: the active member is given up by then, so what is
-/// here may be all that is left of the machine, and whether it can be resumed is seen when it is.
+/// How a trial that did not succeed ends a standby. Not one that claims: the active member is given up by
+/// then, so what is here may be all that is left of the machine, and whether it can be resumed is seen when
+/// it is.
 fn after_failed_trial(state: StandbyState, host: &str, error: &str) -> Option<End> {
     if state == StandbyState::Claiming {
         return None;
@@ -216,8 +211,8 @@ impl Standby {
             member,
             ..
         } = self;
-        // With the reader ends the way to the staging thread. An epoch that it still has is not ours: with the inputs goes
-        // its question whether to commit, for whose answer it would wait for ever.
+        // With the reader ends the way to the staging thread. An epoch that it still has is not ours: with
+        // the inputs goes its question whether to commit, for whose answer it would wait for ever.
         reader.abort();
         let _ = reader.await;
         drop(inputs);
@@ -285,7 +280,8 @@ impl Standby {
             // The active member shall look for another standby now, not when it is needed.
             Input::GuestExited(status) => return Err(StandbyError::Guest(status.to_string())),
             Input::Machine(_) => {}
-            // What it holds may be all that is left of the machine; the active member that it becomes is asked, too.
+            // What it holds may be all that is left of the machine; the active member that it becomes is
+            // asked, too.
             Input::Terminate if self.member.state() == StandbyState::Claiming => {}
             Input::Terminate => self.ending = Some(End::Left),
         }
@@ -322,7 +318,8 @@ impl Standby {
                 // With the copy in advance, the first one completes all pages.
                 let full = self.member.committed().is_none();
                 let actions = self.handle(StandbyInput::EpochVerified { term, epoch, full });
-                // It is whole and ours whatever happens to the other side: what is still to be written needs nobody.
+                // It is whole and ours whatever happens to the other side: what is still to be written needs
+                // nobody.
                 let _ = commit.send(self.member.committed() == Some(epoch));
                 self.act(actions);
             }

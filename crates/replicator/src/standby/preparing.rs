@@ -1,4 +1,5 @@
-//! From a connection to a standby that waits for its first epoch: who asks, whether this host can, and a QEMU.
+//! From a connection to a standby that waits for its first epoch: who asks, whether this host can, and a
+//! QEMU.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc;
 
-use super::{Input, Network, Outcome, Standby, StandbyError, Trials, read};
+use super::{Input, Network, Outcome, Standby, StandbyError, read};
 use crate::assignment::{Assignment, wanted};
-use crate::clock::now;
+use crate::clock::{now, unix_ns};
 use crate::engine::{GuestFacts, Told};
 use crate::events::{Event, EventLog};
 use crate::gate::LeaseGate;
-use crate::host::HostConfig;
+use crate::host_config::HostConfig;
 use crate::machine::{self, Happening, Machine, MachineError, Switchboard, start_relay};
 use crate::member_folder::FolderError;
 use crate::reception::Caller;
@@ -26,6 +27,7 @@ use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
+use crate::trial_load::Trials;
 use crate::{faults, host_facts, member_folder, registers, signals, words};
 
 /// How long a machine may still be here of which it is said that it is elsewhere.
@@ -87,8 +89,8 @@ fn refused(refusal: ShippingRefusal) -> StandbyError {
     StandbyError::Refused(Box::new(refusal))
 }
 
-/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer nothing is
-/// known, and nothing is lost: the register will decide before anybody becomes active.
+/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer
+/// nothing is known, and nothing is lost: the register will decide before anybody becomes active.
 async fn term_in_register(spec: &Spec) -> Result<Option<Term>, StandbyError> {
     let (mut register, vm) = (registers::open(&spec.register)?, spec.machine.name.clone());
     let read = tokio::task::spawn_blocking(move || register.read(&vm)).await;
@@ -229,7 +231,7 @@ impl Prepared {
             full_copy: None,
             addresses: LearnedAddresses::default(),
             events,
-            since_unix_ns: crate::active::unix_ns(),
+            since_unix_ns: unix_ns(),
             announced_claim: false,
             register_went_back: 0,
             warnings: Vec::new(),

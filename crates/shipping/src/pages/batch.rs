@@ -1,4 +1,5 @@
-//! The body of one batch of pages, as the table in [`super`] has it: written by the encoder, read by the stager.
+//! The body of one batch of pages, as the table in [`super`] has it: written by the encoder, read by the
+//! stager.
 
 use super::packing::{PackingError, PackingHead, pack};
 use super::varint;
@@ -87,7 +88,8 @@ impl RunBuilder {
         }
     }
 
-    /// Writes a batch of the pages that were added, and has none from here on. True if the contents were packed.
+    /// Writes a batch of the pages that were added, and has none from here on. True if the contents were
+    /// packed.
     pub fn write(
         &mut self,
         number: u32,

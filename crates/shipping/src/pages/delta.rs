@@ -1,7 +1,8 @@
-//! A page as the words in which it differs from its earlier content (XOR and run lengths, as in `RemusDB`, VLDB J. 2013).
+//! A page as the words in which it differs from its earlier content (XOR and run lengths, as in `RemusDB`,
+//! VLDB J. 2013).
 //!
-//! A difference is a list of runs: how many words of eight bytes are changed, how many equal ones are before them, and
-//! the XOR of the changed ones. A run of none ends the list.
+//! A difference is a list of runs: how many words of eight bytes are changed, how many equal ones are before
+//! them, and the XOR of the changed ones. A run of none ends the list.
 
 use super::{PAGE_BYTES, Page, varint};
 
@@ -16,7 +17,8 @@ fn word(page: &Page, number: usize) -> u64 {
     u64::from_ne_bytes(std::array::from_fn(|offset| page[from + offset]))
 }
 
-/// Appends the difference that makes `after` out of `before`; false, and nothing appended, if they are the same.
+/// Appends the difference that makes `after` out of `before`; false, and nothing appended, if they are the
+/// same.
 pub fn encode(before: &Page, after: &Page, difference: &mut Vec<u8>) -> bool {
     let mut told = 0;
     let mut number = 0;
@@ -42,8 +44,8 @@ pub fn encode(before: &Page, after: &Page, difference: &mut Vec<u8>) -> bool {
     told > 0
 }
 
-/// Takes a difference from the front of `bytes` and applies it to `page`; `None` if it is no difference of a page, or
-/// one that [`encode`] would not write.
+/// Takes a difference from the front of `bytes` and applies it to `page`; `None` if it is no difference of a
+/// page, or one that [`encode`] would not write.
 pub fn apply(bytes: &mut &[u8], page: &mut Page) -> Option<()> {
     let mut told = 0_usize;
     loop {

@@ -1,5 +1,5 @@
-//! The hashes that say what an encoded epoch decodes to (XXH3-64: against damage and mistakes; against malice stands
-//! the transport).
+//! The hashes that say what an encoded epoch decodes to (XXH3-64: against damage and mistakes; against malice
+//! stands the transport).
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 

@@ -16,20 +16,16 @@ const DEVICE_PIECE_BYTES: usize = CONTENTS_LIMIT_BYTES;
 /// A difference this short is taken unseen: what LZ4 makes of the whole page is hardly less.
 const SHORT_DIFFERENCE_BYTES: usize = PAGE_BYTES / 8;
 
-/// Why an epoch cannot be encoded: the caller is at fault. The standby cannot complete the epoch, and the next one
-/// must be full.
+/// Why an epoch cannot be encoded: the caller is at fault. The standby cannot complete the epoch, and the
+/// next one must be full.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// A difference to nothing.
     #[error("{epoch} cannot be a difference: no full epoch was encoded before it, or the last one broke off")]
-    NothingBefore {
-        /// The epoch.
-        epoch: Epoch,
-    },
+    NothingBefore { epoch: Epoch },
     /// Pages are not in ascending order.
     #[error("page {index} comes where page {least} or one after it may come")]
     Order {
-        /// The page.
         index: u64,
         /// The page after the last one.
         least: u64,
@@ -37,31 +33,23 @@ pub enum EncodeError {
     /// A page beyond the RAM.
     #[error("page {index} is beyond the {ram_pages} pages of the RAM")]
     BeyondRam {
-        /// The page.
         index: u64,
         /// The pages of the RAM.
         ram_pages: u64,
     },
     /// The content is not as long as the indices say.
     #[error("{pages} pages come with {bytes} bytes of content")]
-    ContentLength {
-        /// The pages.
-        pages: usize,
-        /// The bytes.
-        bytes: usize,
-    },
+    ContentLength { pages: usize, bytes: usize },
     /// What came is not what was announced.
     #[error(
         "{epoch} has {pages} pages and {device_bytes} bytes of device state, and announced {announced:?}"
     )]
     Announced {
-        /// The epoch.
         epoch: Epoch,
         /// The pages that came.
         pages: u64,
         /// The device state that came.
         device_bytes: u64,
-        /// What was announced.
         announced: EpochBegin,
     },
     /// A frame could not be written.
@@ -69,12 +57,11 @@ pub enum EncodeError {
     Message(#[from] MessageError),
 }
 
-/// One epoch, whole.
+/// A whole epoch, ready to be encoded.
 #[derive(Debug, Clone, Copy)]
 pub struct EpochToShip<'staged> {
     /// The active member's term.
     pub term: Term,
-    /// The epoch.
     pub epoch: Epoch,
     /// Whether these are all pages of the RAM, and no earlier content may be referred to.
     pub full: bool,
@@ -82,7 +69,6 @@ pub struct EpochToShip<'staged> {
     pub indices: &'staged [u64],
     /// Their content, one after the other.
     pub content: &'staged [u8],
-    /// The device state.
     pub devices: &'staged [u8],
 }
 
@@ -99,8 +85,8 @@ pub struct PageEncoder {
 }
 
 impl PageEncoder {
-    /// An encoder for a RAM of `ram_pages`. With `keeps_shadow` it ships differences, and takes as much memory as the
-    /// guest has; without, it ships pages whole.
+    /// An encoder for a RAM of `ram_pages`. With `keeps_shadow` it ships differences, and takes as much
+    /// memory as the guest has; without, it ships pages whole.
     pub fn new(ram_pages: u64, keeps_shadow: bool) -> Self {
         let shadow = keeps_shadow.then(|| Shadow::new(usize::try_from(ram_pages).unwrap_or(usize::MAX)));
         Self {
@@ -178,7 +164,8 @@ impl PageEncoder {
     }
 }
 
-/// An epoch that is being encoded. Dropped before [`EpochEncoder::end`], it leaves the encoder in need of a full epoch.
+/// An epoch that is being encoded. Dropped before [`EpochEncoder::end`], it leaves the encoder in need of a
+/// full epoch.
 pub struct EpochEncoder<'encoder> {
     encoder: &'encoder mut PageEncoder,
     emit: &'encoder mut dyn FnMut(EncodedFrame),

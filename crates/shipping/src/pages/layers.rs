@@ -24,7 +24,8 @@ impl PageSource for Vec<u8> {
     }
 }
 
-/// A base with epochs on top that are staged and not applied to it yet: what the next epoch is to be decoded against.
+/// A base with epochs on top that are staged and not applied to it yet: what the next epoch is to be decoded
+/// against.
 pub struct Layers<'base, Epochs> {
     base: &'base dyn PageSource,
     newest_first: Epochs,

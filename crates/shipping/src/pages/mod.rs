@@ -1,7 +1,7 @@
 //! How an epoch's pages travel.
 //!
-//! Each page is zero, the same as before, a difference (XOR) from what was shipped before, or raw. Pages go in batches,
-//! in ascending order, with a hash of what they decode to. A batch is, little-endian:
+//! Each page is zero, the same as before, a difference (XOR) from what was shipped before, or raw. Pages go
+//! in batches, in ascending order, with a hash of what they decode to. A batch is, little-endian:
 //!
 //! | bytes | what |
 //! |---|---|

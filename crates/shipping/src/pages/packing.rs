@@ -1,7 +1,7 @@
 //! Contents in front of the line: packed with LZ4 where that gains something.
 
-/// The longest contents before packing: LZ4 looks back 64 KiB, so longer ones would pack no better, and heartbeats wait for
-/// what is being sent.
+/// The longest contents before packing: LZ4 looks back 64 KiB, so longer ones would pack no better, and
+/// heartbeats wait for what is being sent.
 pub const CONTENTS_LIMIT_BYTES: usize = 64 << 10;
 
 /// Why contents are not unpacked.

@@ -1,4 +1,5 @@
-//! What the standby holds, as far as it was shipped: as much memory as the guest has, touched only where pages were.
+//! What the standby holds, as far as it was shipped: as much memory as the guest has, touched only where
+//! pages were.
 
 use super::{PAGE_BYTES, Page};
 

@@ -9,18 +9,10 @@ use super::{BatchError, PackingError};
 pub enum StageError {
     /// A message of an epoch without its head, or a head within an epoch.
     #[error("{message} of {epoch} comes {place}")]
-    Order {
-        /// The message.
-        message: &'static str,
-        /// Its epoch.
-        epoch: Epoch,
-        /// Where it came.
-        place: &'static str,
-    },
+    Order { message: &'static str, epoch: Epoch, place: &'static str },
     /// A member of another term speaks.
     #[error("{epoch} is of {term}, and this standby is of {expected}")]
     Term {
-        /// The epoch.
         epoch: Epoch,
         /// The term of the message.
         term: Term,
@@ -30,25 +22,19 @@ pub enum StageError {
     /// An epoch is left out, or comes again.
     #[error("{epoch} comes where {expected} is due")]
     Epoch {
-        /// The epoch.
         epoch: Epoch,
         /// The one that is due.
         expected: Epoch,
     },
     /// The first epoch is a difference.
     #[error("{epoch} is a difference, and there is nothing before it")]
-    NothingBefore {
-        /// The epoch.
-        epoch: Epoch,
-    },
+    NothingBefore { epoch: Epoch },
     /// An epoch announces more than there can be, or a full one not everything.
     #[error("{epoch} announces {announced} {what}, and the limit is {limit}")]
     Announced {
-        /// The epoch.
         epoch: Epoch,
         /// Pages or bytes.
         what: &'static str,
-        /// How many.
         announced: u64,
         /// How many there may be.
         limit: u64,
@@ -56,7 +42,6 @@ pub enum StageError {
     /// A batch is malformed.
     #[error("batch {batch} of {epoch} is malformed: {error}")]
     Batch {
-        /// The epoch.
         epoch: Epoch,
         /// The batch that was due.
         batch: u32,
@@ -66,7 +51,6 @@ pub enum StageError {
     /// A piece of the device state is malformed.
     #[error("a piece of the device state of {epoch} is malformed: {error}")]
     Devices {
-        /// The epoch.
         epoch: Epoch,
         /// What is wrong with it.
         error: PackingError,
@@ -74,9 +58,7 @@ pub enum StageError {
     /// A batch is left out, or comes again.
     #[error("batch {batch} of {epoch} comes where batch {expected} is due")]
     BatchNumber {
-        /// The epoch.
         epoch: Epoch,
-        /// The batch.
         batch: u32,
         /// The one that is due.
         expected: u32,
@@ -84,9 +66,7 @@ pub enum StageError {
     /// A page comes twice, out of order or beyond the RAM.
     #[error("page {index} of {epoch} comes where pages {least} to {limit} may come")]
     PageIndex {
-        /// The epoch.
         epoch: Epoch,
-        /// The page.
         index: u64,
         /// The page after the last one.
         least: u64,
@@ -95,42 +75,25 @@ pub enum StageError {
     },
     /// A full epoch refers to earlier content.
     #[error("page {index} of {epoch} is a difference, and the epoch is a full one")]
-    DeltaInFull {
-        /// The epoch.
-        epoch: Epoch,
-        /// The page.
-        index: u64,
-    },
-    /// What was decoded is not what was encoded: the content before is another one here, or memory is damaged.
+    DeltaInFull { epoch: Epoch, index: u64 },
+    /// What was decoded is not what was encoded: the content before is another one here, or memory is
+    /// damaged.
     #[error("batch {batch} of {epoch} does not decode to what was shipped")]
-    DecodedHash {
-        /// The epoch.
-        epoch: Epoch,
-        /// The batch.
-        batch: u32,
-    },
+    DecodedHash { epoch: Epoch, batch: u32 },
     /// The epoch ended, and is not what its head announced.
     #[error("{epoch} has {found} {what}, and announced {announced}")]
     Incomplete {
-        /// The epoch.
         epoch: Epoch,
         /// Pages or bytes.
         what: &'static str,
-        /// How many came.
         found: u64,
         /// How many should have come.
         announced: u64,
     },
     /// All that came is not what was sent.
     #[error("{epoch} does not match its digest")]
-    Digest {
-        /// The epoch.
-        epoch: Epoch,
-    },
+    Digest { epoch: Epoch },
     /// An error came before.
     #[error("{epoch} comes after an epoch that was refused")]
-    Broken {
-        /// The epoch.
-        epoch: Epoch,
-    },
+    Broken { epoch: Epoch },
 }

@@ -7,9 +7,7 @@ use super::{PAGE_BYTES, Page};
 /// One page of a staged epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StagedPage<'epoch> {
-    /// All zeros.
     Zero,
-    /// Its content.
     Content(&'epoch Page),
 }
 
@@ -18,7 +16,6 @@ pub enum StagedPage<'epoch> {
 pub struct StagedEpoch {
     /// Its term.
     pub term: Term,
-    /// Its number.
     pub epoch: Epoch,
     /// Whether it has every page of the RAM.
     pub full: bool,

@@ -1,6 +1,7 @@
-//! The stager: at the standby, it takes the messages of an epoch in order, decodes them against the content before,
-//! verifies every hash, and gives the epoch when it is whole. It applies nothing. What breaks off or does not verify
-//! leaves no trace but an error, after which the stager takes only a full epoch of a new link.
+//! The stager: at the standby, it takes the messages of an epoch in order, decodes them against the content
+//! before, verifies every hash, and gives the epoch when it is whole. It applies nothing. What breaks off or
+//! does not verify leaves no trace but an error, after which the stager takes only a full epoch of a new
+//! link.
 
 use stealtime_succession::{Epoch, Term};
 
@@ -20,8 +21,8 @@ pub struct StagerLimits {
 }
 
 impl StagerLimits {
-    /// Limits for a RAM of `ram_pages`. Device state was 13 kB for a small machine; 64 MiB leaves room for the memory
-    /// of a graphics adapter, which `ignore-shared` counts as device state.
+    /// Limits for a RAM of `ram_pages`. Device state was 13 kB for a small machine; 64 MiB leaves room for
+    /// the memory of a graphics adapter, which `ignore-shared` counts as device state.
     pub fn new(ram_pages: u64) -> Self {
         Self { ram_pages, device_bytes: 64 << 20 }
     }
@@ -77,7 +78,8 @@ impl EpochStager {
         self.last
     }
 
-    /// Pages that have come of the full epoch under way, and pages that it announced: the progress of a first copy.
+    /// Pages that have come of the full epoch under way, and pages that it announced: the progress of a first
+    /// copy.
     pub fn progress(&self) -> Option<(u64, u64)> {
         let staging = self.staging.as_ref().filter(|staging| staging.begin.full)?;
         Some((staging.pages, staging.begin.pages))

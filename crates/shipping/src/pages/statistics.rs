@@ -9,7 +9,6 @@ use super::PAGE_BYTES;
 /// Pages by how they were shipped, and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct EncodeStatistics {
-    /// Pages of zeros.
     pub zero_pages: u64,
     /// Pages that were written with what they held already.
     pub same_pages: u64,
@@ -28,7 +27,6 @@ pub struct EncodeStatistics {
 }
 
 impl EncodeStatistics {
-    /// All pages.
     pub fn pages(&self) -> u64 {
         self.zero_pages + self.same_pages + self.delta_pages + self.raw_pages
     }

@@ -20,8 +20,8 @@ use super::{Endpoint, Identity, Link, LinkError, socket};
 /// How long connecting and the handshake may take together.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the accepting side says first. In TLS 1.3 a client is done before the server has judged its certificate
-/// (RFC 8446, 4.4.2.4 and 2): only an answer shows that it was accepted.
+/// What the accepting side says first. In TLS 1.3 a client is done before the server has judged its
+/// certificate (RFC 8446, 4.4.2.4 and 2): only an answer shows that it was accepted.
 const GREETING: [u8; 8] = *b"STSHIPOK";
 
 /// A connection that was accepted and says nothing yet.
@@ -29,7 +29,6 @@ const GREETING: [u8; 8] = *b"STSHIPOK";
 pub enum AcceptedStream {
     /// Over a socket file.
     Unix(std::os::unix::net::UnixStream),
-    /// Over a port.
     Tcp(std::net::TcpStream),
 }
 
@@ -38,7 +37,6 @@ pub enum AcceptedStream {
 pub enum Listener {
     /// On a socket file, which goes when the listener that made it does.
     Unix(UnixListener, Option<SocketFile>),
-    /// On a port.
     Tcp(TcpListener),
 }
 
@@ -54,7 +52,8 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Listens on `endpoint`. A socket file that nobody listens on any more is replaced; a new one is for its owner only.
+    /// Listens on `endpoint`. A socket file that nobody listens on any more is replaced; a new one is for its
+    /// owner only.
     ///
     /// # Errors
     /// [`LinkError::Listen`] if somebody listens there, or it is not ours to listen on.
@@ -176,8 +175,8 @@ pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result
     .await
 }
 
-/// Makes a link of a connection that was accepted; over TCP, only with whoever shows a certificate that the identity's
-/// authority signed.
+/// Makes a link of a connection that was accepted; over TCP, only with whoever shows a certificate that the
+/// identity's authority signed.
 ///
 /// # Errors
 /// A [`LinkError`] that says which side refused what.

@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 pub enum Endpoint {
     /// A socket file, on the same machine.
     Unix(PathBuf),
-    /// A port.
     Tcp {
         /// A name or an address, without brackets.
         host: String,
-        /// The port.
         port: u16,
     },
 }

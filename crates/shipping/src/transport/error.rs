@@ -12,41 +12,25 @@ use crate::message::MessageError;
 pub enum LinkError {
     /// Nobody listens there, or it cannot be reached.
     #[error("cannot connect to {peer}")]
-    Connect {
-        /// The other side.
-        peer: String,
-        /// Why.
-        source: io::Error,
-    },
+    Connect { peer: String, source: io::Error },
     /// The endpoint cannot be listened on.
     #[error("cannot listen on {endpoint}")]
-    Listen {
-        /// The endpoint.
-        endpoint: String,
-        /// Why.
-        source: io::Error,
-    },
+    Listen { endpoint: String, source: io::Error },
     /// The other side does not answer.
     #[error("{peer} did not complete the connection within {} s", limit.as_secs_f64())]
     Silent {
-        /// The other side.
         peer: String,
         /// How long was waited.
         limit: Duration,
     },
-    /// TCP without certificates.
     #[error("{peer} is reached over TCP, and there is no identity to show it")]
-    NoIdentity {
-        /// The other side.
-        peer: String,
-    },
+    NoIdentity { peer: String },
     /// Our certificate, key or authority cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// The other side's certificate is not one to trust.
     #[error("the certificate of {peer} is refused: {reason}")]
     PeerCertificate {
-        /// The other side.
         peer: String,
         /// Why, in the words of the TLS library.
         reason: String,
@@ -54,56 +38,34 @@ pub enum LinkError {
     /// The other side did not trust our certificate.
     #[error("{peer} refuses the certificate of this host: {reason}")]
     OwnCertificate {
-        /// The other side.
         peer: String,
         /// The alert that it sent.
         reason: String,
     },
     /// The other side does not speak TLS.
     #[error("{peer} does not speak TLS")]
-    Plain {
-        /// The other side.
-        peer: String,
-    },
+    Plain { peer: String },
     /// TLS failed in some other way.
     #[error("no TLS connection to {peer}: {reason}")]
     Tls {
-        /// The other side.
         peer: String,
         /// Why, in the words of the TLS library.
         reason: String,
     },
     /// The descriptor is no socket that a host takes.
     #[error("the descriptor is no unix or TCP socket of the kind that is wanted")]
-    Descriptor {
-        /// Why.
-        source: io::Error,
-    },
+    Descriptor { source: io::Error },
     /// The stream is damaged or of another protocol.
     #[error("{peer} sent what is no message")]
-    Message {
-        /// The other side.
-        peer: String,
-        /// What is wrong.
-        source: MessageError,
-    },
+    Message { peer: String, source: MessageError },
     /// A message cannot be sent because it is no message.
     #[error(transparent)]
     Unsendable(MessageError),
     /// The other side closed the connection between two messages.
     #[error("{peer} closed the connection")]
-    Closed {
-        /// The other side.
-        peer: String,
-    },
-    /// The connection broke.
+    Closed { peer: String },
     #[error("the connection to {peer} broke: {reason}")]
-    Broken {
-        /// The other side.
-        peer: String,
-        /// Why.
-        reason: String,
-    },
+    Broken { peer: String, reason: String },
 }
 
 impl LinkError {

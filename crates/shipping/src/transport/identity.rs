@@ -28,16 +28,10 @@ pub struct Identity {
 pub enum IdentityError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// A file holds something else.
     #[error("{} holds no {what}: {reason}", path.display())]
     Content {
-        /// The file.
         path: PathBuf,
         /// What it should hold.
         what: &'static str,
@@ -47,9 +41,7 @@ pub enum IdentityError {
     /// The three do not belong together.
     #[error("{} cannot be used with {}: {reason}", certificate.display(), key.display())]
     Mismatch {
-        /// The certificate.
         certificate: PathBuf,
-        /// The key.
         key: PathBuf,
         /// Why, in the words of the TLS library.
         reason: String,
@@ -69,7 +61,7 @@ impl IdentityError {
     }
 }
 
-/// The files' content.
+/// What the files of an identity hold.
 struct Loaded {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,

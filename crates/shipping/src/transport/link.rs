@@ -1,4 +1,5 @@
-//! A link that is open: messages go out in order, except that urgent ones go between the frames of the others.
+//! A link that is open: messages go out in order, except that urgent ones go between the frames of the
+//! others.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,8 +58,8 @@ impl Link {
         &self.peer
     }
 
-    /// Whether the other side may speak for the host of this name: over TLS, its certificate must name it. Who may
-    /// open the socket file may speak for any host.
+    /// Whether the other side may speak for the host of this name: over TLS, its certificate must name it.
+    /// Who may open the socket file may speak for any host.
     pub fn vouches_for(&self, host: &str) -> bool {
         names(self.certificate.as_deref(), host)
     }
@@ -115,8 +116,8 @@ impl fmt::Debug for LinkSender {
 }
 
 impl LinkSender {
-    /// Sends a message: heartbeats and acknowledgements before the others that wait, all else in order. Waits while
-    /// too much waits to be written. It is not known to have arrived, nor even to have been written.
+    /// Sends a message: heartbeats and acknowledgements before the others that wait, all else in order. Waits
+    /// while too much waits to be written. It is not known to have arrived, nor even to have been written.
     ///
     /// # Errors
     /// [`LinkError::Broken`] once writing has failed; [`LinkError::Unsendable`] if the message is too long.
@@ -269,8 +270,9 @@ impl LinkReceiver {
     /// The next message. May be dropped while it waits (`select!`): nothing is lost.
     ///
     /// # Errors
-    /// [`LinkError::Closed`] if the other side closed the link between two messages, [`LinkError::Message`] if what
-    /// came is none, [`LinkError::Broken`] if the connection broke. After any of them nothing more comes.
+    /// [`LinkError::Closed`] if the other side closed the link between two messages, [`LinkError::Message`]
+    /// if what came is none, [`LinkError::Broken`] if the connection broke. After any of them nothing more
+    /// comes.
     pub async fn receive(&mut self) -> Result<Message, LinkError> {
         loop {
             let peer = || self.peer.clone();

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 
-/// What the kernel may hold of bytes that a heartbeat would have to wait behind: 10 ms at 200 Mbit/s. The kernel
-/// doubles the figure for its own bookkeeping (socket(7)).
+/// What the kernel may hold of bytes that a heartbeat would have to wait behind: 10 ms at 200 Mbit/s. The
+/// kernel doubles the figure for its own bookkeeping (socket(7)).
 const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// Bytes that wait in the kernel and are not on the line yet; writing goes on when there are fewer. Above what is in
-/// flight this needs no room: the sender's task follows at once (`TCP_NOTSENT_LOWAT`, tcp(7)).
+/// Bytes that wait in the kernel and are not on the line yet; writing goes on when there are fewer. Above
+/// what is in flight this needs no room: the sender's task follows at once (`TCP_NOTSENT_LOWAT`, tcp(7)).
 const NOT_SENT_BYTES: u32 = 64 << 10;
 
 /// Heartbeats notice a dead peer long before this; it ends connections of members that are stopped.

@@ -39,7 +39,8 @@ impl ActiveMember {
         }
     }
 
-    /// Give the virtual machine back to the register before the standby can miss us. Heartbeats go on until then.
+    /// Give the virtual machine back to the register before the standby can miss us. Heartbeats go on until
+    /// then.
     fn vacate(&mut self, guest_gone: bool, actions: &mut Vec<ActiveAction>) {
         self.set_policy(OutputPolicy::Closed, actions);
         if self.session.is_some() {

@@ -13,7 +13,6 @@ pub struct ActiveConfig {
     pub me: MemberId,
     /// How the virtual machine is protected.
     pub mode: Mode,
-    /// The deadlines.
     pub timing: Timing,
     /// How many epochs may be cut and not yet acknowledged.
     pub epochs_in_flight: u64,
@@ -21,12 +20,11 @@ pub struct ActiveConfig {
     pub force: bool,
 }
 
-/// What happened.
+/// What the machine of an active member is told.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveInput {
     /// Nothing; time has passed.
     Tick,
-    /// The register answered.
     Register(RegisterAnswer),
     /// A standby was found, and agreed to take the virtual machine.
     StandbyConnected {
@@ -42,9 +40,9 @@ pub enum ActiveInput {
         /// When the heartbeat that it returns was sent, by our own clock.
         sent: Duration,
     },
-    /// The engine has cut an epoch. The next one by number; not while [`may_cut`](super::ActiveMember::may_cut) is false.
+    /// The engine has cut an epoch. The next one by number; not while
+    /// [`may_cut`](super::ActiveMember::may_cut) is false.
     EpochCut {
-        /// Its number.
         epoch: Epoch,
         /// Whether it is the one that [`ActiveAction::ShipLastEpoch`] asked for: the guest stays stopped.
         last: bool,
@@ -58,8 +56,8 @@ pub enum ActiveInput {
     },
     /// Somebody asks for a planned failover.
     FailoverRequested,
-    /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may claim, and
-    /// goes on here until then.
+    /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may
+    /// claim, and goes on here until then.
     LeaveRequested,
     /// Somebody asks for an orderly end of the virtual machine, or the guest has shut itself down.
     StopRequested,
@@ -78,10 +76,7 @@ pub enum ActiveMessage {
         sent: Duration,
     },
     /// The register names the standby from this term on.
-    Protected {
-        /// The new term.
-        term: Term,
-    },
+    Protected { term: Term },
     /// The standby shall claim at once.
     Resign {
         /// The sender's term.
@@ -96,7 +91,8 @@ pub enum ActiveMessage {
     },
 }
 
-/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any of it.
+/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any
+/// of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveAction {
     /// Call the register and bring the answer.
@@ -114,7 +110,8 @@ pub enum ActiveAction {
     },
     /// Cut no more epochs; forget those on their way.
     EndEpochs,
-    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the full epoch.
+    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the
+    /// full epoch.
     Output(OutputPolicy),
     /// Let go what the epochs up to this one sent.
     Release(Epoch),
@@ -164,55 +161,32 @@ pub enum FailoverRefused {
 pub enum ActiveEnding {
     /// Somebody else holds the virtual machine.
     #[error("the virtual machine is held by {holder} in {term}")]
-    HeldBy {
-        /// Who.
-        holder: MemberId,
-        /// Since when.
-        term: Term,
-    },
+    HeldBy { holder: MemberId, term: Term },
     /// An earlier life here was protected: its standby may hold newer state than a fresh start has.
     #[error("{standby} may hold the state of the virtual machine and take over from {holder}")]
-    StandbyMayClaim {
-        /// The earlier life.
-        holder: MemberId,
-        /// Its standby.
-        standby: MemberId,
-    },
+    StandbyMayClaim { holder: MemberId, standby: MemberId },
     /// The holder shows signs of life.
     #[error("the virtual machine is running: {holder} gave a sign of life while it was watched")]
-    StillRenewed {
-        /// Who.
-        holder: MemberId,
-    },
+    StillRenewed { holder: MemberId },
     /// The register could not be reached at the start.
     #[error("the virtual machine was not started: {reason}")]
-    RegisterUnreachable {
-        /// What was seen.
-        reason: String,
-    },
+    RegisterUnreachable { reason: String },
     /// Somebody else has become the holder.
     #[error("{holder} took over in {term}")]
     Superseded {
         /// Who; nobody if the virtual machine was stopped.
         holder: String,
-        /// Since when.
         term: Term,
     },
     /// A planned failover is complete.
     #[error("handed over to {holder} in {term}")]
-    HandedOver {
-        /// To whom.
-        holder: MemberId,
-        /// Since when.
-        term: Term,
-    },
+    HandedOver { holder: MemberId, term: Term },
     /// The guest's process ended; a standby was asked to take over if there was one.
     #[error("the guest's process ended by itself{}", if *.resigned { ", and the standby was asked to take over" } else { "" })]
     GuestGone {
         /// Whether a standby was asked.
         resigned: bool,
     },
-    /// Stopped as asked.
     #[error("stopped as asked")]
     Stopped,
     /// Stopped as asked, but the register could not be told.
@@ -268,6 +242,5 @@ pub enum ActiveState {
     Fenced,
     /// Giving the virtual machine back to the register.
     Stopping,
-    /// Done.
     Ended,
 }

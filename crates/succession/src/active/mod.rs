@@ -1,7 +1,8 @@
 //! The member that runs the guest.
 //!
-//! Does no input or output and reads no clock: [`ActiveMember::handle`] is told what happened and when, and says what
-//! to do. The states and their transitions are in `docs/succession.md`, the rules (R..) in the crate's documentation.
+//! Does no input or output and reads no clock: [`ActiveMember::handle`] is told what happened and when, and
+//! says what to do. The states and their transitions are in `docs/succession.md`, the rules (R..) in the
+//! crate's documentation.
 
 mod ending;
 mod interface;
@@ -110,8 +111,9 @@ impl ActiveMember {
             return actions;
         }
         self.now = self.now.max(now);
-        // What was allowed until a moment that has passed is over before anything that came meanwhile is looked at:
-        // after a stop of ten seconds, acknowledgements wait in the queue, and a new term may exist (R15).
+        // What was allowed until a moment that has passed is over before anything that came meanwhile is
+        // looked at: after a stop of ten seconds, acknowledgements wait in the queue, and a new term may
+        // exist (R15).
         self.expire(&mut actions);
         match input {
             ActiveInput::Tick => {}
@@ -133,7 +135,8 @@ impl ActiveMember {
         actions
     }
 
-    /// When [`handle`](Self::handle) must be called at the latest, with [`ActiveInput::Tick`] if nothing happened.
+    /// When [`handle`](Self::handle) must be called at the latest, with [`ActiveInput::Tick`] if nothing
+    /// happened.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         if self.phase == Phase::Ended {

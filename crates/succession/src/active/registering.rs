@@ -20,7 +20,7 @@ pub(super) enum Purpose {
     Renew,
     /// Let the standby claim.
     Name,
-    /// Let nobody claim.
+    /// Take the record back, so that nobody claims.
     Reclaim,
     /// Give the virtual machine back.
     Vacate,
@@ -163,8 +163,9 @@ impl ActiveMember {
         }
     }
 
-    /// Compare what the register holds with what we hold. Terms only rise, so that a newer record tells of somebody else's
-    /// claim, and an older one only of the register: it was put back to an old state, and is told again who holds what.
+    /// Compare what the register holds with what we hold. Terms only rise, so that a newer record tells of
+    /// somebody else's claim, and an older one only of the register: it was put back to an old state, and is
+    /// told again who holds what.
     fn compare(&mut self, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
         let held = self.term();
         let found = current.as_ref().map(|current| current.record.term);
@@ -199,7 +200,8 @@ impl ActiveMember {
         }
     }
 
-    /// Somebody else holds our term: a claim that the register has lost was won twice. A higher term ends one of the two.
+    /// Somebody else holds our term: a claim that the register has lost was won twice. A higher term ends one
+    /// of the two.
     fn contest(&mut self, found: Option<Term>, actions: &mut Vec<ActiveAction>) {
         if found != Some(self.term()) {
             return;

@@ -30,7 +30,6 @@ pub(super) enum Exposure {
     Unnamed,
     /// Perhaps: the register was asked.
     Asked,
-    /// Yes.
     Named,
 }
 
@@ -108,7 +107,8 @@ impl ActiveMember {
             // One that was being cut while the link was lost: it is shipped to nobody.
             self.refusals.unexpected += 1;
             if self.session.is_none() {
-                // But the output is cut at it, and is never cut at a number twice: the next session begins after it.
+                // But the output is cut at it, and is never cut at a number twice: the next session begins
+                // after it.
                 self.cut = self.cut.max(epoch);
             }
             return;
@@ -207,7 +207,8 @@ impl ActiveMember {
         if draining {
             actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotAcknowledged));
         }
-        // A member alone whose lease has run out has asked for a whole register_deadline: no need to wait another.
+        // A member alone whose lease has run out has asked for a whole register_deadline: no need to wait
+        // another.
         let patience = if !lost_standby && self.desk.is_failing() {
             Duration::ZERO
         } else {

@@ -9,15 +9,16 @@ impl ActiveMember {
         let Some(found) = current else { return self.take(None) };
         let Some(holder) = found.record.holder.clone() else { return self.take(Some(found)) };
         if holder == self.config.me {
-            // Ours, from an attempt whose answer was lost; written again, as it is not known when it was applied.
+            // Ours, from an attempt whose answer was lost; written again, as it is not known when it was
+            // applied.
             return self.take(Some(found));
         }
         if let Phase::Observing { seen, since } = &self.phase {
             if *seen != found {
                 return self.end(ActiveEnding::StillRenewed { holder }, actions);
             }
-            // Its holder saw the last write that was granted at the latest when we read it, and holds its output
-            // back once its lease is over.
+            // Its holder saw the last write that was granted at the latest when we read it, and holds its
+            // output back once its lease is over.
             let until = *since + self.config.timing.observation();
             if self.now >= until {
                 return self.take(Some(found));

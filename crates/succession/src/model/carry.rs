@@ -102,7 +102,6 @@ impl World {
         }
     }
 
-    /// The standby's end.
     pub fn close_downstream_of(&mut self, index: usize) {
         for link in self.links.iter_mut().filter(|link| link.standby == index) {
             link.to_standby.clear();

@@ -1,7 +1,9 @@
-//! Both members, the register and the links between them as one value, to be driven through all that can happen.
+//! Both members, the register and the links between them as one value, to be driven through all that can
+//! happen.
 //!
-//! The members are the real ones. The guest is a counter: it writes a value and sends it in a frame, an epoch is the value
-//! at its cut, and a client remembers the highest value that it has seen. What must hold is in `watch.rs`.
+//! The members are the real ones. The guest is a counter: it writes a value and sends it in a frame, an epoch
+//! is the value at its cut, and a client remembers the highest value that it has seen. What must hold is in
+//! `watch.rs`.
 
 mod carry;
 mod exhaustive;
@@ -39,7 +41,8 @@ pub(crate) enum Fault {
     ClaimsWithoutMargin,
     /// An epoch is acknowledged when it has come, before it is staged (R1).
     AcknowledgesOnReceipt,
-    /// An epoch of an earlier term of the session is refused, although it was sent before the newer term was told.
+    /// An epoch of an earlier term of the session is refused, although it was sent before the newer term was
+    /// told.
     RefusesEarlierTerms,
     /// The standby takes its term from a heartbeat that overtook the message which names it.
     TakesTermFromHeartbeat,

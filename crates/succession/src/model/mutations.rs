@@ -1,4 +1,5 @@
-//! A check that has never failed is no check: each rule is broken in the members, and the checks must find it.
+//! A check that has never failed is no check: each rule is broken in the members, and the checks must find
+//! it.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

@@ -8,8 +8,8 @@ use super::watch::Violation;
 use super::world::World;
 use crate::{ActiveState, Mode};
 
-/// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others take one of
-/// the ordinary steps, so that processes and messages are late at random.
+/// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others
+/// take one of the ordinary steps, so that processes and messages are late at random.
 pub fn run(mode: Mode, fault: Option<Fault>, choices: &[u16]) -> Result<World, (Violation, Vec<Step>)> {
     run_in(World::new(mode, fault), choices)
 }

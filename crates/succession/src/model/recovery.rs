@@ -18,7 +18,8 @@ pub fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> 
         if matches!(failure, Failure::GoBack(_) | Failure::EraseRegister) && world.serving() != served {
             return Err(format!("{served:?} did not go on, {:?} serve", world.serving()));
         }
-        // A stopped process does not serve, a running one may do so no longer: look at what comes after its lease.
+        // A stopped process does not serve, a running one may do so no longer: look at what comes after its
+        // lease.
         if world.serving().len() == 1 && outage >= 3 {
             break;
         }
@@ -41,8 +42,8 @@ pub fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> 
     if protected && !hidden { may_fail_over(&world, serving[0]) } else { Ok(()) }
 }
 
-/// Whether the next failure would find what a member that is protected relies on: a register that names its standby, and a
-/// standby that knows it.
+/// Whether the next failure would find what a member that is protected relies on: a register that names its
+/// standby, and a standby that knows it.
 pub fn may_fail_over(world: &World, serving: usize) -> Result<(), String> {
     let record = world.register.as_ref().map(|current| &current.record);
     let standby = record.and_then(|record| record.standby.as_ref());

@@ -22,7 +22,8 @@ pub fn echoes_that_are_late(fault: Option<Fault>) -> Result<World, Violation> {
     Ok(world)
 }
 
-/// The active member is cut off from all others where the clock of the standby goes on at another rate. Deadlines are long, so that rates show in ticks.
+/// The active member is cut off from all others where the clock of the standby goes on at another rate.
+/// Deadlines are long, so that rates show in ticks.
 pub fn silence_between_clocks(percent: u32, fault: Option<Fault>) -> Result<World, Violation> {
     let timing = Timing {
         heartbeat_interval: TICK,

@@ -1,8 +1,8 @@
 //! Takes every step that can be taken, in every order, up to a bound.
 //!
-//! What a process does by itself it does at once here: it hears an answer that has arrived, notices a deadline, sends what
-//! may be sent. Being late with it is a failure (a stop), and `random.rs` takes these steps at any time. Messages and
-//! requests may take any time.
+//! What a process does by itself it does at once here: it hears an answer that has arrived, notices a
+//! deadline, sends what may be sent. Being late with it is a failure (a stop), and `random.rs` takes these
+//! steps at any time. Messages and requests may take any time.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashSet, VecDeque};

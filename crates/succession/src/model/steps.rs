@@ -40,9 +40,9 @@ pub enum Failure {
     Kill(usize),
     /// The host loses power; nobody is told.
     PowerOff(usize),
-    /// SIGSTOP.
+    /// SIGSTOP stops this member.
     Stop(usize),
-    /// SIGCONT.
+    /// SIGCONT lets it go on.
     Continue(usize),
     /// The link is cut in both directions, or in one.
     CutBoth(usize),
@@ -172,8 +172,8 @@ impl World {
         failures
     }
 
-    /// Members must outlive a register that goes back. That one who was turned away stays away cannot be asked of them if the
-    /// register has forgotten it: so each of these has learned it, or is dead.
+    /// Members must outlive a register that goes back. That one who was turned away stays away cannot be
+    /// asked of them if the register has forgotten it: so each of these has learned it, or is dead.
     fn all_turned_away_are_gone(&self) -> bool {
         let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
         self.processes

@@ -3,7 +3,7 @@
 use super::world::{Role, World};
 use crate::{Epoch, Mode, OutputPolicy, Record, Releasable};
 
-/// What went wrong.
+/// A property that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub String);
 

@@ -21,8 +21,8 @@ pub struct World {
     pub beta_clock_percent: u32,
     pub time: u32,
     pub register: Option<Versioned>,
-    /// What the register has held, its latest state last, once for each change of holder or standby. What a register that
-    /// goes back forgets is still what was granted.
+    /// What the register has held, its latest state last, once for each change of holder or standby. What a
+    /// register that goes back forgets is still what was granted.
     pub granted: Vec<Record>,
     pub versions: u64,
     /// Requests that were given up by who made them, and are still on their way.
@@ -44,7 +44,7 @@ pub struct Process {
     /// How many percent of a tick this clock goes on in one.
     pub clock_percent: u32,
     pub role: Role,
-    /// SIGSTOP.
+    /// Stopped by SIGSTOP.
     pub stopped: bool,
     pub register_cut: bool,
     pub request: Option<RegisterRequest>,

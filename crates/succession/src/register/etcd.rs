@@ -1,13 +1,15 @@
 //! A register in etcd, through the JSON gateway that every server has (`/v3/kv/...`, etcd 3.4 and newer).
 //!
-//! A swap is one transaction that compares the key's revision of last change. Reads are linearizable, so a server that has
-//! lost its quorum does not answer them. Servers are tried in turn; if one does not answer in time, its transaction may
-//! be applied later all the same, and the next one then reports a lost swap with our own record in it.
+//! A swap is one transaction that compares the key's revision of last change. Reads are linearizable, so a
+//! server that has lost its quorum does not answer them. Servers are tried in turn; if one does not answer in
+//! time, its transaction may be applied later all the same, and the next one then reports a lost swap with
+//! our own record in it.
 //!
-//! Whoever can write there decides which host is active. So servers are spoken to over TLS with certificates of both sides,
-//! and plainly on loopback only, unless the configuration says `insecure`. Where etcd's own authentication is on, a user and
-//! a password are needed besides: the gateway takes no user from a certificate (etcd.io, "Why gRPC gateway"). Its tokens end
-//! after some minutes, with a restart of etcd and with each change of users: one that is refused is replaced once.
+//! Whoever can write there decides which host is active. So servers are spoken to over TLS with certificates
+//! of both sides, and plainly on loopback only, unless the configuration says `insecure`. Where etcd's own
+//! authentication is on, a user and a password are needed besides: the gateway takes no user from a
+//! certificate (etcd.io, "Why gRPC gateway"). Its tokens end after some minutes, with a restart of etcd and
+//! with each change of users: one that is refused is replaced once.
 
 use std::fs;
 use std::net::IpAddr;
@@ -47,7 +49,6 @@ pub struct EtcdConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EtcdLogin {
-    /// Its name.
     pub user: String,
     /// Holds its password, without or with a line end; read for each token.
     pub password_file: PathBuf,
@@ -61,7 +62,6 @@ pub struct EtcdIdentity {
     pub ca: PathBuf,
     /// What is shown to the servers.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
@@ -105,7 +105,8 @@ impl EtcdRegister {
                 return Err(RegisterError::Setup(reason));
             }
         }
-        // Proxies of the environment are for the web; what decides who is active is reached directly or not at all.
+        // Proxies of the environment are for the web; what decides who is active is reached directly or not
+        // at all.
         let mut builder = Agent::config_builder()
             .proxy(None)
             // What etcd says of a refusal is in the body.
@@ -155,8 +156,8 @@ impl EtcdRegister {
         Ok(())
     }
 
-    /// Post to the first server that answers, beginning with the one that answered last; each has its share of the time that
-    /// is left. Within: what it answered, or how it refused.
+    /// Post to the first server that answers, beginning with the one that answered last; each has its share
+    /// of the time that is left. Within: what it answered, or how it refused.
     fn post<Answer: for<'de> Deserialize<'de>>(
         &mut self,
         path: &str,
@@ -371,7 +372,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that gives one answer after the other, each to a connection of its own and after a while; its URL.
+    /// A server that gives one answer after the other, each to a connection of its own and after a while; its
+    /// URL.
     fn server(while_each: Duration, answers: Vec<(u16, &'static str)>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,12 +1,13 @@
 //! A register in a folder of one machine: each version is a file, made by link(2).
 //!
-//! `link` gives a name to a file that is complete, and fails if the name exists: a compare-and-swap without a lock. A
-//! process that is stopped in the middle, as ours is in some tests and by `kill -STOP`, blocks nobody; with flock(2) the
-//! standby would wait for a member that holds the lock and does not run. Until then the file has a random name and was
-//! made by nobody else (`O_EXCL`): a process id would not do, since members in different PID namespaces may share one.
+//! `link` gives a name to a file that is complete, and fails if the name exists: a compare-and-swap without a
+//! lock. A process that is stopped in the middle, as ours is in some tests and by `kill -STOP`, blocks
+//! nobody; with flock(2) the standby would wait for a member that holds the lock and does not run. Until then
+//! the file has a random name and was made by nobody else (`O_EXCL`): a process id would not do, since
+//! members in different PID namespaces may share one.
 //!
-//! Files are named `VM.NUMBER.json`. Old ones are removed lowest number first, and some are kept, so that a name is
-//! never free again while a version below it exists: that is what makes both checks below sound.
+//! Files are named `VM.NUMBER.json`. Old ones are removed lowest number first, and some are kept, so that a
+//! name is never free again while a version below it exists: that is what makes both checks below sound.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -18,10 +19,12 @@ use tempfile::NamedTempFile;
 use super::{Register, RegisterError, SwapOutcome};
 use crate::{Record, Version, Versioned, check_vm_name};
 
-/// How many versions below the newest are kept: a swap would have to sleep through all of them to be confused.
+/// How many versions below the newest are kept: a swap would have to sleep through all of them to be
+/// confused.
 const KEPT_VERSIONS: u64 = 16;
 
-/// An unfinished file this old is of a process that was killed. One that was only stopped fails to link it, and swaps anew.
+/// An unfinished file this old is of a process that was killed. One that was only stopped fails to link it,
+/// and swaps anew.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A register in a folder on a file system that both members see.
@@ -64,8 +67,8 @@ impl FileRegister {
 
     /// The newest version and its content.
     fn newest(&self, vm: &str) -> io::Result<Option<(u64, Vec<u8>)>> {
-        // A listing is no snapshot. But if the version after one does not exist, and that one exists thereafter, then
-        // at the first of these moments it was the newest.
+        // A listing is no snapshot. But if the version after one does not exist, and that one exists
+        // thereafter, then at the first of these moments it was the newest.
         loop {
             let Some(mut number) = self.numbers(vm)?.pop() else { return Ok(None) };
             while self.path(vm, number + 1).try_exists()? {

@@ -15,18 +15,11 @@ use crate::{Record, Version, Versioned};
 pub enum RegisterError {
     /// It did not answer in time, or not at all.
     #[error("the register {register} did not answer: {reason}")]
-    Unreachable {
-        /// Which register.
-        register: String,
-        /// What was seen.
-        reason: String,
-    },
+    Unreachable { register: String, reason: String },
     /// It holds something that is no record.
     #[error("the register {register} holds no valid record for \"{vm}\": {reason}")]
     Corrupt {
-        /// Which register.
         register: String,
-        /// The virtual machine.
         vm: String,
         /// What is wrong with it.
         reason: String,

@@ -11,7 +11,6 @@ use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
 pub(super) enum Purpose {
     /// See whether we are named.
     Look,
-    /// Become the holder.
     Claim,
 }
 
@@ -94,8 +93,9 @@ impl StandbyMember {
         actions.push(StandbyAction::Register(request));
     }
 
-    /// The register does not know of our session: its holder tells it again if it lives. If it does not, whether somebody
-    /// else was named after us is what the register has forgotten, so that only the operator can say who goes on.
+    /// The register does not know of our session: its holder tells it again if it lives. If it does not,
+    /// whether somebody else was named after us is what the register has forgotten, so that only the operator
+    /// can say who goes on.
     fn await_holder(&mut self, found: Option<&Versioned>, actions: &mut Vec<StandbyAction>) {
         if !std::mem::replace(&mut self.went_back, true) {
             let found = found.map(|found| found.record.term);

@@ -21,14 +21,12 @@ pub struct StandbyConfig {
     pub timing: Timing,
 }
 
-/// What happened.
+/// What the machine of a standby is told.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum StandbyInput {
     /// Nothing; time has passed.
     Tick,
-    /// The register answered.
     Register(RegisterAnswer),
-    /// A heartbeat came.
     Heartbeat {
         /// The term of the message.
         term: Term,
@@ -44,7 +42,6 @@ pub enum StandbyInput {
     EpochVerified {
         /// The term of its messages.
         term: Term,
-        /// Its number.
         epoch: Epoch,
         /// Whether it holds all pages.
         full: bool,
@@ -68,7 +65,8 @@ pub enum StandbyInput {
     },
     /// The connection to the active member has ended.
     LinkClosed,
-    /// The operator's word that nobody else has the virtual machine, for a claim that waits since the register went back.
+    /// The operator's word that nobody else has the virtual machine, for a claim that waits since the
+    /// register went back.
     ClaimForced,
 }
 
@@ -86,7 +84,6 @@ pub enum StandbyMessage {
     Acknowledge {
         /// Our term.
         term: Term,
-        /// Its number.
         epoch: Epoch,
     },
 }
@@ -136,16 +133,12 @@ pub enum StandbyEnding {
     NeverSynced,
     /// The register does not name us.
     #[error("the register names no standby, so the virtual machine is left to {holder}")]
-    NotNamed {
-        /// Who holds it.
-        holder: MemberId,
-    },
+    NotNamed { holder: MemberId },
     /// The register has moved on.
     #[error("the virtual machine is left to {holder}, which holds it in {term}")]
     ClaimLost {
         /// Who; nobody if it was stopped.
         holder: String,
-        /// Since when.
         term: Term,
     },
     /// The virtual machine has ended.
@@ -164,6 +157,5 @@ pub enum StandbyState {
     Claiming,
     /// Won; an active member goes on from here.
     Live,
-    /// Done.
     Ended,
 }

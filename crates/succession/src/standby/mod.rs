@@ -1,6 +1,7 @@
 //! The member that stands by with a copy of the guest.
 //!
-//! Does no input or output and reads no clock, like [`ActiveMember`](crate::ActiveMember), which it becomes when it wins.
+//! Does no input or output and reads no clock, like [`ActiveMember`](crate::ActiveMember), which it becomes
+//! when it wins.
 
 mod claiming;
 mod interface;
@@ -112,7 +113,8 @@ impl StandbyMember {
         actions
     }
 
-    /// When [`handle`](Self::handle) must be called at the latest, with [`StandbyInput::Tick`] if nothing happened.
+    /// When [`handle`](Self::handle) must be called at the latest, with [`StandbyInput::Tick`] if nothing
+    /// happened.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
@@ -224,8 +226,8 @@ impl StandbyMember {
             _ => silent,
         };
         let Some(closed_at) = self.closed_at else { return silent };
-        // In mode net the claim itself ends all acknowledgements, so the active member may still live. Where output
-        // leaves without them, only its lease keeps it quiet, so that must be over.
+        // In mode net the claim itself ends all acknowledgements, so the active member may still live. Where
+        // output leaves without them, only its lease keeps it quiet, so that must be over.
         let closed = match self.config.mode {
             Mode::Net => closed_at + timing.closed_grace(),
             _ => self.heard + timing.standby_timeout,

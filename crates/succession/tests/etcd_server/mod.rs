@@ -37,7 +37,8 @@ impl EtcdServer {
             eprintln!("skipped: {program} is not installed (package etcd-server)");
             return None;
         }
-        // Another process may take a port between our look and etcd's: then it ends at once and is started anew.
+        // Another process may take a port between our look and etcd's: then it ends at once and is started
+        // anew.
         (0..5)
             .find_map(|_| Self::try_start(identity.cloned()))
             .or_else(|| panic!("etcd did not start five times"))

@@ -1,7 +1,8 @@
 //! Whether the state of the devices can be loaded on this host, tried out before it is needed.
 //!
-//! A second QEMU, like the one that waits, loads the state and is ended. It has the memory of the waiting one to read, but
-//! writes to copies of its own. It is started by a thread of its own, so that a trial itself takes no longer than loading.
+//! A second QEMU, like the one that waits, loads the state and is ended. It has the memory of the waiting one
+//! to read, but writes to copies of its own. It is started by a thread of its own, so that a trial itself
+//! takes no longer than loading.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -41,7 +42,8 @@ pub enum TrialError {
 impl From<GuestError> for TrialError {
     fn from(error: GuestError) -> Self {
         match error {
-            // Nothing that a state holds makes QEMU end like this: the host did it, which was short of memory perhaps.
+            // Nothing that a state holds makes QEMU end like this: the host did it, which was short of memory
+            // perhaps.
             GuestError::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => {
                 Self::NotTried(error)
             }

@@ -1,0 +1,103 @@
+//! Why a trial could not begin.
+
+use std::io;
+
+/// Why a trial could not begin. What goes wrong later is a finding of its outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The measuring thread may not run there.
+    #[error("{} cannot be measured, this process may run on {allowed:?}", name_cpus(cpus))]
+    Cpus {
+        /// The CPUs that were asked for.
+        cpus: Vec<u32>,
+        /// The CPUs that there are.
+        allowed: Vec<u32>,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// A parameter makes no sense.
+    #[error("{parameter} = {value} is not possible, it must be {expected}")]
+    Parameter {
+        /// Its name in the request.
+        parameter: &'static str,
+        /// What was asked for.
+        value: u64,
+        expected: String,
+    },
+    /// There is no CPU to measure.
+    #[error("no CPU was given to measure")]
+    NoCpu,
+    /// No memory for the samples.
+    #[error("no memory for {samples} samples ({bytes} bytes): {source}")]
+    Memory {
+        samples: usize,
+        /// How much they take.
+        bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A thread could not be started or pinned.
+    #[error("the probe's threads cannot be started: {0}")]
+    Threads(#[from] io::Error),
+    /// RT throttling could not be lifted.
+    #[error("RT throttling cannot be lifted: {source}")]
+    Throttling {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel would not say where the measuring thread ran.
+    #[error("the measuring thread's placement cannot be read back: {source}")]
+    Placement {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A thread of ours ended by a panic.
+    #[error("the measuring thread panicked: this is a defect of stealtime")]
+    Panicked,
+}
+
+impl TrialError {
+    pub(crate) fn parameter(parameter: &'static str, value: u64, expected: String) -> Self {
+        Self::Parameter { parameter, value, expected }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Cpus { allowed, .. } => Some(format!("choose one of {allowed:?}")),
+            // Only a probe that needs SCHED_FIFO refuses it.
+            Self::Parameter { parameter: "priority", value: 0, .. } => {
+                Some("this probe needs SCHED_FIFO, which begins at priority 1".to_owned())
+            }
+            Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
+            Self::Memory { .. } => {
+                Some("give the machine more memory, or measure for a shorter time".to_owned())
+            }
+            Self::Threads(_) => {
+                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
+            }
+            Self::Throttling { .. } => Some("run as root, or without --lift-rt-throttling".to_owned()),
+        }
+    }
+}
+
+fn name_cpus(cpus: &[u32]) -> String {
+    match cpus {
+        [cpu] => format!("CPU {cpu}"),
+        cpus => format!("the set of CPUs {cpus:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_cpu_and_several_are_named() {
+        let error =
+            |cpus| TrialError::Cpus { cpus, allowed: vec![0], source: io::Error::other("") }.to_string();
+        assert!(error(vec![7]).starts_with("CPU 7 cannot"), "{}", error(vec![7]));
+        assert!(error(vec![0, 7]).starts_with("the set of CPUs [0, 7] cannot"), "{}", error(vec![0, 7]));
+    }
+}

@@ -1,0 +1,75 @@
+//! Why a load could not begin, or not be brought to its end.
+
+use std::io;
+
+/// How long a load may keep the agent's last CPU: a stop is expected to be answered within some seconds.
+pub const LONGEST_SILENCE_NS: u64 = 1_000_000_000;
+
+/// Why a load could not begin, or not be brought to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A parameter makes no sense.
+    #[error("{parameter} = {value} is not possible, it must be {expected}")]
+    Parameter {
+        /// Its name in the request.
+        parameter: &'static str,
+        /// What was asked for.
+        value: u64,
+        expected: String,
+    },
+    /// One of the two lengths of a phase is missing.
+    #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
+    HalfAPulse { on_ns: Option<u64>, off_ns: Option<u64> },
+    /// The threads may not run there.
+    #[error("the CPUs {cpus:?} cannot be loaded, this process may run on {allowed:?}: {source}")]
+    Cpus {
+        /// The CPUs that were asked for.
+        cpus: Vec<u32>,
+        /// The CPUs that there are.
+        allowed: Vec<u32>,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The load would keep the agent itself from answering.
+    #[error("a SCHED_FIFO load of priority {priority} on {cpus:?} would leave the agent no CPU to answer on")]
+    Starves {
+        /// The priority that was asked for.
+        priority: u32,
+        /// All CPUs of the agent.
+        cpus: Vec<u32>,
+    },
+    /// There is no memory for the blocks.
+    #[error("no memory for {threads} threads with two blocks of {block_bytes} bytes each")]
+    Memory {
+        threads: u32,
+        /// What each of the two blocks of a thread takes.
+        block_bytes: u64,
+    },
+    /// A thread could not be started or placed.
+    #[error("the load's threads cannot be started: {0}")]
+    Threads(#[from] io::Error),
+    /// A thread of ours ended by a panic.
+    #[error("a thread of the load panicked: this is a defect of stealtime")]
+    Panicked,
+}
+
+impl LoadError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Parameter { .. } | Self::Panicked => None,
+            Self::HalfAPulse { .. } => {
+                Some("give both on and off, or none for a load without pause".to_owned())
+            }
+            Self::Cpus { allowed, .. } => Some(format!("choose some of {allowed:?}")),
+            Self::Starves { .. } => Some(format!(
+                "use priority 0, or let it pause: on for at most {} ms",
+                LONGEST_SILENCE_NS / 1_000_000
+            )),
+            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
+            Self::Threads(_) => {
+                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The measuring thread: where and how it runs, what the kernel counts of it, and what it brings back.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+
+use stealtime_wire::{ClockReading, Finding, Placement, ThreadRole};
+
+use crate::error::TrialError;
+use crate::probe::{Measured, Probe};
+use crate::recorder::RunningTrial;
+use crate::stage::{Begun, Stage};
+use crate::trial::Trial;
+use crate::{clock, findings, scheduling, steal, sys};
+
+/// What the measuring thread brings back.
+pub struct Finished {
+    pub begun: Begun,
+    pub end: ClockReading,
+    pub floor_units: Option<u64>,
+    pub placement: Placement,
+    pub counters: BTreeMap<String, u64>,
+    pub findings: Vec<Finding>,
+}
+
+/// Measures on the calling thread; tells `ready` when only the measuring is left to do.
+///
+/// # Errors
+/// [`TrialError`], if it could not begin.
+pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<Finished, TrialError> {
+    let cpus = probe.cpus(&trial.request.cpus);
+    let refused = take_place(cpus, trial.request.priority, probe)?;
+    let before = KernelCounts::of_this_thread();
+    trial.running.threads.enter(probe.role_of_caller());
+    let stage = Stage { trial, cpus, layout: probe.layout(), clock: probe.clock(), ready };
+    let Measured { mut begun, floor_units, mut counters, finding } = probe.measure(&stage)?;
+    trial.running.end();
+    let end = clock::read_clocks();
+    let stolen_ns = steal::stolen_ns(cpus).zip(begun.stolen_ns);
+    let gained_ns = stolen_ns.and_then(|(after, before)| after.checked_sub(before));
+    counters.extend(gained_ns.map(|gained_ns| ("steal_ns".to_owned(), gained_ns)));
+    counters.extend(KernelCounts::of_this_thread().since(&before));
+    sys::unlock_memory();
+    let placement = scheduling::placement(measuring_threads(trial.running))
+        .map_err(|source| TrialError::Placement { source })?;
+    // What follows (sending samples) must not run at real-time priority.
+    let _ = scheduling::leave_fifo();
+    let findings = refused.into_iter().chain(finding).chain(begun.finding.take()).collect();
+    Ok(Finished { begun, end, floor_units, placement, counters, findings })
+}
+
+/// Puts the calling thread where it is to measure; gives what it means that `SCHED_FIFO` was refused.
+fn take_place(cpus: &[u32], priority: u32, probe: &dyn Probe) -> Result<Option<Finding>, TrialError> {
+    let allowed = scheduling::allowed_cpus().unwrap_or_default();
+    scheduling::place_on(cpus).map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed, source })?;
+    if priority == 0 {
+        scheduling::leave_fifo()?;
+        return Ok(None);
+    }
+    let refusal = scheduling::request_fifo(priority).err();
+    Ok(refusal.map(|error| findings::no_sched_fifo(&error, priority, probe.needs_fifo())))
+}
+
+fn measuring_threads(running: &RunningTrial) -> Vec<u32> {
+    let threads = running.threads.list().into_iter();
+    threads.filter(|thread| thread.role == ThreadRole::Probe).map(|thread| thread.id).collect()
+}
+
+/// What the kernel has counted of a thread.
+struct KernelCounts {
+    voluntary_context_switches: u64,
+    involuntary_context_switches: u64,
+    migrations: Option<u64>,
+}
+
+impl KernelCounts {
+    fn of_this_thread() -> Self {
+        let (voluntary_context_switches, involuntary_context_switches) = sys::thread_context_switches();
+        Self {
+            voluntary_context_switches,
+            involuntary_context_switches,
+            migrations: scheduling::migrations(),
+        }
+    }
+
+    fn since(&self, before: &Self) -> impl Iterator<Item = (String, u64)> {
+        let migrations = self.migrations.zip(before.migrations);
+        let switches = [
+            (
+                "voluntary_context_switches",
+                self.voluntary_context_switches - before.voluntary_context_switches,
+            ),
+            (
+                "involuntary_context_switches",
+                self.involuntary_context_switches - before.involuntary_context_switches,
+            ),
+        ];
+        let migrations = migrations.map(|(after, before)| ("migrations", after - before));
+        switches.into_iter().chain(migrations).map(|(name, count)| (name.to_owned(), count))
+    }
+}

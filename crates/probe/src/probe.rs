@@ -1,0 +1,77 @@
+//! What one probe is to the trial that runs it.
+
+use std::collections::BTreeMap;
+
+use stealtime_wire::{Finding, Layout, ThreadRole};
+
+use crate::clock::SampleClock;
+use crate::error::TrialError;
+use crate::stage::{Begun, Stage};
+
+/// A way to measure. Each is a file of its own and a line in [`crate::registry`].
+pub trait Probe: Sync {
+    /// How its rows lie in time.
+    fn layout(&self) -> Layout;
+
+    /// What its samples are counted in.
+    fn clock(&self) -> SampleClock;
+
+    /// Whether there is nothing to measure without `SCHED_FIFO`; other probes only get noisier.
+    fn needs_fifo(&self) -> bool {
+        false
+    }
+
+    /// The CPUs that it measures on, of those that it may use.
+    fn cpus<'a>(&self, allowed: &'a [u32]) -> &'a [u32] {
+        allowed
+    }
+
+    /// What the thread that calls [`Self::measure`] is for.
+    fn role_of_caller(&self) -> ThreadRole {
+        ThreadRole::Probe
+    }
+
+    /// Says which of its parameters makes no sense.
+    ///
+    /// # Errors
+    /// [`TrialError::Parameter`].
+    fn validate(&self, _duration_ns: u64) -> Result<(), TrialError> {
+        Ok(())
+    }
+
+    /// What follows from the CPUs that it may use.
+    fn examine(&self, _allowed: &[u32]) -> Option<Finding> {
+        None
+    }
+
+    /// Prepares, begins and measures, on a thread that is placed on [`Self::cpus`] and has its priority.
+    ///
+    /// # Errors
+    /// [`TrialError`], if it could not begin.
+    fn measure(&self, stage: &Stage) -> Result<Measured, TrialError>;
+}
+
+/// What a probe brings back.
+pub struct Measured {
+    /// As [`Stage::begin`] gave it.
+    pub begun: Begun,
+    /// The cheapest sample of a calibration just before, in the units of the samples.
+    pub floor_units: Option<u64>,
+    /// What was counted besides the samples.
+    pub counters: BTreeMap<String, u64>,
+    /// What a reader must know.
+    pub finding: Option<Finding>,
+}
+
+impl Measured {
+    /// Samples, and nothing else to tell of them.
+    pub fn new(begun: Begun) -> Self {
+        Self { begun, floor_units: None, counters: BTreeMap::new(), finding: None }
+    }
+
+    /// With these counts, by name.
+    pub fn with_counters<const N: usize>(mut self, named: [(&str, u64); N]) -> Self {
+        self.counters.extend(named.map(|(name, count)| (name.to_owned(), count)));
+        self
+    }
+}

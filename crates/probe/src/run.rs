@@ -1,0 +1,137 @@
+//! One execution of a probe: preparation, the measuring thread, the injected disturbance, and the outcome.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+
+use stealtime_wire::{ClockReading, ClockRecord, Finding, TrialOutcome};
+
+use crate::clock::{SampleClock, TscRate};
+use crate::error::TrialError;
+use crate::injection::{Disturbance, Thefts};
+use crate::measuring::{Finished, measure};
+use crate::probe::Probe;
+use crate::recorder::{Recording, reclaim};
+use crate::request::validate;
+use crate::stage::Begun;
+use crate::throttling::{Lifted, Limit};
+use crate::trial::Trial;
+use crate::{facts, findings, preflight, registry, scheduling};
+
+/// Carries out a trial and waits for its end.
+///
+/// # Errors
+/// [`TrialError`], if it could not begin.
+pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
+    let request = trial.request;
+    let probe = registry::find(&request.probe);
+    validate(request, probe)?;
+    let lift = || Lifted::lift().map_err(|source| TrialError::Throttling { source });
+    let lifted = request.lift_rt_throttling.then(lift).transpose()?;
+    let cpus = probe.cpus(&request.cpus);
+    let throttling = rt_throttling_now().or_else(preflight::fair_server);
+    let mut found = preflight::examine(cpus);
+    found.extend(probe.examine(&request.cpus));
+    found.extend(findings::injection_roams(request, cpus));
+    let (finished, thefts) = measure_beside_thief(trial, probe)?;
+    // Somebody else may have put a lifted limit back meanwhile.
+    let throttling = rt_throttling_now().or(throttling);
+    drop(lifted);
+    let Finished { begun, end, floor_units, placement, mut counters, findings: more } = finished;
+    let clock = clock_record(trial.rate, probe.clock(), &begun, end);
+    found.extend(more);
+    // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
+    found.extend(throttling.filter(|_| placement.policy == "SCHED_FIFO"));
+    let recorder = reclaim(begun.recorder);
+    let capacity = recorder.capacity();
+    let samples = recorder.into_samples();
+    found.extend(findings::clocks(&clock.check));
+    findings::samples(&samples, &mut counters, &mut found);
+    let layout = probe.layout();
+    let is_cancelled = trial.running.is_cancelled();
+    found.extend(findings::ended_early(request, layout, &samples, capacity, is_cancelled));
+    let mut injected = Vec::new();
+    if let Some(thefts) = thefts {
+        let allowed = || scheduling::allowed_cpus().unwrap_or_default();
+        let thefts =
+            thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
+        found.extend(thefts.refusal.as_ref().map(findings::injection_not_above));
+        injected = thefts.since(clock.origin_units);
+        counters.insert("injected".to_owned(), injected.len() as u64);
+    }
+    let outcome = TrialOutcome {
+        trial: request.trial,
+        request: request.clone(),
+        findings: found,
+        clock,
+        layout,
+        placement,
+        calibrated_floor_units: floor_units,
+        counters,
+        threads: trial.running.threads.list(),
+        tracing: None,
+    };
+    Ok(Recording { samples, injected, outcome })
+}
+
+fn rt_throttling_now() -> Option<Finding> {
+    Limit::read().ok().and_then(|limit| preflight::rt_throttling(&limit))
+}
+
+fn clock_record(rate: &TscRate, clock: SampleClock, begun: &Begun, end: ClockReading) -> ClockRecord {
+    ClockRecord {
+        name: clock.name().to_owned(),
+        units_per_s: clock.units_per_s(rate),
+        tsc_hz: rate.hz,
+        tsc_hz_source: rate.source.clone(),
+        check: rate.check(&begun.start, &end),
+        facts: facts::clocks(),
+        start: begun.start,
+        end,
+        start_realtime_ns: begun.start_realtime_ns,
+        origin_units: begun.recorder.origin(),
+    }
+}
+
+/// Measures on a thread of its own, beside the one that disturbs it where that was asked for.
+fn measure_beside_thief(
+    trial: &Trial,
+    probe: &dyn Probe,
+) -> Result<(Finished, Option<io::Result<Thefts>>), TrialError> {
+    let finished = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let finished = &finished;
+        let (ready, is_ready) = channel();
+        let start_thief =
+            |injection| start_thief(scope, Disturbance { trial, probe, injection, is_ready, finished });
+        let stealing = trial.request.injection.as_ref().map(start_thief).transpose()?;
+        let measuring = spawn(scope, "measure", move || {
+            let result = measure(trial, probe, &ready);
+            finished.store(true, Ordering::SeqCst);
+            result
+        })?;
+        let measured = measuring.join().map_err(|_| TrialError::Panicked)?;
+        let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
+        Ok((measured?, thefts))
+    })
+}
+
+fn start_thief<'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    disturbance: Disturbance<'scope>,
+) -> Result<thread::ScopedJoinHandle<'scope, io::Result<Thefts>>, TrialError> {
+    let (armed, is_armed) = channel();
+    let thief = spawn(scope, "inject", move || disturbance.carry_out(&armed))?;
+    // It ends without a word if it may not run there; its result then says why.
+    let _ = is_armed.recv();
+    Ok(thief)
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> Result<thread::ScopedJoinHandle<'scope, T>, TrialError> {
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, body).map_err(TrialError::Threads)
+}

@@ -1,0 +1,133 @@
+//! The contract of the workspace: who may depend on whom, and what may come from elsewhere.
+//! `docs/architecture.md` says what each crate is for, `docs/decisions/2026-11-23-crate-graph.md` why this is
+//! a test.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use serde::Deserialize;
+
+/// Each crate of ours and those of ours that it stands on; from shared to special.
+const MAY_USE: [(&str, &[&str]); 15] = [
+    ("wire", &[]),
+    ("owner", &[]),
+    ("analysis", &[]),
+    ("attribution", &["wire"]),
+    ("trace", &["owner", "wire"]),
+    ("probe", &["owner", "wire"]),
+    ("agent", &["analysis", "probe", "trace", "wire"]),
+    ("core", &["analysis", "attribution", "owner", "wire"]),
+    ("pagetrack", &[]),
+    ("fpstate", &[]),
+    ("capture", &["pagetrack"]),
+    ("succession", &[]),
+    ("shipping", &["succession"]),
+    ("outputhold", &["succession"]),
+    ("replicator", &["capture", "outputhold", "shipping", "succession"]),
+];
+
+/// Licences that ask for no more than to be named. A crate with a choice needs one of them, with several all.
+const LICENCES: [&str; 11] = [
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+];
+
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    license: Option<String>,
+    /// None for our own.
+    source: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    path: Option<String>,
+}
+
+fn packages() -> Vec<Package> {
+    let output = Command::new(env!("CARGO"))
+        // Of other platforms nothing is built, so nothing need be fetched.
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            "x86_64-unknown-linux-gnu",
+        ])
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<Metadata>(&output.stdout).unwrap().packages
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("stealtime-").unwrap_or(name)
+}
+
+/// An expression of SPDX, or two names with a slash, as older manifests have it. Only one level of brackets
+/// is in use.
+fn is_allowed(license: &str) -> bool {
+    let choices = |all: &str| {
+        let all = all.trim_matches(|bracket| bracket == '(' || bracket == ')').replace('/', " OR ");
+        all.split(" OR ").any(|one| LICENCES.contains(&one.trim()))
+    };
+    license.split(" AND ").all(choices)
+}
+
+#[test]
+fn each_crate_stands_on_those_that_the_contract_names() {
+    let ours = packages().into_iter().filter(|package| package.source.is_none());
+    let found: BTreeMap<String, BTreeSet<String>> = ours
+        .map(|package| {
+            let used = package.dependencies.iter().filter(|used| used.path.is_some());
+            (short(&package.name).to_owned(), used.map(|used| short(&used.name).to_owned()).collect())
+        })
+        .collect();
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let contract = MAY_USE.into_iter().map(|(name, used)| (name.to_owned(), owned(used))).collect();
+    assert_eq!(found, contract);
+}
+
+#[test]
+fn what_others_wrote_comes_from_the_registry_under_an_allowed_licence() {
+    let others = packages().into_iter().filter_map(|package| Some((package.source.clone()?, package)));
+    let refused: Vec<String> = others
+        .filter(|(source, package)| source != REGISTRY || !package.license.as_deref().is_some_and(is_allowed))
+        .map(|(source, package)| format!("{} ({:?}) from {source}", package.name, package.license))
+        .collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[test]
+fn a_licence_is_allowed_if_one_of_a_choice_is_and_each_of_several() {
+    for license in ["MIT", "MIT/Apache-2.0", "GPL-3.0-only OR MIT", "(MIT OR Apache-2.0) AND Unicode-3.0"] {
+        assert!(is_allowed(license), "{license}");
+    }
+    for license in ["GPL-3.0-only", "MIT AND GPL-3.0-only", "(MIT OR Apache-2.0) AND GPL-3.0-only", ""] {
+        assert!(!is_allowed(license), "{license}");
+    }
+}

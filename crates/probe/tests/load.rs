@@ -8,7 +8,7 @@ use std::time::Duration;
 use stealtime_probe::clock::{TscRate, read_clocks};
 use stealtime_probe::load::{LoadError, LoadRecording, RunningLoad};
 use stealtime_probe::scheduling::allowed_cpus;
-use stealtime_wire::{Load, LoadRequest};
+use stealtime_wire::{Load, LoadRequest, WorkUnit};
 
 fn rate() -> TscRate {
     let start = read_clocks();
@@ -28,7 +28,9 @@ fn run(request: &LoadRequest, duration: Duration) -> LoadRecording {
 
 #[test]
 fn every_row_lies_between_start_and_end_and_the_work_adds_up() {
-    for (kind, unit) in [(Load::Cpu {}, "loops"), (Load::Memory { block_bytes: 1 << 20 }, "bytes")] {
+    for (kind, unit) in
+        [(Load::Cpu {}, WorkUnit::Loops), (Load::Memory { block_bytes: 1 << 20 }, WorkUnit::Bytes)]
+    {
         let two = LoadRequest { threads: 2, ..request(kind) };
         let LoadRecording { rows, outcome } = run(&two, Duration::from_millis(60));
         assert_eq!(outcome.unit, unit);

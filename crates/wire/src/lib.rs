@@ -20,7 +20,7 @@ pub use injection::{GuestExit, Injection};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
     LoadOutcome, LoadRequest, MachineThread, Placement, Progress, Reading, StreamName, ThreadRole, ToAgent,
-    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
+    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
 pub use probe::{Probe, Switch, Tick, Wakeup};
 

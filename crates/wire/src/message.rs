@@ -1,6 +1,7 @@
 //! The JSON messages. Field names carry their units; an absent reading says why ([`Reading`]).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -272,12 +273,28 @@ pub enum Load {
     },
 }
 
+/// What the work of a load is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkUnit {
+    Loops,
+    Bytes,
+}
+
+impl fmt::Display for WorkUnit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Loops => "loops",
+            Self::Bytes => "bytes",
+        })
+    }
+}
+
 /// What came of a load, besides its table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadOutcome {
-    /// `loops` or `bytes`.
-    pub unit: String,
+    pub unit: WorkUnit,
     pub work: u64,
     /// How long the load was on, all threads together.
     pub on_ns: u64,

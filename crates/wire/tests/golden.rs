@@ -13,7 +13,7 @@ use stealtime_wire::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
     GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement,
     Probe, Progress, Reading, StreamName, Switch, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
-    TrialOutcome, TrialRequest, Wakeup, encode_frame,
+    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -66,7 +66,7 @@ fn tracing_outcome() -> TracingOutcome {
 
 fn load_outcome() -> LoadOutcome {
     LoadOutcome {
-        unit: "bytes".to_owned(),
+        unit: WorkUnit::Bytes,
         work: 9 << 30,
         on_ns: 5_000_000_000,
         rate_per_s: 1_932_735_283.2,

@@ -6,6 +6,8 @@
 //! loaded, multiplied, added to and stored ([`crate::sys::multiply_and_add`], seven instructions a word):
 //! 14336 instructions, 32 KiB of traffic with the first-level cache, none with anything beyond it.
 
+use stealtime_wire::WorkUnit;
+
 use crate::load::work::Work;
 use crate::sys::multiply_and_add;
 
@@ -28,7 +30,7 @@ impl CpuWork {
 }
 
 impl Work for CpuWork {
-    const UNIT: &'static str = "loops";
+    const UNIT: WorkUnit = WorkUnit::Loops;
 
     #[inline(always)]
     fn step(&mut self) -> u64 {

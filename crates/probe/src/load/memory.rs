@@ -13,6 +13,8 @@
 
 use std::collections::TryReserveError;
 
+use stealtime_wire::WorkUnit;
+
 use crate::load::work::Work;
 use crate::sys::copy_lines;
 
@@ -45,7 +47,7 @@ fn filled(bytes: usize, value: u8) -> Result<Vec<u8>, TryReserveError> {
 }
 
 impl Work for MemoryWork {
-    const UNIT: &'static str = "bytes";
+    const UNIT: WorkUnit = WorkUnit::Bytes;
 
     #[inline(always)]
     fn step(&mut self) -> u64 {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
-use stealtime_wire::{ClockReading, Finding, Load, LoadOutcome, LoadRequest};
+use stealtime_wire::{ClockReading, Finding, Load, LoadOutcome, LoadRequest, WorkUnit};
 
 use crate::clock::{self, TscRate};
 use crate::load::cpu::CpuWork;
@@ -150,7 +150,7 @@ impl RunningLoad {
         rows.sort_unstable_by_key(|row| (row.start, row.thread));
         let on_ns = self.rate.to_ns(on_cycles);
         let outcome = LoadOutcome {
-            unit: unit(&self.request.kind).to_owned(),
+            unit: unit(&self.request.kind),
             work,
             #[expect(
                 clippy::cast_possible_truncation,
@@ -184,7 +184,7 @@ fn rows_of(thread: u32, worked: &Worked) -> impl Iterator<Item = LoadRow> {
     })
 }
 
-fn unit(kind: &Load) -> &'static str {
+fn unit(kind: &Load) -> WorkUnit {
     match kind {
         Load::Cpu {} => CpuWork::UNIT,
         Load::Memory { .. } => MemoryWork::UNIT,

@@ -70,7 +70,7 @@ def test_a_field_that_only_one_side_has_is_found() -> None:
         protocol: int
 
     class LongerHello(Hello):
-        facts: dict[str, str | None] = {}
+        facts: dict[str, str | None]
 
     class OtherHello(Hello):
         protocol: str  # type: ignore[assignment] # as a field that drifted

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use stealtime_wire::{ClockReading, Finding, Placement, ThreadRole};
+use stealtime_wire::{ClockReading, Finding, ThreadPlacement, ThreadRole};
 
 use crate::error::TrialError;
 use crate::probe::{Measured, Probe};
@@ -17,7 +17,7 @@ pub struct Finished {
     pub begun: Begun,
     pub end: ClockReading,
     pub floor_units: Option<u64>,
-    pub placement: Placement,
+    pub placement: ThreadPlacement,
     pub counters: BTreeMap<String, u64>,
     pub findings: Vec<Finding>,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::{fs, io};
 
 use stealtime_owner::TraceIds;
-use stealtime_wire::Placement;
+use stealtime_wire::ThreadPlacement;
 
 use crate::sys;
 
@@ -68,9 +68,9 @@ pub fn leave_fifo() -> io::Result<()> {
 }
 
 /// Reads back where and how the calling thread runs.
-pub fn placement(thread_ids: Vec<u32>) -> io::Result<Placement> {
+pub fn placement(thread_ids: Vec<u32>) -> io::Result<ThreadPlacement> {
     let (policy, priority) = sys::scheduling()?;
-    Ok(Placement {
+    Ok(ThreadPlacement {
         cpu: sys::current_cpu(),
         cpus: allowed_cpus()?,
         policy: policy_name(policy).to_owned(),

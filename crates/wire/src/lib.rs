@@ -19,8 +19,8 @@ pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
-    LoadOutcome, LoadRequest, MachineThread, Placement, Progress, Reading, StreamName, ThreadRole, ToAgent,
-    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
+    LoadOutcome, LoadRequest, MachineThread, Progress, Reading, StreamName, ThreadPlacement, ThreadRole,
+    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
 pub use probe::{Probe, Switch, Tick, Wakeup};
 

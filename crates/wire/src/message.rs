@@ -377,7 +377,7 @@ pub struct ClockCheck {
 
 /// Where and how the measuring thread ran, read back from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Placement {
+pub struct ThreadPlacement {
     /// The CPU at the end of the trial.
     pub cpu: u32,
     /// The CPUs that it was allowed to run on.
@@ -445,7 +445,7 @@ pub struct TrialOutcome {
     pub clock: ClockRecord,
     /// How the rows lie in time.
     pub layout: Layout,
-    pub placement: Placement,
+    pub placement: ThreadPlacement,
     /// The cheapest sample seen in a calibration just before, in the units of `duration`.
     pub calibrated_floor_units: Option<u64>,
     /// Counts that explain the samples: `recorded`, `saturated`, `lost`, `voluntary_switches` ...

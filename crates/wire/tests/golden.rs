@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
-    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Placement,
-    Probe, Progress, Reading, StreamName, Switch, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
-    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe,
+    Progress, Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest,
+    TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -143,7 +143,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             origin_units: (1 << 40) + 99,
         },
         layout: Layout::Gapped,
-        placement: Placement {
+        placement: ThreadPlacement {
             cpu: 1,
             cpus: vec![0, 1],
             policy: "SCHED_FIFO".to_owned(),

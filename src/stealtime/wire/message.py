@@ -129,7 +129,7 @@ class Periodic(Model):
 Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
 
 
-class Placement(Model):
+class ThreadPlacement(Model):
     """Where and how the measuring thread ran, read back from the kernel of the machine under test."""
 
     cpu: int
@@ -194,7 +194,7 @@ class TrialOutcome(Model):
     findings: list[Finding]
     clock: ClockRecord
     layout: Layout
-    placement: Placement
+    placement: ThreadPlacement
     calibrated_floor_units: int | None
     counters: dict[str, int]
     threads: list[MachineThread] = Field(default_factory=list)

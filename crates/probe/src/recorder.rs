@@ -244,7 +244,7 @@ impl RunningTrial {
         Self::default()
     }
 
-    /// A trial that somebody looks on at.
+    /// A trial whose progress goes to an observer.
     pub fn observed_by(observer: Box<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..Self::default() }
     }

@@ -45,7 +45,7 @@ pub enum Parcel {
 
 /// What the encoder tells.
 #[derive(Debug)]
-pub enum Sent {
+pub enum EncoderEvent {
     /// A part of the full copy is with the link: so many bytes of memory.
     Part {
         /// Of memory, not of the link.
@@ -76,7 +76,7 @@ pub struct Encoder {
     pub parcels: Receiver<Parcel>,
     /// Where staging memory goes back to.
     pub spare: Sender<StagedPages>,
-    pub told: Box<dyn Fn(Sent) + Send>,
+    pub told: Box<dyn Fn(EncoderEvent) + Send>,
 }
 
 impl Encoder {
@@ -105,7 +105,7 @@ impl Encoder {
                         Ok(following) => next = following,
                         Err(error) => {
                             link = None;
-                            (self.told)(Sent::Failed(words::in_full(&error)));
+                            (self.told)(EncoderEvent::Failed(words::in_full(&error)));
                         }
                     }
                 }
@@ -118,7 +118,7 @@ impl Encoder {
                         Ok(sent) => (self.told)(sent),
                         Err(error) => {
                             link = None;
-                            (self.told)(Sent::Failed(words::in_full(&error)));
+                            (self.told)(EncoderEvent::Failed(words::in_full(&error)));
                         }
                     }
                     self.give_back(staged);
@@ -138,7 +138,7 @@ impl Encoder {
         staged: &StagedPages,
         devices: &[u8],
         mut row: EpochRow,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<EncoderEvent, SendError> {
         faults::point("before-encode");
         let begin = now();
         let mut outlet = Outlet::new(sender);
@@ -162,7 +162,7 @@ impl Encoder {
         row.delta_pages = statistics.delta_pages;
         row.whole_pages = statistics.raw_pages;
         row.shipped_bytes = statistics.shipped_bytes;
-        Ok(Sent::Epoch { row, at: end })
+        Ok(EncoderEvent::Epoch { row, at: end })
     }
 
     /// Encode parts until the last one; gives back what came instead of a part.
@@ -180,7 +180,7 @@ impl Encoder {
         let following = loop {
             let encoded = copy.pages(&part.indices, &part.content);
             if head.full {
-                (self.told)(Sent::Part { raw_bytes: part.content.len() as u64 });
+                (self.told)(EncoderEvent::Part { raw_bytes: part.content.len() as u64 });
             }
             self.give_back(part);
             encoded?;

@@ -17,8 +17,8 @@ use stealtime_outputhold::{
 };
 use stealtime_succession::Mode;
 
-use crate::encoder::{Encoder, Sent};
-use crate::engine::{EngineHandle, EngineSettings, Told};
+use crate::encoder::{Encoder, EncoderEvent};
+use crate::engine::{EngineEvent, EngineHandle, EngineSettings};
 use crate::gate::LeaseGate;
 use crate::pacing::Pacing;
 use crate::spec::Spec;
@@ -40,18 +40,18 @@ pub enum MachineError {
     Host(#[from] io::Error),
 }
 
-/// What happens to a machine.
-pub enum Happening {
-    Engine(Told),
-    Encoder(Sent),
+/// An event of a part of a machine.
+pub enum MachineEvent {
+    Engine(EngineEvent),
+    Encoder(EncoderEvent),
     Relay(RelayEvent),
 }
 
 /// Who is told what happens; it changes when a machine that stood by becomes active.
 pub struct Switchboard(Mutex<Hearer>);
 
-/// Hears of what happens.
-pub type Hearer = Box<dyn Fn(Happening) + Send>;
+/// Hears the events.
+pub type Hearer = Box<dyn Fn(MachineEvent) + Send>;
 
 impl Switchboard {
     pub fn new(hearer: Hearer) -> Arc<Self> {
@@ -63,7 +63,7 @@ impl Switchboard {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hearer;
     }
 
-    fn tell(&self, happening: Happening) {
+    fn tell(&self, happening: MachineEvent) {
         (self.0.lock().unwrap_or_else(PoisonError::into_inner))(happening);
     }
 }
@@ -112,7 +112,7 @@ impl Machine {
             ram_pages: spec.machine.memory_bytes / PAGE_BYTES as u64,
             parcels: to_encode,
             spare: give_back,
-            told: Box::new(move |sent| board.tell(Happening::Encoder(sent))),
+            told: Box::new(move |sent| board.tell(MachineEvent::Encoder(sent))),
         };
         encoder.start()?;
         let board = Arc::clone(switchboard);
@@ -127,7 +127,7 @@ impl Machine {
             relay,
             spare,
             parcels,
-            told: Box::new(move |told| board.tell(Happening::Engine(told))),
+            told: Box::new(move |told| board.tell(MachineEvent::Engine(told))),
         };
         Ok(settings)
     }
@@ -175,7 +175,7 @@ pub fn start_relay(
         ..RelaySettings::new(guest)
     };
     let board = Arc::clone(switchboard);
-    Ok(Relay::start(netdev, tap, gate, settings, move |event| board.tell(Happening::Relay(event)))?)
+    Ok(Relay::start(netdev, tap, gate, settings, move |event| board.tell(MachineEvent::Relay(event)))?)
 }
 
 /// Names the library that is preloaded into QEMU, where it is not beside this program.

@@ -12,11 +12,11 @@ use stealtime_succession::{ActiveInput, ActiveState, Epoch};
 use super::seek::{self, Found, SeekError, Unfit};
 use super::{Active, Input, OpenLink, Resuming, read};
 use crate::clock::{nanoseconds, now};
-use crate::encoder::Sent;
-use crate::engine::{Advance, Order, Told};
+use crate::encoder::EncoderEvent;
+use crate::engine::{Advance, EngineEvent, Order};
 use crate::events::Event;
 use crate::faults;
-use crate::machine::Happening;
+use crate::machine::MachineEvent;
 use crate::words;
 
 /// What the warning begins with, which goes when rounds become short.
@@ -26,9 +26,9 @@ impl Active {
     pub(super) fn take(&mut self, input: Input) {
         match input {
             Input::Register(answer) => self.tell(ActiveInput::Register(answer)),
-            Input::Machine(Happening::Engine(told)) => self.engine_told(told),
-            Input::Machine(Happening::Encoder(sent)) => self.encoder_told(sent),
-            Input::Machine(Happening::Relay(event)) => self.relay_told(event),
+            Input::Machine(MachineEvent::Engine(told)) => self.engine_told(told),
+            Input::Machine(MachineEvent::Encoder(sent)) => self.encoder_told(sent),
+            Input::Machine(MachineEvent::Relay(event)) => self.relay_told(event),
             Input::Found { seeker, found } => {
                 // It may have waited here when its seeker was stopped; with it goes its link.
                 if seeker == self.seekers {
@@ -128,15 +128,15 @@ impl Active {
         self.give_up_link(&reason);
     }
 
-    pub(super) fn engine_told(&mut self, told: Told) {
+    pub(super) fn engine_told(&mut self, told: EngineEvent) {
         match told {
-            Told::Ready(facts) => {
+            EngineEvent::Ready(facts) => {
                 self.watch_guest(facts);
                 self.order(Order::ContinueGuest);
                 self.events.add(&Event::Active { term: self.term(), from: None });
             }
-            Told::NoGuest(error) => self.fatal = Some(words::in_full(&error)),
-            Told::GuestContinued => {
+            EngineEvent::NoGuest(error) => self.fatal = Some(words::in_full(&error)),
+            EngineEvent::GuestContinued => {
                 if let Some(since) = self.stands_since.take() {
                     self.figures.stood(now().saturating_sub(since));
                 }
@@ -148,21 +148,21 @@ impl Active {
                 }
                 self.events.add(&Event::GuestContinued);
             }
-            Told::GuestStopped => {
+            EngineEvent::GuestStopped => {
                 self.stands_since = Some(now());
                 self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
             }
-            Told::Advanced(advance) => self.advanced(&advance),
-            Told::Captured { epoch, is_last } => {
+            EngineEvent::Advanced(advance) => self.advanced(&advance),
+            EngineEvent::Captured { epoch, is_last } => {
                 self.awaits_first_cut = false;
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });
                 // The engine held the output at the first cut; meanwhile the session may have ended.
                 self.apply_policy();
                 self.tell_addresses();
             }
-            Told::Shutdown(shutdown) => self.shut_down(shutdown.as_ref()),
-            Told::Noticed(notice) => self.noticed(notice),
-            Told::Failed { reason, cut, is_lost } => {
+            EngineEvent::Shutdown(shutdown) => self.shut_down(shutdown.as_ref()),
+            EngineEvent::Noticed(notice) => self.noticed(notice),
+            EngineEvent::Failed { reason, cut, is_lost } => {
                 self.warn(format!("an epoch was not captured: {reason}"));
                 if is_lost && matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
                     // The standby goes on from what it acknowledged: better than to wait for what does not
@@ -222,11 +222,11 @@ impl Active {
         *self.qemu_events.entry(name).or_default() += 1;
     }
 
-    pub(super) fn encoder_told(&mut self, sent: Sent) {
+    pub(super) fn encoder_told(&mut self, sent: EncoderEvent) {
         match sent {
-            Sent::Part { raw_bytes } => self.full_copy_sent += raw_bytes,
-            Sent::Epoch { row, at } => self.figures.shipped(row, at),
-            Sent::Failed(reason) => self.give_up_link(&reason),
+            EncoderEvent::Part { raw_bytes } => self.full_copy_sent += raw_bytes,
+            EncoderEvent::Epoch { row, at } => self.figures.shipped(row, at),
+            EncoderEvent::Failed(reason) => self.give_up_link(&reason),
         }
     }
 

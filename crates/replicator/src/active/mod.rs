@@ -28,7 +28,7 @@ use crate::epoch_log::EpochLog;
 use crate::events::{Event, EventLog};
 use crate::figures::Figures;
 use crate::gate::LeaseGate;
-use crate::machine::{self, Happening, Machine, MachineError, Switchboard};
+use crate::machine::{self, Machine, MachineError, MachineEvent, Switchboard};
 use crate::metrics::{Metrics, MetricsError};
 use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
@@ -96,7 +96,7 @@ pub enum Origin {
 
 enum Input {
     Register(RegisterAnswer),
-    Machine(Happening),
+    Machine(MachineEvent),
     Found { seeker: u64, found: Box<Found> },
     NotFound(StandbyHost, SeekError),
     Message { link: u64, message: Message },

@@ -9,7 +9,7 @@ use stealtime_shipping::EpochBegin;
 use stealtime_succession::{Epoch, Term};
 
 use super::rounds::{Next, Rounds};
-use super::{CaptureError, Engine, Order, Phase, Told};
+use super::{CaptureError, Engine, EngineEvent, Order, Phase};
 use crate::clock::now;
 use crate::encoder::Parcel;
 
@@ -121,7 +121,7 @@ impl Engine {
             let pause = self.staging_time;
             let goes_on = converges || pause <= self.settings.longest_first_pause;
             let advance = Advance { rounds: rounds.count, pages, took, pause, converges, goes_on };
-            (self.settings.told)(Told::Advanced(advance));
+            (self.settings.told)(EngineEvent::Advanced(advance));
             if goes_on {
                 return Ok(None);
             }

@@ -68,7 +68,7 @@ pub enum Order {
 }
 
 /// What the engine tells.
-pub enum Told {
+pub enum EngineEvent {
     /// The guest is there, and stands.
     Ready(GuestFacts),
     /// There is no guest.
@@ -195,5 +195,5 @@ pub struct EngineSettings {
     /// Staging memory that comes back from the encoder.
     pub spare: Receiver<StagedPages>,
     pub parcels: SyncSender<Parcel>,
-    pub told: Box<dyn Fn(Told) + Send>,
+    pub told: Box<dyn Fn(EngineEvent) + Send>,
 }

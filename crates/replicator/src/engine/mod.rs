@@ -24,7 +24,7 @@ use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
 
 pub use advance::Advance;
-pub use interface::{CaptureError, EngineSettings, GuestFacts, Order, Told};
+pub use interface::{CaptureError, EngineEvent, EngineSettings, GuestFacts, Order};
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
@@ -107,9 +107,9 @@ impl EngineHandle {
             let made = made(make, settings.device_state, settings.qemu_deadline);
             urgency::be_urgent();
             match made {
-                Err(error) => (settings.told)(Told::NoGuest(error)),
+                Err(error) => (settings.told)(EngineEvent::NoGuest(error)),
                 Ok((guest, devices, facts)) => {
-                    (settings.told)(Told::Ready(facts));
+                    (settings.told)(EngineEvent::Ready(facts));
                     let phase = Phase::Resting;
                     let (captured, acknowledged) = (Epoch(0), Epoch(0));
                     let (is_stopped, next_at, ranges) = (true, now(), Vec::new());
@@ -213,11 +213,11 @@ impl Engine {
         } else {
             self.let_run();
         }
-        // A QEMU that is gone is told by who watches it: the standby shall take over then. Told first that
+        // A QEMU that is gone is told by who watches it: the standby shall take over then. EngineEvent first that
         // capture fails, this member would ask to go on alone, with no guest to go on with.
         if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
             let is_lost = silent || matches!(error, CaptureError::Stands { .. }) || self.stands_for_good();
-            (self.settings.told)(Told::Failed { reason: error.to_string(), cut: self.cut, is_lost });
+            (self.settings.told)(EngineEvent::Failed { reason: error.to_string(), cut: self.cut, is_lost });
         }
     }
 
@@ -237,7 +237,7 @@ impl Engine {
                 self.is_stopped = true;
                 return Err(CaptureError::Stands { status });
             }
-            (self.settings.told)(Told::Noticed(notice));
+            (self.settings.told)(EngineEvent::Noticed(notice));
         }
         Ok(())
     }
@@ -292,12 +292,12 @@ impl Engine {
             Some(Order::StopGuest) => {
                 self.guest.qmp.execute("stop", json!({}))?;
                 self.is_stopped = true;
-                (self.settings.told)(Told::GuestStopped);
+                (self.settings.told)(EngineEvent::GuestStopped);
             }
             Some(Order::ContinueGuest) => {
                 self.guest.qmp.execute("cont", json!({}))?;
                 self.is_stopped = false;
-                (self.settings.told)(Told::GuestContinued);
+                (self.settings.told)(EngineEvent::GuestContinued);
             }
             Some(Order::Load { state, relay }) => {
                 faults::point("before-load");
@@ -309,10 +309,12 @@ impl Engine {
                 loaded?;
                 self.is_stopped = false;
                 faults::point("after-resume");
-                (self.settings.told)(Told::GuestContinued);
+                (self.settings.told)(EngineEvent::GuestContinued);
             }
             Some(Order::CopyHeld { term }) => self.copies.held(term),
-            Some(Order::TellShutdown) => (self.settings.told)(Told::Shutdown(self.guest.qmp.shutdown())),
+            Some(Order::TellShutdown) => {
+                (self.settings.told)(EngineEvent::Shutdown(self.guest.qmp.shutdown()))
+            }
             Some(Order::End) => return Ok(true),
         }
         Ok(false)
@@ -389,9 +391,9 @@ impl Engine {
         self.captured = epoch;
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
-        // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
+        // EngineEvent before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
-        (self.settings.told)(Told::Captured { epoch, is_last });
+        (self.settings.told)(EngineEvent::Captured { epoch, is_last });
         self.settings
             .parcels
             .send(Parcel::Epoch { pages, devices: state, row })

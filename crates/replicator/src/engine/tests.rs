@@ -72,7 +72,7 @@ for line in monitor.makefile():
 struct Bench {
     engine: EngineHandle,
     facts: GuestFacts,
-    told: Receiver<Told>,
+    told: Receiver<EngineEvent>,
     parcels: Receiver<Parcel>,
     _folder: TempDir,
 }
@@ -110,18 +110,18 @@ impl Bench {
         let engine =
             EngineHandle::start(settings, move || Guest::standby(&spec, &guest_settings, netdev)).unwrap();
         let facts = match told.recv_timeout(PATIENCE).unwrap() {
-            Told::Ready(facts) => facts,
-            Told::NoGuest(error) => panic!("{error}"),
+            EngineEvent::Ready(facts) => facts,
+            EngineEvent::NoGuest(error) => panic!("{error}"),
             _ => panic!("something else was told"),
         };
         Self { engine, facts, told, parcels: taken, _folder: folder }
     }
 
     /// The next thing of some importance.
-    fn told(&self) -> Told {
+    fn told(&self) -> EngineEvent {
         loop {
             match self.told.recv_timeout(PATIENCE).unwrap() {
-                Told::Noticed(_) | Told::Advanced(_) => {}
+                EngineEvent::Noticed(_) | EngineEvent::Advanced(_) => {}
                 told => return told,
             }
         }
@@ -162,8 +162,8 @@ fn a_load_may_take_longer_than_an_answer() {
     let bench = Bench::start(slow);
     bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
     match bench.told() {
-        Told::GuestContinued => {}
-        Told::Failed { reason, .. } => panic!("{reason}"),
+        EngineEvent::GuestContinued => {}
+        EngineEvent::Failed { reason, .. } => panic!("{reason}"),
         _ => panic!("something else was told"),
     }
 }
@@ -173,9 +173,9 @@ fn after_a_load_qemu_is_given_up_as_soon_as_before() {
     let silent = "if name == 'cont': tell('MIGRATION', status='completed')\n    if name == 'stop': continue";
     let bench = Bench::start(silent);
     bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
-    assert!(matches!(bench.told(), Told::GuestContinued));
+    assert!(matches!(bench.told(), EngineEvent::GuestContinued));
     bench.engine.order(Order::StopGuest);
-    let Told::Failed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };
+    let EngineEvent::Failed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };
     assert!(is_lost && reason.contains("within 1000 ms"), "{reason}");
 }
 
@@ -185,7 +185,7 @@ fn a_guest_of_which_qemu_says_nothing_is_lost() {
                    if name in ('stop', 'query-status'): continue";
     let bench = Bench::start(refuses);
     bench.engine.order(Order::StopGuest);
-    let Told::Failed { reason, is_lost, .. } = bench.told() else { panic!("it was refused") };
+    let EngineEvent::Failed { reason, is_lost, .. } = bench.told() else { panic!("it was refused") };
     assert!(is_lost && reason.contains("refused `stop`"), "{reason}");
 }
 
@@ -193,7 +193,7 @@ fn a_guest_of_which_qemu_says_nothing_is_lost() {
 fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
     let bench = Bench::start("pass");
     bench.engine.order(Order::ContinueGuest);
-    assert!(matches!(bench.told(), Told::GuestContinued));
+    assert!(matches!(bench.told(), EngineEvent::GuestContinued));
     bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(1) });
     let began = Instant::now();
     let mut round = 0_u8;
@@ -212,7 +212,7 @@ fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
             }
             bench.engine.order(Order::CopyHeld { term: head.term });
         }
-        if let Ok(Told::Failed { reason, is_lost, .. }) = bench.told.try_recv() {
+        if let Ok(EngineEvent::Failed { reason, is_lost, .. }) = bench.told.try_recv() {
             break (reason, is_lost);
         }
     };

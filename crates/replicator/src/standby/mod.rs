@@ -23,10 +23,10 @@ use tokio::task::JoinHandle;
 use crate::active::{Origin, Takeover};
 use crate::clock::{nanoseconds, now};
 use crate::control::{Command, Refusal, Request};
-use crate::engine::{GuestFacts, Told};
+use crate::engine::{EngineEvent, GuestFacts};
 use crate::events::{Event, EventLog};
 use crate::gate::LeaseGate;
-use crate::machine::{Happening, Machine, MachineError, Switchboard};
+use crate::machine::{Machine, MachineError, MachineEvent, Switchboard};
 use crate::member_folder::FolderError;
 use crate::registers::Registrar;
 use crate::spec::Spec;
@@ -91,7 +91,7 @@ enum Input {
     Staging(StagingEvent),
     LinkClosed(LinkError),
     Register(RegisterAnswer),
-    Machine(Happening),
+    Machine(MachineEvent),
     GuestExited(ExitStatus),
     Terminate,
 }
@@ -274,7 +274,7 @@ impl Standby {
                 self.tell(StandbyInput::LinkClosed);
             }
             Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
-            Input::Machine(Happening::Engine(Told::Failed { reason, .. })) => {
+            Input::Machine(MachineEvent::Engine(EngineEvent::Failed { reason, .. })) => {
                 return Err(StandbyError::Guest(reason));
             }
             // The active member shall look for another standby now, not when it is needed.

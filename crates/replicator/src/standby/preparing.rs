@@ -16,11 +16,11 @@ use tokio::sync::mpsc;
 use super::{Input, Network, Outcome, Standby, StandbyError, read};
 use crate::assignment::{Assignment, wanted};
 use crate::clock::{now, unix_ns};
-use crate::engine::{GuestFacts, Told};
+use crate::engine::{EngineEvent, GuestFacts};
 use crate::events::{Event, EventLog};
 use crate::gate::LeaseGate;
 use crate::host_config::HostConfig;
-use crate::machine::{self, Happening, Machine, MachineError, Switchboard, start_relay};
+use crate::machine::{self, Machine, MachineError, MachineEvent, Switchboard, start_relay};
 use crate::member_folder::FolderError;
 use crate::reception::Caller;
 use crate::registers::Registrar;
@@ -133,8 +133,8 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let relay = Arc::new(start_relay(&spec, Policy::Closed, netdev, Arc::clone(&gate), &switchboard)?);
     let guest = loop {
         match inputs.recv().await {
-            Some(Input::Machine(Happening::Engine(Told::Ready(facts)))) => break facts,
-            Some(Input::Machine(Happening::Engine(Told::NoGuest(error)))) => {
+            Some(Input::Machine(MachineEvent::Engine(EngineEvent::Ready(facts)))) => break facts,
+            Some(Input::Machine(MachineEvent::Engine(EngineEvent::NoGuest(error)))) => {
                 return Err(StandbyError::Guest(words::in_full(&error)));
             }
             Some(_) => {}

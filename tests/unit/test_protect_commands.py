@@ -111,7 +111,7 @@ def test_protection_under_kvm_is_begun_with_a_warning(
 ) -> None:
     started = stealtime("protect", "start", vm_file(f'accelerator = "{accelerator}"'), *TO_B)
     assert started.code == 0, started.err
-    assert ("protection under KVM is not proved" in started.err) == warns
+    assert ("under KVM was proved in an emulated machine only" in started.err) == warns
 
 
 def test_a_second_start_of_the_same_machine_is_refused(stealtime: Command, vm_file: Callable[..., str]) -> None:

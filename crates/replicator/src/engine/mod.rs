@@ -313,7 +313,7 @@ impl Engine {
             }
             Some(Order::CopyHeld { term }) => self.copies.held(term),
             Some(Order::TellShutdown) => {
-                (self.settings.told)(EngineEvent::Shutdown(self.guest.qmp.shutdown()))
+                (self.settings.told)(EngineEvent::Shutdown(self.guest.qmp.shutdown()));
             }
             Some(Order::End) => return Ok(true),
         }

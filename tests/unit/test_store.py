@@ -173,7 +173,8 @@ def test_a_run_of_the_first_version_is_read_as_one_of_this(run: Run) -> None:
     trial = json.loads(trial_path.read_text())
     for key in ("aliases", "scenarios"):
         del manifest[key]
-    for key in ("placement", "neighbours", "host_tracing", "host_views", "hypervisor_counters"):
+    manifest["host"] = manifest.pop("hosts")["local"]
+    for key in ("host", "placement", "neighbours", "host_tracing", "host_views", "hypervisor_counters"):
         del trial[key]
     del trial["cell"]["traced"], trial["outcome"]["threads"], trial["outcome"]["tracing"]
     del trial["outcome"]["placement"]["cpus"], trial["outcome"]["request"]["tracing"]
@@ -182,11 +183,12 @@ def test_a_run_of_the_first_version_is_read_as_one_of_this(run: Run) -> None:
     manifest_path.write_text(json.dumps(manifest))
     trial_path.write_text(json.dumps(trial))
     record = trial_of(Run.open(run.folder), "tick").record
-    assert record.schema_version == 3
+    assert record.schema_version == 4
     assert record.outcome is not None
     assert record.outcome.request.cpus == [0]
     assert record.outcome.placement.cpus == [0]
     assert not record.cell.traced
+    assert record.host == "local"
 
 
 def test_a_manifest_of_the_second_version_says_who_began_the_run(run: Run) -> None:
@@ -194,6 +196,7 @@ def test_a_manifest_of_the_second_version_says_who_began_the_run(run: Run) -> No
     path = run.folder / "manifest.json"
     manifest = json.loads(path.read_text())
     manifest.pop("provenance", None)
+    manifest["host"] = manifest.pop("hosts")["local"]
     path.write_text(json.dumps(manifest | {"schema_version": 2}))
     read = Run.open(run.folder).manifest
     [begun] = read.provenance
@@ -202,5 +205,5 @@ def test_a_manifest_of_the_second_version_says_who_began_the_run(run: Run) -> No
         read.stealtime_version,
         read.git_describe,
     )
-    assert begun.host == read.host
+    assert begun.hosts == read.hosts == {"local": manifest["host"]}
     assert isinstance(begun.agent_sha256, Absent)

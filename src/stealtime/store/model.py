@@ -12,7 +12,7 @@ from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
 from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is
 put in by ``store.upgrade``."""
 
@@ -200,9 +200,11 @@ class Failure(Model):
 class TrialRecord(Model):
     """``trial.json``: one execution of a cell."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     cell: Cell
     repetition: int = Field(ge=1)
+    host: str
+    """The name of the one that it was measured on, as in ``Manifest.hosts``."""
     state: Literal["measured", "failed"]
     started_at: datetime
     elapsed_s: float
@@ -256,13 +258,14 @@ class Provenance(Model):
     stealtime_version: str
     git_describe: Reading
     agent_sha256: Reading
-    host: Facts
+    hosts: dict[str, Facts]
+    """By name."""
 
 
 class Manifest(Model):
     """``manifest.json``: what was run, on what, and how far it came."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     run_id: str
     created_at: datetime
     finished_at: datetime | None = None
@@ -274,7 +277,8 @@ class Manifest(Model):
     """Of the beginning and of each resumption, in their order; all of them measure alike (``campaigns.provenance``)."""
     campaign: dict[str, JsonValue]
     """The whole campaign, as ``stealtime.campaigns.model.Campaign`` writes it."""
-    host: Facts
+    hosts: dict[str, Facts]
+    """What is measured on, by name."""
     platforms: list[PlatformRecord] = Field(default_factory=list)
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for here."""
@@ -285,6 +289,11 @@ class Manifest(Model):
     """The control plane's threads; those of machines are in each ``trial.json``."""
     seed: int
     """Of the order of platforms within the repetitions after the first."""
+
+    @property
+    def host(self) -> Facts:
+        """What the first host says of itself: of a run on one host, the only one."""
+        return next(iter(self.hosts.values()), {})
 
     @property
     def campaign_name(self) -> str:

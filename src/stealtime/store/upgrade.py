@@ -46,5 +46,22 @@ def _from_2(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "provenance": [begun]}
 
 
-_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
+def _from_3(document: dict[str, Any]) -> dict[str, Any]:
+    """Name the only host of a run of 3."""
+    if "cell" in document:
+        return {"host": "local", **document}
+    provenance = document.get("provenance")
+    if isinstance(provenance, list):
+        document = {**document, "provenance": [_named_host(one) for one in provenance]}
+    return _named_host(document)
+
+
+def _named_host(document: dict[str, Any]) -> dict[str, Any]:
+    if "host" not in document:
+        return document
+    rest = {key: value for key, value in document.items() if key != "host"}
+    return {**rest, "hosts": {"local": document["host"]}}
+
+
+_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3}
 """By the version that each begins with."""

@@ -46,7 +46,7 @@ format: setup ## format Rust and Python
 
 kvm: setup ## run the tests of KVM, in an emulated machine that has it
 	@tools/packages.sh test
-	@.venv/bin/pytest tests/kvm
+	@STEALTIME_KVM_WHOLE=1 .venv/bin/pytest tests/kvm
 
 kvm-shell: setup ## give a prompt in that machine (KVM_KERNEL=standard: another kernel in it)
 	@tools/packages.sh test

@@ -14,6 +14,8 @@ from measured_campaign import campaign_cells
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import registry
+from stealtime.cli import completion
+from stealtime.report import notation
 from stealtime.report.page.html import write_report
 from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run, find_run
@@ -67,10 +69,20 @@ def test_it_is_planned_run_stored_and_shown(
 
 
 def test_it_is_held_against_what_others_claim(stealtime: Command) -> None:
-    assert stealtime("run", "canyon", "--short").code == 0
-    claimed = stealtime("show", "--paper-tables")
-    assert "Less Ovid's 2000" in claimed.out
-    assert "-1000" in claimed.out
+    assert stealtime("run", "canyon").code == 0
+    compared = stealtime("compare", "last", "--published", "metamorphoses")
+    assert compared.code == 0, compared.err
+    assert [line.split() for line in compared.out.splitlines() if line.startswith("alone ")] == [
+        ["alone", "echo,", "3", "shouts", "nymph", "1,000", "1,000", notation.ABSENT, "agrees"],
+        ["alone", "echo,", "12", "shouts", "nymph", "2,000", "1,000", notation.ABSENT, "disagrees"],
+    ]
+    assert "Of 2 figures 1 agree with the paper's, 1 disagree, 0 could not be judged." in compared.out
+    document = json.loads(stealtime("compare", "last", "--published", "metamorphoses", "--json").out)
+    claims = document["groups"][0]["claims"]
+    assert (document["unit"], claims[1]["source"], claims[1]["judgement"]["theirs"]) == ("count", "III 501", 2000)
+    assert "III 380: what came back" in stealtime("show", "--paper-tables").out
+    assert "III 380" not in stealtime("show").out
+    assert completion.published("meta") == ["metamorphoses"]
 
 
 def test_it_has_a_section_of_the_page(stealtime: Command, runs: Path) -> None:

@@ -1,16 +1,15 @@
 """What came back: counts, not durations."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
 from pydantic import JsonValue
 
+from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
-
-CLAIMED = 2_000
-"""Echoes of a cell that Ovid saw, Metamorphoses III 380."""
 
 
 class EchoFigures(CellFigures):
@@ -29,6 +28,11 @@ class EchoFigures(CellFigures):
     @property
     def columns(self) -> dict[str, JsonValue]:
         return {"echoes": sum(self.echoes)}
+
+
+def measurement(cell: EchoFigures, figure: str) -> Measurement:
+    assert figure == "echoes"
+    return Measurement(value=fmean(cell.echoes) if cell.echoes else None, of_repetitions=tuple(map(float, cell.echoes)))
 
 
 class EchoComparison(StatisticComparison):

@@ -102,7 +102,7 @@ def traced(tmp_path: Path) -> Trial:
 
 def test_shares_add_up_to_the_excess_and_name_who_took_it(traced: Trial) -> None:
     found = attribute_trial(traced)
-    p50_ns = load_series(traced.folder).summary()["p50_ns"]
+    p50_ns = load_series(traced).summary()["p50_ns"]
     assert found.threshold_ns == pytest.approx(p50_ns + 0.1 * FLOOR_NS, abs=2.0)
     assert found.judged == found.spikes > 100
     assert sum(share.lost_ns for share in found.shares) == pytest.approx(found.excess_ns, rel=1e-9)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from dummy_study.stored import Echoes
 from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.report.summary import CellFigures
@@ -59,7 +60,9 @@ def figures_of(trials: Sequence[Trial]) -> EchoFigures:
         valid=not reasons,
         reasons=reasons,
         limits=[finding.text for finding in findings if finding.level == "limits"],
-        echoes=[outcome.counters["recorded"] for outcome in outcomes if outcome.is_valid],
+        echoes=[
+            trial.result(Echoes).came_back for trial in trials if trial.record.outcome and trial.record.outcome.is_valid
+        ],
     )
 
 

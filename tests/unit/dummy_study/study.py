@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dummy_study.probe import ECHO
 from dummy_study.results import EchoFigures, compare_cells, figures_of, measurement
+from dummy_study.stored import Echoes
 from stealtime.campaigns.probe import Probe
 from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison
@@ -39,7 +40,7 @@ class DummyStudy:
         return f"{len(run.measured)} trials echoed for want of a reply"
 
     def section(self, run: Run) -> Section:
-        total = sum(trial.record.outcome.counters["recorded"] for trial in run.measured if trial.record.outcome)
+        total = sum(trial.result(Echoes).came_back for trial in run.measured)
         body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
         return Section(links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
 

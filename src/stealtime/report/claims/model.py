@@ -213,8 +213,8 @@ class Published(_Document):
         for row in self.rows:
             if row.test not in tests:
                 raise ValueError(f"{row.source} has the test {row.test!r}, which is not described")
-            if absent := roles - row.figures.keys():
-                raise ValueError(f"{row.source} has no figure of {', '.join(sorted(absent))}")
+            if missing := roles - row.figures.keys():
+                raise ValueError(f"{row.source} has no figure of {', '.join(sorted(missing))}")
         for key in keys:
             if keys.count(key) > 1:
                 raise ValueError(f"{key[0]} {key[1]} is there {keys.count(key)} times")

@@ -34,9 +34,8 @@ def stealtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_a_stored_run_is_read_as_one_of_this_version(version: int, tmp_path: Path) -> None:
     run = unpacked(version, tmp_path)
     run.check_tables()
-    assert {document.schema_version for document in (run.manifest, *(trial.record for trial in run.trials))} == {
-        SCHEMA_VERSION
-    }
+    versions = {run.manifest.schema_version, *(trial.record.schema_version for trial in run.trials)}
+    assert versions == {SCHEMA_VERSION}
     layouts = {trial.record.cell.probe: trial.result(Durations).layout.name for trial in run.measured}
     assert layouts == {"tick": "tiled", "switch": "gapped", "wakeup": "periodic"}
     for trial in run.measured:

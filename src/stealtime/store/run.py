@@ -107,8 +107,8 @@ class Run:
 
     folder: Path
     manifest: Manifest
-    of_probes: frozenset[str] | None = None
-    """Leave out what was measured by other probes; None leaves nothing out."""
+    part: tuple[Trial, ...] | None = None
+    """Leave all other trials out; None leaves nothing out."""
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
@@ -136,14 +136,15 @@ class Run:
         Raises:
             StealtimeError: A ``trial.json`` is damaged.
         """
+        if self.part is not None:
+            return list(self.part)
         trials = [self._read_trial(folder) for folder in self._trial_folders()]
-        if self.of_probes is not None:
-            trials = [trial for trial in trials if trial.record.cell.probe in self.of_probes]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
     def only(self, probes: Iterable[str]) -> "Run":
         """Give the run as if nothing but these probes had been measured."""
-        return replace(self, of_probes=frozenset(probes))
+        names = set(probes)
+        return replace(self, part=tuple(trial for trial in self.trials if trial.record.cell.probe in names))
 
     @property
     def measured(self) -> list[Trial]:
@@ -223,11 +224,11 @@ def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
         StealtimeError: It is missing, damaged, or of a newer version; the message names the file.
     """
     try:
-        text = path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     try:
-        document = json.loads(text)
+        document = json.loads(content)
     except ValueError as error:
         raise StealtimeError(f"{path} is damaged: {error}", hint=hint) from error
     version = document.get("schema_version") if isinstance(document, dict) else None
@@ -236,10 +237,8 @@ def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
             f"{path} has schema version {version}; this stealtime reads up to {SCHEMA_VERSION}",
             hint="read it with the stealtime that wrote it, or a newer one",
         )
-    if isinstance(version, int) and version < SCHEMA_VERSION:
-        text = json.dumps(upgrade(document)).encode()
     try:
-        return model.model_validate_json(text)
+        return model.model_validate(upgrade(document) if isinstance(document, dict) else document)
     except ValidationError as error:
         raise _damaged(path, "", error, hint) from error
 

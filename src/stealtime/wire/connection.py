@@ -7,7 +7,7 @@ frames, a message out of place, the agent's own ``failed``) comes out as one ``S
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,7 +218,7 @@ class AgentConnection:
         deadline_s: float,
         on_progress: Callable[[Progress], None] | None = None,
         on_measured: Callable[[], Awaitable[None]] | None = None,
-        needs: Collection[StreamName] = ("samples",),
+        needs: tuple[StreamName, ...] = ("samples",),
     ) -> TrialResult:
         """Run a trial and spool its tables into files.
 

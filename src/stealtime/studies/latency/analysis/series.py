@@ -6,6 +6,7 @@ The column is decoded from Parquet straight into one array, a row group at a tim
 
 import json
 import os
+from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ __all__ = ["Series", "load_series", "pool", "read_series"]
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
 _HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+KEPT_SAMPLES = 64 << 20
+"""256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
+_kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
+"""By folder, time and size of the file, the least recently used one first."""
 _RATE_SPREAD_LIMIT = 1e-4
 """Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
 
@@ -60,12 +65,23 @@ class _Events:
 
 
 def load_series(trial: Trial) -> Series:
-    """Read all samples of a trial.
+    """Give all samples of a trial: its figures, its page and its attribution ask for them one after the other.
+
+    What was read last is kept, up to ``KEPT_SAMPLES``.
 
     Raises:
         StealtimeError: Its result is not of durations, or as :func:`read_series`.
     """
-    return read_series(trial.folder, trial.result(Durations).calibrated_floor_units)
+    result = trial.result(Durations)
+    status = _status(trial.table(SAMPLES))
+    key = (trial.folder, status.st_mtime_ns, status.st_size)
+    if key not in _kept:
+        _kept[key] = read_series(trial.folder, result.calibrated_floor_units)
+    _kept.move_to_end(key)
+    series = _kept[key]
+    while sum(map(len, _kept.values())) > KEPT_SAMPLES:
+        _kept.popitem(last=False)
+    return series
 
 
 def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
@@ -117,6 +133,13 @@ def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict"
             hint="look at each trial on its own",
         )
     return pooled_summary(parts)
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
 
 
 def _open_parquet(path: Path) -> Any:

@@ -358,12 +358,12 @@ def limit_writes_after(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     real, count = tables.write_parquet, [0]
 
-    def write(stream: Path, target: Path, outcome: object) -> int:
+    def write(stream: Path, target: Path, description: object) -> int:
         if target.name == "samples.parquet":
             count[0] += 1
             if count[0] > cells:
                 target.write_bytes(b"PAR1 and a part")
                 raise OSError(28, "No space left on device")
-        return real(stream, target, outcome)  # type: ignore[arg-type]
+        return real(stream, target, description)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tables, "write_parquet", write)

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
+from stealtime.store.durations import DURATIONS
+from stealtime.store.results import ResultKind
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ProbeRequest
@@ -75,6 +77,8 @@ class Probe:
     """Whether it uses up its time: a limit on real-time threads then holds it back."""
     needs_fifo: bool = False
     """Whether it measures something else under ordinary scheduling."""
+    result: ResultKind = DURATIONS
+    """What comes out of a trial, and how it is kept."""
     hidden_threads: str | None = None
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""
     follows_user_mode_linux: bool = True

@@ -84,10 +84,10 @@ def _with_run(first: "Run", second: "Run", json: bool) -> bool:
 
 def _with_published(run: "Run", name: str, json: bool) -> bool:
     from stealtime.cli.output import data_console, print_document
-    from stealtime.studies.latency.analysis.summary import summarize
-    from stealtime.studies.latency.published.comparison import compare_with_published
-    from stealtime.studies.latency.published.library import find_published
-    from stealtime.studies.latency.terminal.published import render_published_comparison
+    from stealtime.report.claims.comparison import compare_with_published
+    from stealtime.report.claims.library import find_published
+    from stealtime.report.summary import summarize
+    from stealtime.report.terminal.published import render_published_comparison
 
     # Before the samples are read: a wrong name is told at once.
     published = find_published(name)

@@ -22,8 +22,9 @@ def export(
     from stealtime.cli.output import message_console, print_document
     from stealtime.report.csv import write_summary_csv
     from stealtime.report.summary import summarize
+    from stealtime.store.durations import DURATIONS
     from stealtime.store.export import write_samples_csv
-    from stealtime.store.export_surroundings import write_surroundings_csv
+    from stealtime.store.export_tables import write_tables_csv
     from stealtime.store.run import find_run
     from stealtime.store.writer import disk_errors
 
@@ -33,11 +34,11 @@ def export(
     files: list[dict[str, str | int]] = []
     with message_console().status("exporting") as status:
         for trial in found.measured:
-            target = csv / f"{trial.record.trial_id}.csv"
-            status.update(f"writing {target.name}")
-            files.append({"file": str(target), "samples": write_samples_csv(trial, target)})
-            around = write_surroundings_csv(trial, csv)
-            files += [{"file": str(path), "rows": rows} for path, rows in around.items()]
+            status.update(f"writing {trial.record.trial_id}")
+            if trial.record.result is not None and trial.record.result.kind == DURATIONS.name:
+                target = csv / f"{trial.record.trial_id}.csv"
+                files.append({"file": str(target), "samples": write_samples_csv(trial, target)})
+            files += [{"file": str(path), "rows": rows} for path, rows in write_tables_csv(trial, csv).items()]
         write_summary_csv(summarize(found), csv / "summary.csv")
     if json:
         print_document(

@@ -4,15 +4,16 @@ import re
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SerializeAsAny
 
+from stealtime.store.results import Result
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import ClockAgreement
 from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
 from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is
 put in by ``store.upgrade``."""
 
@@ -200,7 +201,7 @@ class Failure(Model):
 class TrialRecord(Model):
     """``trial.json``: one execution of a cell."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     cell: Cell
     repetition: int = Field(ge=1)
     state: Literal["measured", "failed"]
@@ -208,6 +209,8 @@ class TrialRecord(Model):
     elapsed_s: float
     """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
     outcome: TrialOutcome | None = None
+    result: SerializeAsAny[Result] | None = None
+    """By its kind; a failed trial has none."""
     alignment: Alignment | None = None
     clocks: ClockAgreements | None = None
     """None in runs of versions that compared no rates."""
@@ -262,7 +265,7 @@ class Provenance(Model):
 class Manifest(Model):
     """``manifest.json``: what was run, on what, and how far it came."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     run_id: str
     created_at: datetime
     finished_at: datetime | None = None

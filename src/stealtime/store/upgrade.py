@@ -46,5 +46,19 @@ def _from_2(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "provenance": [begun]}
 
 
-_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
+def _from_3(document: dict[str, Any]) -> dict[str, Any]:
+    """Take the result, which could be nothing but durations, out of the outcome of a trial of 3."""
+    outcome = document.get("outcome")
+    if not isinstance(outcome, dict):
+        return document
+    own = ("layout", "calibrated_floor_units")
+    result = {
+        "kind": "durations",
+        "tables": ["samples", "events"],
+        **{key: outcome[key] for key in own if key in outcome},
+    }
+    return {**document, "outcome": {key: outcome[key] for key in outcome if key not in own}, "result": result}
+
+
+_STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3}
 """By the version that each begins with."""

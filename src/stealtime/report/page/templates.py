@@ -22,6 +22,7 @@ def templates_of(package: str) -> Environment:
     )
     templates.filters.update(
         duration=notation.duration,
+        quantity=notation.quantity,
         exact_duration=notation.exact_duration,
         moment=notation.moment,
         count=notation.count,

@@ -53,7 +53,7 @@ def _compare(name: str, pairs: Sequence[tuple[Trial, Trial]]) -> TracingOverhead
 
 
 def _figures(trial: Trial) -> "SummaryDict":
-    return load_series(trial.folder).summary()
+    return load_series(trial).summary()
 
 
 def _shift(shifts: Sequence[float]) -> Shift:

@@ -15,8 +15,7 @@ from scripted_agent import ScriptedPlatform
 from test_runner import only
 
 from stealtime import cli, schemas
-from stealtime.campaigns import session
-from stealtime.campaigns.host import read_host_facts
+from stealtime.lab.host import Host, read_host_facts
 from stealtime.lab.platforms import registry
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Value
@@ -39,7 +38,7 @@ def test_a_run_ends_with_its_table_and_its_report(stealtime: Command, tmp_path: 
     assert "skipping qemu-x: no such program" in ended.err
     manifest = json.loads((the_run(tmp_path) / "manifest.json").read_text())
     assert manifest["command_line"][:3] == ["stealtime", "run", "quick"]
-    measured_cpu = manifest["host"]["measured_cpu"]["value"]
+    measured_cpu = manifest["hosts"]["local"]["measured_cpu"]["value"]
     others = sorted(os.sched_getaffinity(0) - {measured_cpu}) or [measured_cpu]
     assert {tuple(thread["cpus"]) for thread in manifest["host_threads"]} == {tuple(others)}
 
@@ -159,8 +158,8 @@ def test_a_resumed_run_measures_only_what_failed(stealtime: Command, platforms: 
         ((), "stealtime_version", "0.0.1"),
         ((), "git_describe", {"value": "deadbee"}),
         ((), "agent_sha256", {"value": "c0ffee"}),
-        (("host",), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
-        (("host",), "sched_rt_period_us", {"value": 123_456}),
+        (("hosts", "local"), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
+        (("hosts", "local"), "sched_rt_period_us", {"value": 123_456}),
     ],
 )
 def test_a_run_is_not_resumed_by_what_did_not_begin_it(
@@ -176,7 +175,7 @@ def test_a_run_is_not_resumed_by_what_did_not_begin_it(
     # Neither a work tree nor QEMU need be where the tests run.
     monkeypatch.setattr("stealtime.campaigns.provenance.read_git_describe", lambda: there)
     facts = cache(read_host_facts)
-    monkeypatch.setattr(session, "read_host_facts", lambda cpu: facts(cpu) | {"qemu_version": there})
+    monkeypatch.setattr(Host, "read_facts", lambda _, cpu: facts(cpu) | {"qemu_version": there})
     platforms[1].behaviour = only(10, "refuse")
     stealtime(*SHORT)
     path = the_run(tmp_path) / "manifest.json"
@@ -324,7 +323,7 @@ def test_version_and_help_are_data(stealtime: Command) -> None:
 def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
     stealtime: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "allowed_cpus", lambda: tuple(sorted(os.sched_getaffinity(0)))[:1])
+    monkeypatch.setattr(Host, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
     named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
     assert named.code == 4, named.err
     assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import stealtime
-from stealtime.campaigns.host import read_git_describe
+from stealtime.lab.host import read_git_describe
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.model import Machine
 from stealtime.store.model import MachineRecord, Provenance
@@ -32,8 +32,8 @@ _HOST_FACTS = (
     "sched_rt_period_us",
     "qemu_version",
 )
-"""Of ``read_host_facts``: what changes figures. Not ``sched_rt_runtime_us``, which a run beside may have lifted at
-either time: each trial says itself whether it was limited."""
+"""Of ``lab.host.read_host_facts``: what changes figures. Not ``sched_rt_runtime_us``, which a run beside may have
+lifted at either time: each trial says itself whether it was limited."""
 
 _AGENT_FACTS = ("kernel_release", "kernel_version", "cpu_model")
 _NOT_OF_THE_MACHINE = ("agent", "kernel_image")
@@ -46,12 +46,12 @@ class OtherMakerError(UsageError):
     """A run is to be resumed by something else than what has measured it so far."""
 
 
-def read_provenance(command_line: tuple[str, ...], host: Facts) -> Provenance:
+def read_provenance(command_line: tuple[str, ...], hosts: Mapping[str, Facts]) -> Provenance:
     """Note who would measure now.
 
     Args:
         command_line: As the user gave it.
-        host: Facts of this host.
+        hosts: The facts of each host, by its name.
     """
     return Provenance(
         at=datetime.now(UTC),
@@ -59,7 +59,7 @@ def read_provenance(command_line: tuple[str, ...], host: Facts) -> Provenance:
         stealtime_version=stealtime.__version__,
         git_describe=read_git_describe(),
         agent_sha256=_agent_sha256(),
-        host=host,
+        hosts=dict(hosts),
     )
 
 
@@ -120,8 +120,9 @@ def _pairs(then: Provenance, now: Provenance) -> Iterator[tuple[str, Reading, Re
     yield "the commit", then.git_describe, now.git_describe
     yield "an agent of sha256", then.agent_sha256, now.agent_sha256
     missing = Absent(absent="it was not noted")
-    for key in _HOST_FACTS:
-        yield key, then.host.get(key, missing), now.host.get(key, missing)
+    for name in then.hosts.keys() & now.hosts.keys():
+        for key in _HOST_FACTS:
+            yield key, then.hosts[name].get(key, missing), now.hosts[name].get(key, missing)
 
 
 def _agent_sha256() -> Reading:

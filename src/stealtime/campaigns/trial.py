@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.beside import Beside, placement_record, thread_records
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.hypervisor import HypervisorCounting
@@ -17,7 +17,7 @@ from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, TrialRecord
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError
@@ -111,6 +111,7 @@ async def measure(
     record = TrialRecord(
         cell=cell.cell,
         repetition=cell.repetition,
+        host=beside.host,
         state="measured",
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
@@ -198,8 +199,5 @@ def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
         boot=BootFacts(argv=list(boot.argv), elapsed_to_hello_s=boot.elapsed_to_hello_s, facts=dict(boot.facts)),
         measured_cpu=machine.measured_cpus[-1],
         agent_facts={**machine.agent_facts, **clock_facts},
-        threads=[
-            ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus))
-            for thread in machine.threads()
-        ],
+        threads=thread_records(machine.threads()),
     )

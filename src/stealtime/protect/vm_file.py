@@ -26,6 +26,8 @@ from stealtime.vocabulary.toml_errors import explain
 from stealtime.vocabulary.toml_table import Table
 
 Mode = Literal["off", "no-net", "net", "net+bypass"]
+Tracker = Literal["userfault", "soft-dirty", "shadow"]
+DeviceState = Literal["xen-save", "ignore-shared"]
 
 SHORTEST_INTERVAL_NS = 5_000_000
 """Below this the guest would be stopped more than it runs; the members refuse it too."""
@@ -280,9 +282,9 @@ class VmFile(Table):
     """With ``interval = "auto"``: the share of the time that the guest may stand still."""
     bypass: list[BypassRule] = Field(default=[])
     """Flows that may leave at once, in the mode ``net+bypass``."""
-    tracker: Literal["userfault", "soft-dirty", "shadow"] | None = None
+    tracker: Tracker | None = None
     """How written pages are found; without it, the best that the kernel has."""
-    device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
+    device_state: DeviceState = "xen-save"
     """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
     qemu_user: QemuUserName | None = None
     """Of this host, as whom QEMU runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""

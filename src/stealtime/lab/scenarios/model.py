@@ -23,14 +23,14 @@ _CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 def _machine_cpus(text: str) -> str:
     if text not in (MEASURED, ALL) and _CPU_LIST.fullmatch(text) is None:
-        raise ValueError(f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}" or a list such as "1,3-5"')
+        raise ValueError(f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}" or a list such as "1,3-5"')
     return text
 
 
 def _neighbour_cpus(text: str) -> str:
     if text not in (MEASURED, ALL, OTHERS) and _CPU_LIST.fullmatch(text) is None:
         raise ValueError(
-            f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
+            f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
         )
     return text
 

@@ -1,4 +1,4 @@
-"""What every test leaves as it found it, and figures that a reader of the tests' output should see."""
+"""Fixtures of all rings: the CPU affinity is restored after each test, and figures are printed at the end."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -108,7 +108,7 @@ def test_traced_cells_are_left_out_and_counted() -> None:
     traced = [one.model_copy(update={"traced": True}) for one in campaign_cells(lambda _row, _role: 50.0)]
     comparison = compared([*campaign_cells(), *traced])
     assert row_of(comparison, "one-to-all", "tick").maximum("emulated").ours_ns == pytest.approx(4_350_000)
-    assert "traced cells left out, as looking has a cost of its own: 63" in comparison.differences
+    assert "traced cells left out, because of the tracing overhead: 63" in comparison.differences
 
 
 def test_of_several_busy_loops_the_one_of_the_paper_is_taken() -> None:

@@ -1,4 +1,4 @@
-"""What is around a machine while it is measured: its neighbours, and the agent that records the host.
+"""The surroundings of a measured machine: its neighbours, and the agent that traces the host.
 
 That agent's clocks are the host's: by its readings the neighbours' times are brought to the host's counter.
 """

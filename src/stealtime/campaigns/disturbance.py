@@ -1,4 +1,4 @@
-"""A known disturbance of every cell, by which the instrument itself is tested."""
+"""A known disturbance, injected into every cell to test the probes themselves."""
 
 from pydantic import Field, model_validator
 

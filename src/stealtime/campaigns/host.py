@@ -1,4 +1,4 @@
-"""What the host says about itself, for the manifest: each fact a value or absent with a reason."""
+"""Facts about the host for the manifest, each a value or absent with a reason."""
 
 import os
 import platform

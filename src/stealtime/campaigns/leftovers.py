@@ -1,4 +1,4 @@
-"""What a killed run may have left on the host, put right before a new one begins."""
+"""Clean-up of what a killed run left on the host, before a new run begins."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whether all platforms of a plan are measured under the same limit on real-time threads, said before they are."""
+"""A warning before measuring if the platforms of a plan differ in their limit on real-time threads."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the laboratory knows of a probe: its tables in a campaign's file, and what it asks of a machine."""
+"""What a study registers for a probe: its tables in a campaign file, and its request to the agent."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ def given(table: Table, names: Iterable[str]) -> dict[str, Any]:
 def whole(value: JsonValue) -> int:
     """Give a parameter that was a whole number when the campaign was read."""
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not a whole number")
     return value
 
 

@@ -170,7 +170,7 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     """Make a trial invalid whose clock disagreed with the host's."""
     if agreement.state != "disagreed":
         return []
-    hint = "see in its serial log by what its kernel found the rate of tsc"
+    hint = "its serial log shows how its kernel determined the rate of the TSC"
     if traits_of(platform).is_told_host_rate:
         hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
     return [

@@ -57,7 +57,7 @@ class BypassRule(Table):
             return None
         first, last = _range_of(ports)
         if not 1 <= first <= last <= _HIGHEST_PORT:
-            raise ValueError(f"{ports!r} is no range of ports: both lie in 1 to {_HIGHEST_PORT}, the lower first")
+            raise ValueError(f"{ports!r} is not a port range: both lie in 1 to {_HIGHEST_PORT}, the lower first")
         for port, service in ALWAYS_HELD.items():
             if first <= port <= last:
                 raise ValueError(
@@ -89,4 +89,4 @@ def _range_of(ports: Any) -> tuple[int, int]:
             first, separator, last = (part.strip() for part in ports.partition("-"))
             if first.isdecimal() and (last.isdecimal() or not separator):
                 return int(first), int(last) if separator else int(first)
-    raise ValueError(f'{ports!r} is no range of ports; expected a port such as 5004, or a range such as "30000-40000"')
+    raise ValueError(f'{ports!r} is not a port range; expected a port such as 5004, or a range such as "30000-40000"')

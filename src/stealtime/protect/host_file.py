@@ -20,7 +20,7 @@ from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain
 from stealtime.vocabulary.toml_table import Table
 
-_SCHEMA_HINT = "`stealtime schema host` tells what each key takes"
+_SCHEMA_HINT = "`stealtime schema host` shows what each key takes"
 
 
 class HostFile(Table):
@@ -51,7 +51,7 @@ class HostFile(Table):
     @classmethod
     def _is_a_program(cls, path: Path | None) -> Path | None:
         if path is not None and not (path.is_file() and os.access(path, os.X_OK)):
-            raise ValueError(f"{path} is no program that can be run")
+            raise ValueError(f"{path} is not an executable file")
         return path
 
     @field_validator("images")
@@ -59,7 +59,7 @@ class HostFile(Table):
     def _are_folders(cls, paths: list[Path]) -> list[Path]:
         for path in paths:
             if not path.is_dir():
-                raise ValueError(f"{path} is no folder")
+                raise ValueError(f"{path} is not a folder")
         return paths
 
     @field_validator("listen")
@@ -73,7 +73,7 @@ class HostFile(Table):
         try:
             return str(ipaddress.ip_address(address))
         except ValueError:
-            raise ValueError(f"{address!r} is no address of this host such as 10.0.0.2") from None
+            raise ValueError(f"{address!r} is not an address of this host such as 10.0.0.2") from None
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
@@ -95,7 +95,7 @@ def read_host_file(path: Path) -> HostFile:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no host file: it is no UTF-8 text", hint="host files are TOML") from error
+        raise UsageError(f"{path} is not a host file: it is not UTF-8 text", hint="host files are TOML") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}", hint="see https://toml.io for the notation") from error
     except OSError as error:

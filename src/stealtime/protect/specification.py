@@ -1,4 +1,4 @@
-"""What the Rust programs are told, as ``spec.rs`` and ``host.rs`` of ``crates/replicator`` read it: with no other keys.
+"""The specifications that the Rust programs read: the keys of ``spec.rs`` and ``host.rs`` of ``crates/replicator``.
 
 Everything that a member could not find out for itself, or must find the same on every host, is resolved here: the
 versioned machine type, the absolute paths of the images and their SHA-256.

@@ -33,7 +33,7 @@ SHORTEST_INTERVAL_NS = 5_000_000
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
 
-_SCHEMA_HINT = "`stealtime schema vm` tells what each key takes"
+_SCHEMA_HINT = "`stealtime schema vm` shows what each key takes"
 
 LONGEST_INTERFACE_NAME = 15
 """IFNAMSIZ of linux/if.h without its final zero."""
@@ -70,11 +70,11 @@ class Network(Table):
         if mac is None:
             return None
         if not re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", mac):
-            raise ValueError(f"{mac!r} is no MAC address; expected six bytes such as 52:54:00:12:34:56")
+            raise ValueError(f"{mac!r} is not a MAC address; expected six bytes such as 52:54:00:12:34:56")
         if int(mac[:2], 16) & 1:
             raise ValueError(f"{mac!r} is the address of a group, not of one card; 52:54:00:... is usual for guests")
         if int(mac.replace(":", ""), 16) == 0:
-            raise ValueError(f"{mac!r} is no card's address; 52:54:00:... is usual for guests")
+            raise ValueError(f"{mac!r} is not the address of a single card; 52:54:00:... is usual for guests")
         return mac.lower()
 
     @field_validator("address")
@@ -85,7 +85,7 @@ class Network(Table):
         try:
             interface = ipaddress.IPv4Interface(address)
         except ValueError:
-            raise ValueError(f"{address!r} is no IPv4 address with a prefix such as 10.0.0.2/24") from None
+            raise ValueError(f"{address!r} is not an IPv4 address with a prefix such as 10.0.0.2/24") from None
         if "/" not in address:
             raise ValueError(f"{address!r} has no prefix; expected one such as 10.0.0.2/24")
         if interface.ip in (interface.network.network_address, interface.network.broadcast_address):
@@ -99,7 +99,7 @@ class Network(Table):
             try:
                 ipaddress.IPv4Address(gateway)
             except ValueError:
-                raise ValueError(f"{gateway!r} is no IPv4 address such as 10.0.0.1") from None
+                raise ValueError(f"{gateway!r} is not an IPv4 address such as 10.0.0.1") from None
         return gateway
 
     @model_validator(mode="after")
@@ -133,7 +133,7 @@ class Identity(Table):
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         if not head.lstrip().startswith(b"-----BEGIN "):
-            raise ValueError(f"{path} is no PEM file: it does not begin with -----BEGIN")
+            raise ValueError(f"{path} is not a PEM file: it does not begin with -----BEGIN")
         return path.absolute()
 
 
@@ -171,7 +171,7 @@ class Register(Table):
     def _urls(cls, urls: list[str] | None) -> list[str] | None:
         for url in urls or []:
             if not re.fullmatch(r"https?://[^/\s:@]+(:\d+)?/?|https?://\[[0-9a-fA-F:]+\](:\d+)?/?", url):
-                raise ValueError(f"{url!r} is no URL of an etcd member such as https://10.0.0.9:2379")
+                raise ValueError(f"{url!r} is not a URL of an etcd member such as https://10.0.0.9:2379")
         return [url.rstrip("/") for url in urls] if urls is not None else None
 
     @model_validator(mode="after")
@@ -191,7 +191,7 @@ class Register(Table):
             if parts.scheme == "https" and self.identity is None:
                 raise ValueError(f"{url} needs an identity: the authority, and what is shown to the cluster")
             if parts.scheme == "http" and self.identity is not None:
-                raise ValueError(f"{url} shows nobody the identity; https:// does")
+                raise ValueError(f"{url} does not use the identity; https:// does")
             if parts.scheme == "http" and not self.insecure and not is_loopback(parts.hostname or ""):
                 raise ValueError(
                     f"{url} is on another machine, and whoever is on the way could decide which host is active; "
@@ -316,7 +316,7 @@ class VmFile(Table):
                 f"{size_bytes >> 20} MiB is too little memory, a guest needs {SMALLEST_MEMORY_BYTES >> 20} MiB at least"
             )
         if size_bytes % (1 << 20):
-            raise ValueError(f"{size_bytes} bytes of memory are no whole number of MiB")
+            raise ValueError(f"{size_bytes} bytes of memory are not a whole number of MiB")
         return size_bytes
 
     @field_validator("interval", mode="before")
@@ -390,7 +390,7 @@ def read_vm_file(path: Path) -> VmFile:
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no VM file: it is no UTF-8 text", hint="VM files are TOML") from error
+        raise UsageError(f"{path} is not a VM file: it is not UTF-8 text", hint="VM files are TOML") from error
     except OSError as error:
         raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
     return parse_vm_file(text, str(path), path.absolute().parent)
@@ -405,7 +405,7 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
         folder: What relative paths in it are relative to.
 
     Raises:
-        UsageError: It is no TOML, or no VM file.
+        UsageError: It is not TOML or not a VM file.
     """
     try:
         document = tomllib.loads(text)

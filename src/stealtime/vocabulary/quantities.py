@@ -132,13 +132,13 @@ def _refusal(text: str, rest: str, part: re.Match[str] | None, units: dict[str, 
 
 def _duration_from(value: Any) -> int:
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_duration_ns(value)
 
 
 def _size_from(value: Any) -> int:
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_size_bytes(value)
 
 

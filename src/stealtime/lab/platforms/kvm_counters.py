@@ -46,13 +46,13 @@ class Counter:
 
 
 COUNTERS = (
-    Counter("exits", "times", "the guest was left for KVM, for whatever reason"),
+    Counter("exits", "times", "VM exits to KVM, for any reason"),
     Counter("io_exits", "times", "the guest used an I/O port", "I/O port"),
     Counter("mmio_exits", "times", "the guest used a device's memory, and QEMU had to answer", "device memory"),
-    Counter("halt_exits", "times", "the guest's processor halted: it had nothing to do", "halt"),
-    Counter("hypercalls", "times", "the guest called the hypervisor", "hypercall"),
+    Counter("halt_exits", "times", "the vCPU halted: the guest was idle", "halt"),
+    Counter("hypercalls", "times", "the guest made a hypercall", "hypercall"),
     Counter("pf_taken", "times", "the guest touched memory that had no page yet, or not the right one", "page fault"),
-    Counter("irq_exits", "times", "an interrupt of the host came", "host interrupt"),
+    Counter("irq_exits", "times", "an interrupt of the host arrived", "host interrupt"),
     Counter("signal_exits", "times", "a signal of the host sent the virtual CPU to QEMU", "signal"),
     Counter("irq_window_exits", "times", "the guest could take an interrupt at last", "interrupt window"),
     Counter("request_irq_exits", "times", "the same, asked for by QEMU", "QEMU's interrupt window"),

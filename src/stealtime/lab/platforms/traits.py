@@ -1,4 +1,4 @@
-"""What is true of a platform's machines, for those who have its name only: a plan, a record on disk. Pure."""
+"""Traits of a platform's machines, by the platform's name. Pure."""
 
 from dataclasses import dataclass
 

@@ -30,7 +30,7 @@ __all__ = ["Series", "load_series", "match_injected", "pool"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
-_HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
 _RATE_SPREAD_LIMIT = 1e-4
 """Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
 
@@ -120,7 +120,7 @@ def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict"
     if max(units_per_s) > min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
         raise StealtimeError(
             f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled",
-            hint="look at each trial on its own",
+            hint="look at each trial separately",
         )
     return pooled_summary(parts)
 

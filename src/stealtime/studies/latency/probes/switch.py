@@ -55,5 +55,5 @@ SWITCH = LatencyProbe(
         "the last instruction of one before it yields to the first of the next."
     ),
     sample="duration of one switch",
-    answer="Of a thousand thread switches one is later by",
+    answer="One thread switch in a thousand exceeds the floor by",
 )

@@ -42,5 +42,5 @@ TICK = LatencyProbe(
         "interrupted: by the timer tick, by the kernel, by the host."
     ),
     sample="duration of one loop",
-    answer="Of a thousand busy loops one is held up by",
+    answer="One busy loop in a thousand exceeds the floor by",
 )

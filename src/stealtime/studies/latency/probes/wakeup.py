@@ -40,5 +40,5 @@ WAKEUP = LatencyProbe(
         "wake-up so late that it swallowed further ones counts for all of them."
     ),
     sample="lateness of a wake-up",
-    answer="Of a thousand wake-ups one is later by",
+    answer="One wake-up in a thousand exceeds the floor by",
 )

@@ -340,7 +340,7 @@ def _differences(view: RunView, rows: Sequence[TableRow]) -> list[str]:
     if bare:
         texts.append(f"the bare machine's figures stand in every table, as theirs do: ours are from {', '.join(bare)}")
     if view.traced:
-        texts.append(f"traced cells left out, as looking has a cost of its own: {view.traced}")
+        texts.append(f"traced cells left out, because of the tracing overhead: {view.traced}")
     return texts
 
 

@@ -328,12 +328,12 @@ def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
     named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
     assert named.code == 4, named.err
     assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err
-    assert "the scenario two-to-all-memory was asked for and cannot be had here" in named.err
+    assert "the scenario two-to-all-memory was asked for and is not possible here" in named.err
     shown = json.loads(stealtime("show", "last", "--json").out)
     assert "needs 3 CPUs" in shown["skipped"]["two-to-all-memory"]
     alone = stealtime("run", "quick", "--dry-run", "--scenario", "two-to-all-memory")
     assert alone.code == 1
-    assert "no scenario of quick can be had here" in alone.err
+    assert "no scenario of quick is possible here" in alone.err
 
 
 def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealtime: Command) -> None:

@@ -123,7 +123,7 @@ def test_a_run_without_a_fitting_cell_ends_with_4_and_says_why(stealtime: Comman
     [
         (("last", "--published", "hyperv13"), "no published figures named 'hyperv13'", "did you mean 'hyperv2013'?"),
         (("last",), "compare needs a second run, or --published with a name", "use `stealtime compare RUN RUN`"),
-        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "say `"),
+        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "use `"),
         (("nothing", "--published", "hyperv2013"), "there is no run 'nothing'", "see `stealtime ls`"),
     ],
 )

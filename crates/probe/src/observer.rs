@@ -1,4 +1,4 @@
-//! Who looks on while a trial measures, and which threads it measures with.
+//! The observer of a trial: the progress that it reports, and the threads that measure.
 
 use std::sync::{Mutex, PoisonError};
 

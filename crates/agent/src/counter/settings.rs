@@ -1,4 +1,4 @@
-//! What the counter is told: as a command line, or in one word of a kernel's.
+//! The counter's options: from its command line, or from one word of the kernel's.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;

@@ -123,7 +123,7 @@ def neighbour_clock(result: NeighbourResult) -> list[Finding]:
     agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
     if agreement.state != "disagreed":
         return []
-    text = f"the rate of {result.name} is wrong, because its second is not the host's: its clock {agreement.reason}"
+    text = f"the rate of {result.name} is wrong: its clock {agreement.reason}"
     return [Finding(code="neighbour_clock_disagrees", level="limits", text=text)]
 
 

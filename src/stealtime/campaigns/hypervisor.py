@@ -35,7 +35,7 @@ class HypervisorCounting:
         if isinstance(self.before, Absent):
             return self.before
         if self.after is None:
-            return Absent(absent="the agent announced no table, so its measuring has no end")
+            return Absent(absent="the agent announced no table, so the end of its measurement is not known")
         if isinstance(self.after, Absent):
             return self.after
         gained = between(self.before, self.after)

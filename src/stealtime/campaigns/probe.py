@@ -22,7 +22,7 @@ class ProbeCells(Table):
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
-    """Without it, as the campaign says."""
+    """Default: the campaign's."""
     probe: str
     """The name of the probe."""
 
@@ -35,11 +35,11 @@ class ShortProbe(Table):
     """``[short.PROBE]``: what changes in all cells of a probe."""
 
     duration_ns: DurationNs | None = Field(default=None, alias="duration")
-    """Instead of the duration of each of its cells."""
+    """Replaces the duration of each of its cells."""
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
-    """Instead of the probe's."""
+    """Replaces the probe's."""
 
     def changes(self) -> dict[str, Any]:
         """Give the changed fields; ``max_samples`` is always one of them."""

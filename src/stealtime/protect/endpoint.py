@@ -23,7 +23,7 @@ class StandbyHost(Table):
     """A table ``[[standby_hosts]]``."""
 
     name: str = Field(pattern=HOST_NAME)
-    """As it stands in the register; each host has one name, whoever speaks of it."""
+    """The host's name in the register; each host has only one name."""
     endpoint: str
     """``tcp:HOST:PORT`` or ``unix:/path``."""
 

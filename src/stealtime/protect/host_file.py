@@ -27,23 +27,23 @@ class HostFile(Table):
     """A host that receives machines."""
 
     name: str | None = Field(default=None, pattern=HOST_NAME)
-    """As ``standby_hosts`` of the VM files name it; without it, this machine's own name."""
+    """The name by which ``standby_hosts`` of VM files refers to this host; default: its hostname."""
     listen: str | None = None
-    """``tcp:0.0.0.0:7460`` or ``unix:/path``; without it, a socket that only this machine reaches."""
+    """``tcp:0.0.0.0:7460`` or ``unix:/path``; default: a socket for this machine only."""
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
+    """The bridge that the TAPs of received machines join on this host."""
     qemu: Path | None = None
-    """The program that runs received machines; without it the one that is found here."""
+    """The QEMU that runs received machines; default: the one on PATH."""
     qemu_user: QemuUserName | None = None
-    """As whom it runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
+    """The user that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     images: list[Path] = Field(default=[])
-    """Folders that received machines may boot from, beside ``/boot`` and what stealtime makes: a guest reads them."""
+    """Folders that received machines may boot from, besides ``/boot`` and stealtime's cache; a guest can read them."""
     register_: Register = Field(default=Register(), alias="register")
-    """The same that decides for the active members."""
+    """The register that the active members use, too."""
     identity: Identity | None = None
-    """Of this host, for ``tcp:``."""
+    """This host's certificate, for ``tcp:``."""
     metrics: str = "127.0.0.1"
-    """The address at which received machines tell Prometheus their figures, each on the port that its VM file names."""
+    """The address at which received machines serve Prometheus, each on the port that its VM file names."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 

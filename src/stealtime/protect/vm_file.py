@@ -54,13 +54,13 @@ class Network(Table):
     """``[network]``: the guest's one network card."""
 
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The host's bridge that the guest's TAP joins; the same name on every host. Without it the TAP stands alone."""
+    """The host's bridge that the guest's TAP joins; the same name on every host. Default: none."""
     tap: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The TAP's name; without it, made from the VM's."""
+    """The TAP's name; default: derived from the VM's."""
     mac: str | None = None
-    """The card's address; without it, made from the VM's name, so the same on every host."""
+    """The card's MAC address; default: derived from the VM's name, so the same on every host."""
     address: str | None = None
-    """With its prefix, ``10.0.0.2/24``: what the builtin program gives itself. Other guests do that as they like."""
+    """With its prefix, ``10.0.0.2/24``: the address of the builtin program. Other guests configure their own."""
     gateway: str | None = None
     """The builtin program's default route."""
 
@@ -118,11 +118,11 @@ class Identity(Table):
     """Paths of PEM files: who signs for both sides, our certificate, its key."""
 
     ca: Path
-    """Who signs for both sides."""
+    """The certificate of the authority that signs for both sides."""
     certificate: Path
-    """Ours; it holds this host's name."""
+    """This host's certificate, issued for its name."""
     key: Path
-    """Of the certificate."""
+    """The private key of the certificate."""
 
     @field_validator("ca", "certificate", "key")
     @classmethod
@@ -141,17 +141,17 @@ class Register(Table):
     """``[register]``: what decides who may be active; a folder on one machine, or an etcd cluster."""
 
     folder: Path | None = None
-    """Good where all members run on one machine, only there. Without it and etcd it is beside the members' folders."""
+    """Only for members that all run on one machine. Default, without etcd: beside the members' folders."""
     etcd: list[str] | None = Field(default=None, min_length=1)
-    """URLs of the cluster's members."""
+    """URLs of the etcd cluster's members."""
     identity: Identity | None = None
-    """The client's, for https://."""
+    """The client certificate for https://."""
     user: str | None = Field(default=None, min_length=1)
-    """Of etcd's own authentication, where that is on."""
+    """The user for etcd's authentication, where that is on."""
     password_file: Path | None = None
-    """Holds the user's password; readable for its owner alone."""
+    """The file with the user's password; readable only for its owner."""
     insecure: bool = False
-    """Let http:// go further than this machine, where whoever is on the way can decide which host is active."""
+    """Allow http:// to other machines, although anybody on the path could then decide which host is active."""
 
     @field_validator("password_file")
     @classmethod
@@ -212,15 +212,15 @@ class Timing(Table):
     """``[timing]``: deadlines of the monotonic clock."""
 
     heartbeat_interval_ns: DurationNs = Field(default=25 * _MS, alias="heartbeat")
-    """How often members tell each other that they live."""
+    """How often members send each other heartbeats."""
     active_deadline_ns: DurationNs = Field(default=120 * _MS, alias="active_deadline")
-    """An active member that was not heard for so long releases nothing any more."""
+    """An active member whose heartbeats are unanswered for so long stops releasing output."""
     standby_timeout_ns: DurationNs = Field(default=200 * _MS, alias="standby_timeout")
-    """A standby that heard nothing for so long asks the register to be active."""
+    """A standby that hears nothing for so long claims the machine in the register."""
     register_deadline_ns: DurationNs = Field(default=2_000 * _MS, alias="register_deadline")
-    """An active member without standby and register stops the guest after so long."""
+    """An active member without standby and register stops the guest after this time."""
     qemu_deadline_ns: DurationNs = Field(default=5_000 * _MS, alias="qemu_deadline", ge=100 * _MS)
-    """A QEMU that does not answer for so long is given up: the standby goes on from what it acknowledged."""
+    """A QEMU that does not answer for so long is killed, and the standby resumes what it acknowledged."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -243,31 +243,31 @@ class VmFile(Table):
     """A virtual machine and how it is protected."""
 
     name: str = Field(pattern=VM_NAME)
-    """Names its folder, its register record and its TAP."""
+    """The machine's name, also of its folder, register record and TAP."""
     memory_bytes: SizeBytes = Field(default=128 << 20, alias="memory", le=1 << 40)
-    """Of the guest, a whole number of MiB."""
+    """The memory of the guest, a whole number of MiB."""
     vcpus: int = Field(default=1, ge=1, le=8)
-    """Virtual CPUs."""
+    """The number of vCPUs."""
     accelerator: Literal["tcg", "kvm"] = "tcg"
     """KVM needs a usable /dev/kvm on every host."""
     machine: str = Field(default="pc", pattern=_WORD)
-    """A type of QEMU's; an alias such as ``pc`` becomes the versioned one of the QEMU that is here."""
+    """A machine type of QEMU; an alias such as ``pc`` becomes the versioned type of this host's QEMU."""
     cpu: str = Field(default="max", pattern=_WORD)
-    """A model of QEMU's; features are chosen by the choice of a model."""
+    """A CPU model of QEMU, without additional features."""
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
-    """The guest's whole file system; without it, one with the builtin program."""
+    """The guest's whole file system; default: one with the builtin program."""
     program: Literal["counter"] | None = None
     """A builtin program as the guest's only process, where no initramfs is given."""
     program_arguments: list[Annotated[str, Field(pattern=r"^[^\s\"',-][^\s\"',]*$")]] = Field(
         default=["tcp=7000", "udp=7000"]
     )
-    """Its options without the dashes (``stealtime-agent counter -h``); they travel on the kernel's command line."""
+    """The program's options without the dashes (``stealtime-agent counter -h``), passed on the kernel command line."""
     kernel_arguments: str = Field(default="", pattern=r"^[^\x00-\x1f\x7f]*$")
-    """Added to those that the machine needs."""
+    """Kernel arguments besides those that the machine needs."""
     virtio: Literal["legacy", "transitional"] = "legacy"
-    """Of the network card and all virtio devices. Each that can speak virtio 1.0 too has 45 KB of state to save."""
+    """The variant of the network card and all virtio devices. With virtio 1.0 each has 45 KB more state to save."""
     devices: list[str] = Field(default=["virtio-rng-pci"])
     """Further devices; those that cannot be protected are refused by name."""
     network: Network = Network()
@@ -275,36 +275,36 @@ class VmFile(Table):
     mode: Mode = "net"
     """What is held back until the standby has it; ``net`` loses nothing that a client was told."""
     interval: _AutoOrNs = 100 * _MS
-    """From one checkpoint to the next; ``auto`` keeps the guest stopped for ``overhead`` of the time."""
+    """The time between checkpoints; ``auto`` adapts it so that the guest is paused for ``overhead`` of the time."""
     overhead: float = Field(default=0.1, ge=0.001, le=0.9)
-    """With ``interval = "auto"``: the share of the time that the guest may stand still."""
+    """With ``interval = "auto"``: the share of the time for which the guest may be paused."""
     bypass: list[BypassRule] = Field(default=[])
     """Flows that may leave at once, in the mode ``net+bypass``."""
     tracker: Literal["userfault", "soft-dirty", "shadow"] | None = None
-    """How written pages are found; without it, the best that the kernel has."""
+    """How written pages are found; default: the best way that the kernel supports."""
     device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
-    """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
+    """How QEMU's device state is saved; ``ignore-shared`` is a migration that leaves shared memory out."""
     qemu_user: QemuUserName | None = None
-    """Of this host, as whom QEMU runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
+    """The user of this host that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
-    """Of a guest that writes pages faster than they are shipped: one that would stand longer stays unprotected."""
+    """The longest first pause of a guest that writes faster than pages are shipped; if longer, it stays unprotected."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
-    """How many epochs may be on their way to the standby before the guest has to wait."""
+    """How many epochs may be unacknowledged before the guest has to wait."""
     hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)
-    """Held output at which the guest's network card is no longer read."""
+    """The amount of held output at which the guest's network card is no longer read."""
     standby_hosts: list[StandbyHost] = Field(default=[])
-    """The hosts that may go on with the machine."""
+    """The hosts that may take over the machine."""
     identity: Identity | None = None
-    """Of this host, for ``tcp:`` endpoints."""
+    """This host's certificate, for ``tcp:`` endpoints."""
     register_: Register = Field(default=Register(), alias="register")
     """What decides who may be active."""
     timing: Timing = Timing()
     """Deadlines of the members."""
     log_bytes: SizeBytes = Field(default=16 << 20, alias="log", ge=64 << 10, le=1 << 30)
-    """What each of a member's logs takes at most: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
+    """The size limit of each log of a member: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
     half ``NAME.1``."""
     metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")
-    """Where Prometheus may ask: ``127.0.0.1:9464``; on another host at its own address, on this port."""
+    """Where Prometheus can scrape: ``127.0.0.1:9464``; after a failover on the other host's address, on this port."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 

@@ -29,7 +29,7 @@ class ShortSwitch(ShortProbe):
     """``[short.switch]``."""
 
     threads: ThreadCounts | None = None
-    """Instead of its numbers of threads."""
+    """Replaces its numbers of threads."""
 
 
 def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> SwitchProbe:

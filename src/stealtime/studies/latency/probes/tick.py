@@ -17,7 +17,7 @@ class TickCells(ProbeCells):
     probe: Literal["tick"]
     """The name of the probe."""
     loop_ns: DurationNs = Field(default=68_000, alias="loop")
-    """The length of the loop on this host, natively. 68 us is the paper's: short enough to see every tick apart."""
+    """The duration of a loop on this host, natively. 68 us is the paper's: short enough to separate all ticks."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell."""

@@ -17,7 +17,7 @@ class WakeupCells(ProbeCells):
     probe: Literal["wakeup"]
     """The name of the probe."""
     interval_ns: DurationNs = Field(default=1_000_000, alias="interval")
-    """From one wake-up to the next."""
+    """The time from one wake-up to the next."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell."""

@@ -37,7 +37,7 @@ test: setup ## set up, then run every test: Rust, Python, browser, machines
 	@tools/test.sh
 
 unit: setup ## set up, then run the unit tests of Python: no root, no machine, under a minute
-	@.venv/bin/pytest --numprocesses=2 tests/unit
+	@.venv/bin/pytest --numprocesses=2 --dist=loadfile tests/unit
 
 lint: setup ## check format, types and style of Rust, Python and shell
 	@tools/packages.sh test

@@ -4,6 +4,11 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
+
+# Hypothesis fails a test whose example takes 200 ms, which on a busy machine says nothing of the test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _FIGURES = pytest.StashKey[list[str]]()
 

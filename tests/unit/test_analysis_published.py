@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
 
@@ -426,6 +426,7 @@ def test_maxima_of_very_different_numbers_of_samples_are_not_judged(first: int, 
     assert (judgement.verdict == "not judged") == (max(first, second) > COUNT_FACTOR * min(first, second))
 
 
+@settings(max_examples=25)
 @given(st.floats(0.1, 50.0), st.floats(0.1, 50.0), st.floats(0.1, 50.0))
 def test_our_ratio_is_that_of_our_maxima(emulated: float, paravirt: float, bare: float) -> None:
     factors: dict[Role, float] = {"emulated": emulated, "paravirt": paravirt, "bare": bare}

@@ -306,7 +306,7 @@ async def test_a_machine_whose_second_is_wrong_is_invalid_and_its_neighbours_are
             assert trial.record.outcome is not None
             (finding,) = trial.record.outcome.findings
             assert finding.code == "host_clock_disagrees"
-            assert "the machine's second is not the host's" in finding.text
+            assert "the machine's clock rate differs from the host's" in finding.text
         else:
             assert trial.record.clocks.host.state == "not independent"
 

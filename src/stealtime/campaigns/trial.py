@@ -174,14 +174,14 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     """Make a trial invalid whose clock disagreed with the host's."""
     if agreement.state != "disagreed":
         return []
-    hint = "see in its serial log by what its kernel found the rate of tsc"
+    hint = "its serial log shows how its kernel determined the rate of the TSC"
     if traits_of(platform).is_told_host_rate:
-        hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
+        hint = f"the guest was given the host's rate: remove {remembered_rate()} to measure that again"
     return [
         Finding(
             code="host_clock_disagrees",
             level="invalidates",
-            text=f"the machine's second is not the host's: its clock {agreement.reason}",
+            text=f"the machine's clock rate differs from the host's: its clock {agreement.reason}",
             hint=hint,
         )
     ]

@@ -30,8 +30,8 @@ WORST_A_TRIAL = 256
 _TRACED = Remark(
     "traced",
     False,
-    "measured while the kernels were traced, which costs time",
-    'measure without as well: tracing = "both" in the campaign',
+    "measured with tracing, which has an overhead",
+    'measure without tracing as well: tracing = "both" in the campaign',
 )
 _MEASURE_AGAIN = "measure the cell again with `stealtime run --resume`"
 

@@ -64,13 +64,12 @@ def write_series(folder: Path, samples: int, seed: int) -> None:
             writer.write_table(pa.table({"duration": rows}, schema=schema))
     with pq.ParquetWriter(folder / "events.parquet", EVENTS_SCHEMA.with_metadata(metadata)) as writer:
         writer.write_table(EVENTS_SCHEMA.with_metadata(metadata).empty_table())
-    (folder / "trial.json").write_text(json.dumps({"outcome": {"calibrated_floor_units": int(LOOP_UNITS)}}))
 
 
 def compute_ours(folder: Path) -> dict[str, Any]:
-    from stealtime.studies.latency.analysis.series import load_series
+    from stealtime.studies.latency.analysis.series import read_series
 
-    series = load_series(folder)
+    series = read_series(folder, int(LOOP_UNITS))
     loaded_at_s = time.perf_counter()
     summary = series.summary()
     periods = series.periods()

@@ -20,7 +20,7 @@ from stealtime.protect import status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
 from stealtime.report import summary
-from stealtime.studies.latency.published import comparison_model as published_model
+from stealtime.report.claims import document as claims
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -97,9 +97,9 @@ SHOW = JsonDocument(
 )
 PUBLISHED = JsonDocument(
     "published",
-    "stealtime.studies.latency.published",
-    published_model.PublishedComparison,
-    published_model.SCHEMA_VERSION,
+    "stealtime.report.claims",
+    claims.PublishedComparison,
+    claims.SCHEMA_VERSION,
     command="stealtime compare --published --json",
 )
 DOCTOR = JsonDocument("doctor", "stealtime.doctor", document.DoctorDocument, document.SCHEMA_VERSION)

@@ -30,7 +30,7 @@ from scipy import stats
 
 from stealtime._core import Series
 from stealtime.lab.platforms.model import Machine
-from stealtime.wire.message import Injection, Periodic, ProbeRequest, TickProbe, TrialRequest
+from stealtime.wire.message import Injection, Periodic, ProbeRequest, RunTrial, TickProbe
 
 TOLERANCE_NS = 2_000.0
 TOLERANCE_SHARE = 0.01
@@ -166,7 +166,7 @@ class Verdict:
 
 async def steal(machine: Machine, probe: ProbeRequest, thefts: Thefts, folder: Path) -> Measured:
     """Measure while the agent takes the CPU away at known times."""
-    request = TrialRequest(
+    request = RunTrial(
         trial=1,
         probe=probe,
         cpus=list(machine.measured_cpus),

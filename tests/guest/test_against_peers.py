@@ -27,7 +27,7 @@ from known_stalls import known_stalls
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, PRIORITY, needs_root
 
 from stealtime.lab.platforms.model import Machine
-from stealtime.wire.message import ProbeRequest, TrialRequest, WakeupProbe
+from stealtime.wire.message import ProbeRequest, RunTrial, WakeupProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -99,7 +99,7 @@ def number_after(words: str, output: str) -> float:
 
 
 async def our_maximum_us(machine: Machine, probe: ProbeRequest, folder: Path) -> float:
-    request = TrialRequest(
+    request = RunTrial(
         trial=1, probe=probe, cpus=list(machine.measured_cpus), priority=PRIORITY, duration_ns=RUN_S * 1_000_000_000
     )
     result = await machine.connection.run_trial(request, folder, deadline_s=60)

@@ -19,7 +19,7 @@ from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import LoadResult
-from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad, TickProbe, TrialRequest
+from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad, RunTrial, TickProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -221,9 +221,7 @@ async def real_time_hog(folder: Path, cpu: int, off_ns: int) -> AsyncIterator[No
 async def test_a_roaming_tick_has_no_blind_gap_where_it_is_chased_from_cpu_to_cpu(
     native: Machine, tmp_path: Path, two_folders: tuple[Path, Path]
 ) -> None:
-    request = TrialRequest(
-        trial=1, probe=TickProbe(iterations=20_000), cpus=CPUS, priority=80, duration_ns=1_000_000_000
-    )
+    request = RunTrial(trial=1, probe=TickProbe(iterations=20_000), cpus=CPUS, priority=80, duration_ns=1_000_000_000)
     async with (
         real_time_hog(two_folders[0], MEASURED_CPU, 45_000_000),
         real_time_hog(two_folders[1], HOUSEKEEPING_CPU, 70_000_000),

@@ -24,7 +24,7 @@ from stealtime.lab.scenarios.neighbours import NeighbourResult, Neighbours, neig
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
-from stealtime.wire.message import TickProbe, TrialRequest
+from stealtime.wire.message import RunTrial, TickProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -74,7 +74,7 @@ async def test_a_machine_is_measured_beside_a_guest_and_a_process(tmp_path: Path
     )
     async with registry.find("uml").boot(request) as machine, booted(placement, tmp_path) as beside:
         await beside.start(1)
-        trial = TrialRequest(
+        trial = RunTrial(
             trial=1,
             probe=TickProbe(iterations=10_000),
             cpus=list(machine.measured_cpus),

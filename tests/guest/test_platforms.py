@@ -18,7 +18,7 @@ from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.platforms.process import run_mark
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Value
-from stealtime.wire.message import TickProbe, TrialRequest
+from stealtime.wire.message import RunTrial, TickProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session")]
 
@@ -67,7 +67,7 @@ async def test_two_clock_alignments_agree_within_their_bounds(machine: Machine) 
 async def test_a_short_trial_comes_back_whole(machine: Machine, tmp_path: Path) -> None:
     calibrated = await machine.connection.calibrate(68_000, machine.measured_cpus[-1], 80)
     assert calibrated.iterations > 0
-    request = TrialRequest(
+    request = RunTrial(
         trial=1,
         probe=TickProbe(iterations=calibrated.iterations),
         cpus=list(machine.measured_cpus),
@@ -125,7 +125,7 @@ async def test_a_guest_that_is_killed_while_measuring_is_told_and_leaves_nothing
     before = set(marked_processes(run_mark()))
     async with registry.find(name).boot(request_for(tmp_path)) as machine:
         vcpu = next(thread for thread in machine.threads() if thread.role == "vcpu")
-        request = TrialRequest(
+        request = RunTrial(
             trial=1,
             probe=TickProbe(iterations=1000),
             cpus=list(machine.measured_cpus),

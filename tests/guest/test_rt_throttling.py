@@ -20,7 +20,7 @@ from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.process import run_mark
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TrialRequest
+from stealtime.wire.message import RunTrial
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -193,7 +193,7 @@ async def measure_until_killed(folder: Path, while_lifted: Callable[[LiftedTrial
     """Measure natively, do something to the agent meanwhile, and see the trial end by it."""
     before = set(marked_processes(run_mark()))
     async with registry.find("native").boot(request_for(folder)) as machine:
-        request = TrialRequest(
+        request = RunTrial(
             trial=1,
             probe=await calibrated_tick(machine),
             cpus=list(machine.measured_cpus),

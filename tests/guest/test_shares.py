@@ -17,7 +17,7 @@ from stealtime.lab.platforms.process import GuestProcess, guarded
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import throttling_between
 from stealtime.vocabulary.readings import Value
-from stealtime.wire.message import TickProbe, TrialRequest
+from stealtime.wire.message import RunTrial, TickProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -63,7 +63,7 @@ async def test_a_machine_with_a_share_lives_in_its_group_and_measures(name: str,
         assert machine.cpu_group is not None
         inside = {int(tid) for tid in (machine.cpu_group.path / "cgroup.procs").read_text().split()}
         assert {thread.tid for thread in machine.threads()} & inside, "the machine must be in its group"
-        trial = TrialRequest(
+        trial = RunTrial(
             trial=1,
             probe=TickProbe(iterations=10_000),
             cpus=list(machine.measured_cpus),

@@ -14,7 +14,7 @@ from asyncssh.connection import SSHConnection
 from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.platforms.ssh import SshPlatform
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TickProbe, TrialRequest
+from stealtime.wire.message import RunTrial, TickProbe
 
 pytestmark = pytest.mark.guest
 
@@ -102,9 +102,7 @@ async def test_a_machine_over_ssh_measures_and_nothing_is_left_there(server: Ser
         assert abs(alignment.machine_minus_host_ns) <= alignment.error_ns
         calibrated = await machine.connection.calibrate(68_000, machine.measured_cpus[-1], 50)
         probe = TickProbe(iterations=calibrated.iterations)
-        request = TrialRequest(
-            trial=1, probe=probe, cpus=list(machine.measured_cpus), priority=50, duration_ns=200_000_000
-        )
+        request = RunTrial(trial=1, probe=probe, cpus=list(machine.measured_cpus), priority=50, duration_ns=200_000_000)
         result = await machine.connection.run_trial(request, tmp_path, deadline_s=30)
         assert result.outcome.counters["recorded"] > 100
         assert machine.exit_reason() is None

@@ -26,7 +26,7 @@ from stealtime.lab.tracing.views import between, look
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.connection import TrialResult
-from stealtime.wire.message import Injection, SwitchProbe, TraceRequest, TrialOutcome, TrialRequest
+from stealtime.wire.message import Injection, RunTrial, SwitchProbe, TraceRequest, TrialOutcome
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
@@ -78,7 +78,7 @@ async def booted(name: str, folder: Path) -> AsyncIterator[Machine]:
 
 
 async def switch_trial(machine: Machine, folder: Path, tracing: TraceRequest | None) -> TrialResult:
-    request = TrialRequest(
+    request = RunTrial(
         trial=1,
         probe=SwitchProbe(threads=2),
         cpus=[machine.measured_cpus[0]],
@@ -90,7 +90,7 @@ async def switch_trial(machine: Machine, folder: Path, tracing: TraceRequest | N
 
 
 async def stolen_trial(machine: Machine, folder: Path, tracing: TraceRequest | None = None) -> TrialResult:
-    request = TrialRequest(
+    request = RunTrial(
         trial=1,
         probe=await calibrated_tick(machine),
         cpus=[machine.measured_cpus[0]],

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from attributed import Attributed, injected_ns, load_on_ns, measured_ns
+from counted_exits import exit_times
 from numpy.typing import NDArray
 
-from counted_exits import exit_times
 from stealtime.store.run import Trial
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.attribution.model import Cause
@@ -89,7 +89,7 @@ def test_each_exit_that_was_made_is_found_where_it_was_made(
 
 def test_a_sleeping_guest_halts_and_sets_its_timer(trial_of: TrialOf, tell: Tell) -> None:
     trial = trial_of("exits", "wakeup")
-    slept = pq.read_metadata(trial.samples).num_rows
+    slept = pq.read_metadata(trial.table("samples")).num_rows
     halts, timers = len(exit_times(trial, "hlt")), len(exit_times(trial, "msr"))
     assert slept > 100
     assert halts >= slept
@@ -99,9 +99,9 @@ def test_a_sleeping_guest_halts_and_sets_its_timer(trial_of: TrialOf, tell: Tell
 
 def test_no_injected_stall_is_missing_from_the_samples(trial_of: TrialOf, tell: Tell) -> None:
     trial = trial_of("exits")
-    stolen = pq.read_table(trial.events)
+    stolen = pq.read_table(trial.table("events"))
     stolen = stolen.filter(np.array(stolen["kind"].to_pylist()) == "injected")
-    series = load_series(trial.folder)
+    series = load_series(trial)
     match = series.match_injected(stolen["start"].to_numpy(), stolen["duration"].to_numpy())
     error_ns = match["excess_ns"] - match["expected_ns"]
     # Others can only add to what a theft took: nothing outside can take that time out of the samples again.
@@ -128,6 +128,8 @@ def thefts(trial: Trial) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     assert alignment is not None
     assert isinstance(alignment.tsc_offset, Value)
     assert isinstance(alignment.tsc_offset.value, int)
-    rows = pq.read_table(trial.events).filter(pq.read_table(trial.events)["kind"].to_numpy() == "injected")
+    rows = pq.read_table(trial.table("events")).filter(
+        pq.read_table(trial.table("events"))["kind"].to_numpy() == "injected"
+    )
     begins = rows["start"].to_numpy().astype(np.int64) + outcome.clock.origin_units - alignment.tsc_offset.value
     return begins, begins + rows["duration"].to_numpy().astype(np.int64)

@@ -122,7 +122,7 @@ def lost_beside_load_ns(attributed: Attributed) -> float:
     trial, outcome = attributed.trial, attributed.trial.record.outcome
     assert outcome is not None
     assert trial.neighbours_path is not None
-    durations = pq.read_table(trial.samples)["duration"].to_numpy().astype(np.int64)
+    durations = pq.read_table(trial.table("samples"))["duration"].to_numpy().astype(np.int64)
     rows = pq.read_table(trial.neighbours_path)
     offset = round(attributed.attribution.time_line.offset_cycles)
     on_start = rows["start"].to_numpy().astype(np.int64) + offset - outcome.clock.origin_units
@@ -144,7 +144,7 @@ def lost_beside_load_ns(attributed: Attributed) -> float:
 def injected_ns(trial: Trial) -> float:
     """Give how long the agent's own thief held the CPU, as it stamped it."""
     assert trial.record.outcome is not None
-    rows = pq.read_table(trial.events)
+    rows = pq.read_table(trial.table("events"))
     of_thief = np.array([kind == "injected" for kind in rows["kind"].to_pylist()])
     return float(rows["duration"].to_numpy()[of_thief].sum() / trial.record.outcome.clock.units_per_s * 1e9)
 
@@ -152,5 +152,5 @@ def injected_ns(trial: Trial) -> float:
 def measured_ns(trial: Trial) -> float:
     """Give how long was measured: the samples lie end to end."""
     assert trial.record.outcome is not None
-    durations = pq.read_table(trial.samples)["duration"].to_numpy()
+    durations = pq.read_table(trial.table("samples"))["duration"].to_numpy()
     return float(durations.sum(dtype=np.uint64) / trial.record.outcome.clock.units_per_s * 1e9)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from stealtime.store.durations import Durations
 from stealtime.store.model import Cell, Manifest, TrialRecord
 
 UNITS_PER_S = 2.1e9
@@ -198,7 +199,9 @@ def _write_cell(folder: Path, cell: SyntheticCell, trial: int, generator: np.ran
         layout: dict[str, Any] = {"name": {"tick": "tiled", "switch": "gapped", "wakeup": "periodic"}[cell.probe]}
         if cell.probe == "wakeup":
             layout["interval"] = round(cell.parameters["interval_ns"] * UNITS_PER_S / 1e9)
-        record["outcome"] = _outcome(cell, trial, layout, known)
+        floor_units = round(cell.floor_ns * UNITS_PER_S / 1e9)
+        record["outcome"] = _outcome(cell, trial, known)
+        record["result"] = Durations.model_validate({"layout": layout, "calibrated_floor_units": floor_units})
         record["alignment"] = {"before": _alignment(trial, 380), "after": _alignment(trial, 395)}
         record["clocks"] = _clocks(cell.platform)
         record["hypervisor_counters"] = _hypervisor_counters(cell.hypervisor)
@@ -279,7 +282,7 @@ def _timer_ticks(
     return added
 
 
-def _outcome(cell: SyntheticCell, trial: int, layout: dict[str, Any], known: KnownCell) -> dict[str, Any]:
+def _outcome(cell: SyntheticCell, trial: int, known: KnownCell) -> dict[str, Any]:
     start_tsc = 8_123_456_789_012
     elapsed_ns = round(known.duration_s * 1e9)
     reading = {"tsc": start_tsc, "monotonic_raw_ns": 3_868_312_757_000, "monotonic_ns": 3_868_312_757_100,
@@ -304,9 +307,7 @@ def _outcome(cell: SyntheticCell, trial: int, layout: dict[str, Any], known: Kno
                       "limit_ppm": 500.0},
             "start": reading, "end": later, "start_realtime_ns": 1_795_291_200_000_000_000, "origin_units": start_tsc,
         },
-        "layout": layout,
         "placement": {"cpu": 0, "cpus": [0], "policy": "SCHED_FIFO", "priority": 95, "thread_ids": [4242]},
-        "calibrated_floor_units": round(cell.floor_ns * UNITS_PER_S / 1e9),
         "counters": {"recorded": cell.count, "saturated": int(known.max_ns * UNITS_PER_S / 1e9 >= SATURATED),
                      "lost": 0, **dict(cell.counters)},
         "threads": [],

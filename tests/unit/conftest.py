@@ -1,4 +1,4 @@
-"""The command on platforms that a script plays, for whoever tests what it says."""
+"""The command line on scripted platforms, for tests of its output."""
 
 import os
 from pathlib import Path

@@ -5,20 +5,20 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue
 
+from stealtime.report.claims.library import find_published
+from stealtime.report.claims.model import PublishedRow
 from stealtime.report.interval import REPETITIONS_MIN
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
-from stealtime.studies.latency.published.library import find_published
-from stealtime.studies.latency.published.model import ROLES, PublishedRow, Role
 from stealtime.vocabulary.readings import Facts, Value
 
-PLATFORMS: dict[Role, str] = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
+PLATFORMS = {"bare": "native", "emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
 FLOOR_NS = 68_000.0
 SAMPLES = 150_000
 
-Factor = Callable[[PublishedRow, Role], float]
+Factor = Callable[[PublishedRow, str], float]
 
 
-def as_published(_row: PublishedRow, _role: Role) -> float:
+def as_published(_row: PublishedRow, _role: str) -> float:
     """Every maximum is the paper's."""
     return 1.0
 
@@ -58,18 +58,19 @@ def cell(
     )  # fmt: skip
 
 
-def campaign_cells(factor: Factor = as_published, platforms: dict[Role, str] | None = None) -> list[CellSummary]:
+def campaign_cells(factor: Factor = as_published, platforms: dict[str, str] | None = None) -> list[CellSummary]:
     """Give every cell of the campaign; the bare machine also runs beside neighbours, ten times slower there."""
     names = PLATFORMS if platforms is None else platforms
+    published = find_published("hyperv2013")
     return [
         cell(
             names[role],
-            row.scenario_name,
+            row.scenario,
             row.test,
-            row.maximum_ns(role) * factor(row, role) * (10.0 if role == "bare" and row.neighbours else 1.0),
+            published.figure(row, role) * factor(row, role) * (10.0 if role == "bare" and row.neighbours else 1.0),
         )
-        for row in find_published("hyperv2013").rows
-        for role in ROLES
+        for row in published.rows
+        for role in published.roles
     ]
 
 

@@ -2,19 +2,24 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-
-from stealtime._core import Series
-from stealtime.studies.latency.analysis.series import load_series, match_injected, pool
-from stealtime.vocabulary.errors import StealtimeError
 from synthetic_run import KnownRun, write_synthetic_run
 
+from stealtime._core import Series
+from stealtime.studies.latency.analysis.series import pool, read_series
+from stealtime.vocabulary.errors import StealtimeError
+
+if TYPE_CHECKING:
+    from stealtime._core import InjectedMatchDict
+
 RATE = 2.1e9
+CALIBRATED_FLOOR = 90
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +33,7 @@ def write_trial(
     events: list[tuple[str, int, int, int]] | None = None,
     layout: dict[str, Any] | None = None,
 ) -> Path:
-    """Write the files of one trial that are read, with a calibrated floor of 90 units and 1 unit = 1 ns."""
+    """Write the tables of one trial, in which 1 unit = 1 ns."""
     folder.mkdir()
     key = json.dumps({"schema_version": 1, "layout": layout or {"name": "tiled"}, "units_per_s": 1e9})
     rows = list(zip(*(events or []), strict=True)) or [(), (), (), ()]
@@ -40,7 +45,6 @@ def write_trial(
     }
     for name, table in tables.items():
         pq.write_table(table.replace_schema_metadata({"stealtime": key}), folder / f"{name}.parquet", row_group_size=7)
-    (folder / "trial.json").write_text(json.dumps({"outcome": {"calibrated_floor_units": 90}}))
     return folder
 
 
@@ -52,7 +56,7 @@ def test_every_cell_gives_its_known_maximum_at_its_known_time(known: KnownRun) -
     measured = [cell for cell in known.cells.values() if cell.count]
     assert len(measured) > 10
     for cell in measured:
-        series = load_series(cell.folder)
+        series = read_series(cell.folder, None)
         summary = series.summary()
         assert summary["count"] == len(series) == cell.count
         assert summary["min_ns"] == pytest.approx(cell.min_ns)
@@ -73,7 +77,7 @@ def test_every_cell_gives_its_known_maximum_at_its_known_time(known: KnownRun) -
 def test_percentiles_are_those_of_the_sorted_column(known: KnownRun) -> None:
     cell = known.find("native.alone.tick-68us.r1")
     ordered = np.sort(pq.read_table(cell.folder / "samples.parquet")["duration"].to_numpy())
-    summary = load_series(cell.folder).summary()
+    summary = read_series(cell.folder, None).summary()
     figures = (summary["p50_ns"], summary["p99_ns"], summary["p9999_ns"])
     for tail, value in zip((2, 100, 10_000), figures, strict=True):
         assert value == pytest.approx(ordered[len(ordered) - len(ordered) // tail - 1] * 1e9 / RATE, rel=1e-12)
@@ -97,7 +101,7 @@ def test_a_strided_column_is_refused() -> None:
 
 def test_saturated_values_count_with_their_true_value(tmp_path: Path) -> None:
     trial = write_trial(tmp_path / "t", {"duration": u32(100, 2**32 - 1, 100)}, [("saturated", 1, 100, 9_000_000_000)])
-    summary = load_series(trial).summary()
+    summary = read_series(trial, CALIBRATED_FLOOR).summary()
     assert (summary["max_ns"], summary["max_at_s"]) == (9e9, 100e-9)
     assert (summary["floor_ns"], summary["max_overhead_ns"]) == (90.0, 9e9 - 90)
     assert summary["span_s"] == pytest.approx(9.0000002)
@@ -106,12 +110,15 @@ def test_saturated_values_count_with_their_true_value(tmp_path: Path) -> None:
 def test_a_saturated_row_without_its_event_is_an_error(tmp_path: Path) -> None:
     trial = write_trial(tmp_path / "t", {"duration": u32(100, 2**32 - 1)})
     with pytest.raises(StealtimeError, match="0 saturated values of `duration` are listed, but 1 rows"):
-        load_series(trial)
+        read_series(trial, CALIBRATED_FLOOR)
 
 
 def test_repetitions_are_pooled_exactly(tmp_path: Path) -> None:
     parts = [u32(*range(100, 300)), u32(*range(250, 650), 7)]
-    series = [load_series(write_trial(tmp_path / str(n), {"duration": part})) for n, part in enumerate(parts)]
+    series = [
+        read_series(write_trial(tmp_path / str(n), {"duration": part}), CALIBRATED_FLOOR)
+        for n, part in enumerate(parts)
+    ]
     ordered = np.sort(np.concatenate(parts))
     pooled = pool(series, [1e9, 1e9])
     assert (pooled["p50_ns"], pooled["p90_ns"]) == (ordered[301 - 1], ordered[541 - 1])
@@ -126,7 +133,7 @@ def test_a_parquet_file_cut_short_is_named(tmp_path: Path, name: str, kept: int)
     trial = write_trial(tmp_path / "t", {"duration": u32(1, 2, 3)})
     (trial / name).write_bytes((trial / name).read_bytes()[:kept])
     with pytest.raises(StealtimeError, match=f"{name} is not a whole Parquet file") as caught:
-        load_series(trial)
+        read_series(trial, CALIBRATED_FLOOR)
     assert caught.value.hint is not None
     assert "\n" not in caught.value.message
 
@@ -138,7 +145,7 @@ def test_damage_inside_a_parquet_file_is_named(tmp_path: Path) -> None:
     data[4:40] = b"\xff" * 36
     (trial / "samples.parquet").write_bytes(data)
     with pytest.raises(StealtimeError, match=r"samples\.parquet is damaged"):
-        load_series(trial)
+        read_series(trial, CALIBRATED_FLOOR)
 
 
 @pytest.mark.parametrize(
@@ -158,8 +165,15 @@ def test_a_wrong_schema_is_named(
 ) -> None:
     trial = write_trial(tmp_path / "t", columns, layout=layout)
     with pytest.raises(StealtimeError, match=message) as caught:
-        load_series(trial)
+        read_series(trial, CALIBRATED_FLOOR)
     assert str(trial) in caught.value.message
+
+
+def matched(trial: Path) -> "InjectedMatchDict":
+    events = pq.read_table(trial / "events.parquet")
+    injected = events.filter(pc.equal(events["kind"], "injected"))
+    columns = (injected[name].to_numpy() for name in ("start", "duration"))
+    return read_series(trial, CALIBRATED_FLOOR).match_injected(*columns)
 
 
 def test_injected_stalls_are_found_with_their_error(tmp_path: Path) -> None:
@@ -176,7 +190,7 @@ def test_injected_stalls_are_found_with_their_error(tmp_path: Path) -> None:
     ]
     events.append(("injected", 200, int(starts[-1]), 10**12))
     trial = write_trial(tmp_path / "t", {"duration": durations.astype(np.uint32)}, events)
-    match = match_injected(trial)
+    match = matched(trial)
     assert (match["total"], match["found"], match["within_tolerance"], match["not_observable"]) == (200, 200, 200, 1)
     assert match["error_p50_ns"] == pytest.approx(cost, abs=15)
     assert match["error_max_ns"] is not None
@@ -186,7 +200,7 @@ def test_injected_stalls_are_found_with_their_error(tmp_path: Path) -> None:
 
 def test_a_stall_that_the_samples_do_not_show_is_not_found(tmp_path: Path) -> None:
     trial = write_trial(tmp_path / "t", {"duration": u32(*[1000] * 500)}, [("injected", 0, 20_500, 50_000)])
-    match = match_injected(trial)
+    match = matched(trial)
     assert (match["total"], match["found"], match["error_max_ns"]) == (1, 0, None)
 
 
@@ -195,6 +209,6 @@ def test_a_theft_shows_as_lateness_of_the_release_inside_it(tmp_path: Path) -> N
     latency[20] = 3_640
     events = [("injected", 0, 19_500, 4_100), ("injected", 1, 30_200, 300)]
     trial = write_trial(tmp_path / "t", {"duration": u32(*latency)}, events, {"name": "periodic", "interval": 1000})
-    match = match_injected(trial)
+    match = matched(trial)
     assert (match["total"], match["found"], match["not_observable"]) == (1, 1, 1)
     assert (match["expected_ns"].tolist(), match["excess_ns"].tolist()) == ([3600.0], [3640.0])

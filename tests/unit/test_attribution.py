@@ -1,5 +1,6 @@
 """From a trial on disk with traces to causes: what is read, refused, chosen and told."""
 
+import io
 import json
 import re
 from pathlib import Path
@@ -9,10 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
+from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
+from stealtime.report.page.html import write_report
+from stealtime.report.terminal.run import print_explanations
 from stealtime.store.model import HostViews
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.studies.latency.analysis import series
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.attribution.attribute import NotAttributed, attribute_trial
@@ -24,7 +30,6 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Value
 from stealtime.wire.message import TracingOutcome
-from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 PROBE = 4242
 START_TSC = 8_123_456_789_012
@@ -102,7 +107,7 @@ def traced(tmp_path: Path) -> Trial:
 
 def test_shares_add_up_to_the_excess_and_name_who_took_it(traced: Trial) -> None:
     found = attribute_trial(traced)
-    p50_ns = load_series(traced.folder).summary()["p50_ns"]
+    p50_ns = load_series(traced).summary()["p50_ns"]
     assert found.threshold_ns == pytest.approx(p50_ns + 0.1 * FLOOR_NS, abs=2.0)
     assert found.judged == found.spikes > 100
     assert sum(share.lost_ns for share in found.shares) == pytest.approx(found.excess_ns, rel=1e-9)
@@ -262,7 +267,7 @@ def test_exchanges_that_contradict_each_other_mean_that_clocks_cannot_be_aligned
         attribute_trial(Trial(traced.folder, traced.record.model_copy(update={"alignment": moved})))
 
 
-def test_looking_costs_what_pairs_of_one_repetition_differ_by(tmp_path: Path) -> None:
+def test_tracing_overhead_is_the_difference_within_pairs_of_one_repetition(tmp_path: Path) -> None:
     cells = [
         SyntheticCell(
             "native", "tick", {"loop_ns": 68_000}, FLOOR_NS + 100.0 * traced, 3e6 + 1e5 * number * traced, 0.3, 4_000,
@@ -278,6 +283,27 @@ def test_looking_costs_what_pairs_of_one_repetition_differ_by(tmp_path: Path) ->
     assert cost.floor_shift_ns.median_ns == pytest.approx(100.0, abs=1.0)
     shift = cost.max_shift_ns
     assert (shift.min_ns, shift.median_ns, shift.max_ns) == pytest.approx((1e5, 2e5, 3e5), abs=2.0)
+
+
+@pytest.mark.parametrize(("kept", "times"), [(series.KEPT_SAMPLES, 1), (0, 5)])
+def test_the_samples_of_a_run_are_read_once_for_all_that_is_told_of_them(
+    traced: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, times: int
+) -> None:
+    read: list[Path] = []
+
+    def counted(folder: Path, floor: int | None) -> Any:
+        read.append(folder)
+        return real(folder, floor)
+
+    real = series.read_series
+    monkeypatch.setattr(series, "read_series", counted)
+    monkeypatch.setattr(series, "KEPT_SAMPLES", kept)
+    run = Run.open(traced.folder.parent.parent)
+    summarize(run)
+    print_explanations(run, Console(file=io.StringIO()))
+    write_report(run, tmp_path / "page.html")
+    # Figures, causes; and on the page figures, causes and periods again.
+    assert read == [traced.folder] * times
 
 
 def test_labels_are_words() -> None:

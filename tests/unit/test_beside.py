@@ -16,7 +16,7 @@ from stealtime.campaigns.beside import neighbour_clock, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.scenarios.neighbours import NeighbourResult
-from stealtime.store.export_surroundings import write_surroundings_csv
+from stealtime.store.export_tables import write_tables_csv
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
@@ -179,7 +179,7 @@ async def test_a_guest_is_traced_inside_and_from_the_host(tmp_path: Path) -> Non
     assert read_description(trial.machine_trace_path)["names"] == ["hog"]
     own = next(request.tracing for request in guest.trials if request.tracing and request.probe.name == "switch")
     assert own.hidden_threads == "st-ring"
-    files = write_surroundings_csv(trial, tmp_path)
+    files = write_tables_csv(trial, tmp_path)
     text = (tmp_path / "qemu-tcg-paravirt.alone.switch-2.traced.r1.host_trace.csv").read_text()
     assert text.splitlines()[1] == '1100,1,"runtime",1,0,2,120,"hog"'
     assert sorted(files.values()) == [1, 1]

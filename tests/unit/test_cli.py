@@ -68,8 +68,8 @@ def test_every_document_has_a_schema_version(stealtime: Command, command: tuple[
     ("arguments", "error", "hint"),
     [
         (("run", "-P", "uml2"), "there is no platform 'uml2'", "uml"),
-        (("run", "-a", "4711"), "CPU 4711", "lets us use the CPUs"),
-        (("run", "-a", "x"), "'x' is not a CPU list", "lets us use the CPUs"),
+        (("run", "-a", "4711"), "CPU 4711", "allows the CPUs"),
+        (("run", "-a", "x"), "'x' is not a CPU list", "allows the CPUs"),
         (("run", "quik"), "there is no campaign 'quik'", "'quick'"),
         (("run", "-D", "5"), "--duration: '5' has no unit", None),
         (("run", "-t", "2,x"), "--threads: '2,x'", None),
@@ -238,7 +238,7 @@ def test_a_parquet_file_cut_short_is_told_without_a_traceback(stealtime: Command
     for command in (("show",), ("export", "last", "--csv", str(tmp_path / "csv"))):
         ended = stealtime(*command)
         assert ended.code == 1
-        assert f"error: {path} is damaged: it was cut short at 100 bytes" in ended.err
+        assert f"error: {path} is damaged: it is truncated at 100 bytes" in ended.err
         assert "hint: " in ended.err
     listed = stealtime("ls")
     assert "damaged" in listed.out
@@ -307,7 +307,7 @@ def test_a_fault_of_our_own_is_one_sentence_unless_debug_is_on(
     monkeypatch.setattr(registry, "all_platforms", fall)
     ended = stealtime("run", "--dry-run")
     assert ended.code == 1
-    assert ended.err.startswith("error: stealtime itself is at fault: ZeroDivisionError: by our own fault\nhint: ")
+    assert ended.err.startswith("error: internal error in stealtime: ZeroDivisionError: by our own fault\nhint: ")
     monkeypatch.setattr(sys, "argv", ["stealtime", "run", "--dry-run", "--debug"])
     with pytest.raises(ZeroDivisionError):
         cli.main()
@@ -327,12 +327,12 @@ def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
     named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
     assert named.code == 4, named.err
     assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err
-    assert "the scenario two-to-all-memory was asked for and cannot be had here" in named.err
+    assert "the scenario two-to-all-memory was asked for and is not possible here" in named.err
     shown = json.loads(stealtime("show", "last", "--json").out)
     assert "needs 3 CPUs" in shown["skipped"]["two-to-all-memory"]
     alone = stealtime("run", "quick", "--dry-run", "--scenario", "two-to-all-memory")
     assert alone.code == 1
-    assert "no scenario of quick can be had here" in alone.err
+    assert "no scenario of quick is possible here" in alone.err
 
 
 def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealtime: Command) -> None:

@@ -109,4 +109,4 @@ def test_a_junit_file_that_cannot_be_written_costs_no_answer(
         assert "One in a thousand" in ended.out
     assert "1 cells failed: uml.alone.switch-10.r1" in ended.err
     assert "error: --junit /dev/full cannot be written: No space left on device" in ended.err
-    assert "hint: the run is whole: see it with `stealtime show " in ended.err
+    assert "hint: the run itself is complete: see it with `stealtime show " in ended.err

@@ -7,12 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command import Command, make_command
+from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime import schemas
+from stealtime.report.claims.library import find_published
 from stealtime.report.interval import REPETITIONS_MIN
-from stealtime.studies.latency.published.library import find_published
-from stealtime.studies.latency.published.model import Role
-from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 SCENARIOS = ("one-to-all", "contention-cpu")
 SAMPLES = 6_000
@@ -39,11 +38,12 @@ def synthetic(platform: str, scenario: str, test: str, worst_ns: float) -> Synth
 
 def papers_cells() -> list[SyntheticCell]:
     """Every cell of two scenarios with the paper's maxima."""
-    platforms: dict[Role, str] = {"emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
+    published = find_published("hyperv2013")
+    platforms = {"emulated": "qemu-tcg-emulated", "paravirt": "qemu-tcg-paravirt"}
     return [
-        synthetic(platform, row.scenario_name, row.test, row.maximum_ns(role))
-        for row in find_published("hyperv2013").rows
-        if row.scenario_name in SCENARIOS
+        synthetic(platform, row.scenario, row.test, published.figure(row, role))
+        for row in published.rows
+        if row.scenario in SCENARIOS
         for role, platform in platforms.items()
     ]
 
@@ -77,10 +77,10 @@ def test_the_document_is_the_one_that_the_schema_describes(stealtime: Command, t
     jsonschema.validate(document, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**document, "rows": None}, schema)
-    assert (document["schema_version"], document["published"]) == (2, "hyperv2013")
-    emulated = document["rows"][0]["maxima"][1]
-    assert emulated["theirs_ns"] == 4_350_000
-    assert emulated["ours_ns"] == pytest.approx(4_350_000, rel=1e-4)
+    assert (document["schema_version"], document["published"]) == (3, "hyperv2013")
+    emulated = document["rows"][0]["figures"][1]
+    assert emulated["theirs"] == 4_350_000
+    assert emulated["ours"] == pytest.approx(4_350_000, rel=1e-4)
     assert emulated["samples"] == REPETITIONS_MIN * SAMPLES
 
 
@@ -97,15 +97,13 @@ def test_traced_scaled_and_invalid_cells_on_disk_are_known_as_such(stealtime: Co
     traced = replace(synthetic("native", "one-to-all", "tick", 1e4), traced=True)
     write(tmp_path, [*cells, traced])
     document = json.loads(stealtime("compare", "last", "--published", "hyperv2013", "--json").out)
-    assert {judged["emulated_over_paravirt"]["verdict"] for judged in document["rows"]} == {"not judged"}
-    first = document["rows"][0]["emulated_over_paravirt"]["because"]
-    assert "qemu-tcg-emulated is invalid in one-to-all: the time-stamp counter ran 812 ppm faster" in first
-    assert "may hold a pause of RT throttling (up to 50 ms)" in first
-    assert (
-        "the scenario one-to-all was scaled: 2 CPUs for 4" in document["rows"][1]["emulated_over_paravirt"]["because"]
-    )
-    assert document["rows"][0]["maxima"][0]["ours_ns"] is None, "only a traced cell is there"
-    assert "traced cells left out, as looking has a cost of its own: 1" in document["differences"]
+    judged = [claim["judgement"] for claim in document["groups"][0]["claims"]]
+    assert {one["verdict"] for one in judged} == {"not judged"}
+    assert "qemu-tcg-emulated is invalid in one-to-all: the time-stamp counter ran" in judged[0]["because"]
+    assert "may hold a pause of RT throttling (up to 50 ms)" in judged[0]["because"]
+    assert "the scenario one-to-all was scaled: 2 CPUs for 4" in judged[1]["because"]
+    assert document["rows"][0]["figures"][0]["ours"] is None, "only a traced cell is there"
+    assert "traced cells left out, because of the tracing overhead: 1" in document["differences"]
 
 
 def test_a_run_without_a_fitting_cell_ends_with_4_and_says_why(stealtime: Command, tmp_path: Path) -> None:
@@ -122,8 +120,8 @@ def test_a_run_without_a_fitting_cell_ends_with_4_and_says_why(stealtime: Comman
     ("arguments", "message", "hint"),
     [
         (("last", "--published", "hyperv13"), "no published figures named 'hyperv13'", "did you mean 'hyperv2013'?"),
-        (("last",), "compare needs a second run, or --published with a name", "say `stealtime compare RUN RUN`"),
-        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "say `"),
+        (("last",), "compare needs a second run, or --published with a name", "use `stealtime compare RUN RUN`"),
+        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "use `"),
         (("nothing", "--published", "hyperv2013"), "there is no run 'nothing'", "see `stealtime ls`"),
     ],
 )

@@ -14,11 +14,11 @@ import pytest
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
-from stealtime.wire.message import PROTOCOL_VERSION, CpuLoad, LoadRequest, Progress, TickProbe, TrialRequest
+from stealtime.wire.message import PROTOCOL_VERSION, CpuLoad, LoadRequest, Progress, RunTrial, TickProbe
 from stealtime.wire.spool import BULK_ALIGNMENT_BYTES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames"
-REQUEST = TrialRequest(trial=7, probe=TickProbe(iterations=1000), cpus=[1], priority=80, duration_ns=10**9)
+REQUEST = RunTrial(trial=7, probe=TickProbe(iterations=1000), cpus=[1], priority=80, duration_ns=10**9)
 HELLO = {"type": "hello", "protocol": PROTOCOL_VERSION, "agent_version": "0.1.0", "facts": {}}
 
 

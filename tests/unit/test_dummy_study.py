@@ -2,18 +2,23 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from command import Command
 from dummy_study.results import EchoFigures
+from dummy_study.stored import Echoes
 from dummy_study.study import STUDY
 from measured_campaign import campaign_cells
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import registry
+from stealtime.cli import completion
+from stealtime.report import notation
 from stealtime.report.page.html import write_report
 from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run, find_run
@@ -57,7 +62,14 @@ def test_it_is_planned_run_stored_and_shown(
         f"{platform}.alone.echo-{shouts}.r{repetition}"
         for platform in ("native", "uml") for shouts in (3, 12) for repetition in (1, 2)
     }  # fmt: skip
+    for trial in stored.trials:
+        assert {path.name for path in trial.folder.glob("*.parquet")} == {"loudness.parquet"}
+        assert pq.read_metadata(trial.table("loudness")).num_rows == trial.result(Echoes).came_back == 1000
+    stored.trials[0].table("loudness").unlink()
+    with pytest.raises(StealtimeError, match=r"loudness\.parquet"):
+        stored.check_tables()
     assert "echoes 2000" in (tmp_path / "cells.xml").read_text()
+    shutil.copy(stored.trials[1].table("loudness"), stored.trials[0].table("loudness"))
     shown = stealtime("show")
     assert [line.split() for line in shown.out.splitlines() if " echo " in line] == [
         [platform, "echo", shouts, "2000"] for platform in ("native", "uml") for shouts in ("3", "12")
@@ -67,10 +79,20 @@ def test_it_is_planned_run_stored_and_shown(
 
 
 def test_it_is_held_against_what_others_claim(stealtime: Command) -> None:
-    assert stealtime("run", "canyon", "--short").code == 0
-    claimed = stealtime("show", "--paper-tables")
-    assert "Less Ovid's 2000" in claimed.out
-    assert "-1000" in claimed.out
+    assert stealtime("run", "canyon").code == 0
+    compared = stealtime("compare", "last", "--published", "metamorphoses")
+    assert compared.code == 0, compared.err
+    assert [line.split() for line in compared.out.splitlines() if line.startswith("alone ")] == [
+        ["alone", "echo,", "3", "shouts", "nymph", "1,000", "1,000", notation.ABSENT, "agrees"],
+        ["alone", "echo,", "12", "shouts", "nymph", "2,000", "1,000", notation.ABSENT, "disagrees"],
+    ]
+    assert "Of 2 figures 1 agree with the paper's, 1 disagree, 0 could not be judged." in compared.out
+    document = json.loads(stealtime("compare", "last", "--published", "metamorphoses", "--json").out)
+    claims = document["groups"][0]["claims"]
+    assert (document["unit"], claims[1]["source"], claims[1]["judgement"]["theirs"]) == ("count", "III 501", 2000)
+    assert "III 380: what came back" in stealtime("show", "--paper-tables").out
+    assert "III 380" not in stealtime("show").out
+    assert completion.published("meta") == ["metamorphoses"]
 
 
 def test_it_has_a_section_of_the_page(stealtime: Command, runs: Path) -> None:
@@ -104,6 +126,8 @@ def test_it_stands_beside_another_study_in_one_run(stealtime: Command, runs: Pat
     tick, echo = RunSummary.model_validate(document).cells
     assert (type(tick), type(echo)) == (CellSummary, EchoFigures)
     assert stealtime("export", "last", "--csv", str(tmp_path / "csv")).code == 0
+    assert (tmp_path / "csv/native.alone.echo-3.r1.loudness.csv").read_text().count("\n") == 1001
+    assert not (tmp_path / "csv/native.alone.echo-3.r1.csv").exists()
     head, *lines = csv.reader((tmp_path / "csv/summary.csv").read_text().splitlines())
     assert (head[-1], [line[-1] for line in lines]) == ("echoes", ["", "1000"])
     run = find_run("last", runs)
@@ -127,7 +151,9 @@ def test_a_run_of_a_study_that_is_not_there_says_so(
     monkeypatch.setattr(registry, "_added", [])
     ended = stealtime("show")
     assert (ended.code, "no study of this version has a probe 'echo'" in ended.err) == (1, True), ended.err
-    assert len(Run.open(find_run("last", runs).folder).trials) == 2
+    stored = Run.open(find_run("last", runs).folder)
+    stored.check_tables()
+    assert [trial.record.result.kind for trial in stored.trials if trial.record.result] == ["echoes", "echoes"]
 
 
 def test_no_two_studies_have_a_probe_of_one_name() -> None:

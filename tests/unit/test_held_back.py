@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime._core import Series
 from stealtime.report.comparison import compare
@@ -18,7 +19,6 @@ from stealtime.studies.latency.analysis.model import HeldBack
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.terminal.summary import render_summary
-from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 LIMIT = Limit("RT throttling", 50e6)
 LOOP_NS = 100_000
@@ -165,7 +165,7 @@ def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Pa
     write_report(throttled, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     answer = page[page.index('id="answer"') : page.index('id="summary"')]
-    assert "besides 5 by RT throttling" in answer
+    assert "excluded: 5 by RT throttling" in answer
     assert "They count for no maximum and no ratio" in answer
     assert "51.7 ms" not in answer
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
@@ -17,7 +18,6 @@ from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.terminal.hypervisor import TITLE
 from stealtime.studies.latency.terminal.summary import render_summary
-from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.
 HALTING = {
@@ -129,7 +129,7 @@ def test_what_the_report_says(tmp_path: Path, snapshot: SnapshotAssertion) -> No
 
 
 def test_nothing_is_said_where_no_cell_has_counters(tmp_path: Path) -> None:
-    cells = [replace(cell, hypervisor="there is no KVM that counts") for cell in default_cells(3_000)[:2]]
+    cells = [replace(cell, hypervisor="no KVM counters exist") for cell in default_cells(3_000)[:2]]
     run = run_of(tmp_path, cells)
     assert TITLE not in printed(run)
     write_report(run, tmp_path / "report.html")

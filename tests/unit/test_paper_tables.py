@@ -7,12 +7,12 @@ from measured_campaign import Factor, campaign_cells, cell, run_of
 from rich.console import Console, RenderableType
 from syrupy.assertion import SnapshotAssertion
 
+from stealtime.report.claims.comparison import compare_with_published
+from stealtime.report.claims.library import find_published
+from stealtime.report.claims.model import PublishedRow
+from stealtime.report.terminal.paper_tables import tables_of_run
+from stealtime.report.terminal.published import join_subjects, render_published_comparison
 from stealtime.studies.latency.analysis.model import RunSummary
-from stealtime.studies.latency.published.comparison import compare_with_published
-from stealtime.studies.latency.published.library import find_published
-from stealtime.studies.latency.published.model import PublishedRow, Role
-from stealtime.studies.latency.terminal.paper import tables_of_run
-from stealtime.studies.latency.terminal.published import join_subjects, render_published_comparison, summary_sentence
 
 COLUMNS = 80
 
@@ -24,12 +24,12 @@ def printed(renderable: RenderableType) -> str:
 
 
 def tables(run: RunSummary) -> str:
-    found = tables_of_run(run, wanted=None)
+    found = tables_of_run(run, "latency", wanted=None)
     assert found is not None
     return printed(found)
 
 
-def poor_switches(row: PublishedRow, role: Role) -> float:
+def poor_switches(row: PublishedRow, role: str) -> float:
     """The emulated machine switches four times as slowly as it should."""
     return 4.0 if role == "emulated" and row.test != "tick" else 1.0
 
@@ -79,7 +79,7 @@ def test_a_figure_of_tcg_is_labelled_in_every_table() -> None:
     text = tables(run_of(campaign_cells()))
     assert "emulated (TCG)" in text
     assert "(KVM)" not in text
-    on_kvm: dict[Role, str] = {"bare": "native", "emulated": "qemu-kvm-emulated", "paravirt": "qemu-kvm-paravirt"}
+    on_kvm: dict[str, str] = {"bare": "native", "emulated": "qemu-kvm-emulated", "paravirt": "qemu-kvm-paravirt"}
     text = tables(run_of(campaign_cells(platforms=on_kvm)))
     assert "emulated (KVM)" in text
     assert "TCG" not in text
@@ -98,20 +98,21 @@ def test_the_papers_own_figures_come_out_as_they_are_printed_there() -> None:
 
 @pytest.mark.parametrize("wanted", [None, False])
 def test_a_run_of_another_campaign_has_no_paper_tables(wanted: bool | None) -> None:
-    assert tables_of_run(run_of(campaign_cells()).model_copy(update={"campaign": "quick"}), wanted=wanted) is None
+    quick = run_of(campaign_cells()).model_copy(update={"campaign": "quick"})
+    assert tables_of_run(quick, "latency", wanted=wanted) is None
 
 
 def test_the_tables_of_another_campaign_can_be_asked_for_and_those_of_this_one_left_out() -> None:
     run = run_of(campaign_cells())
-    other = tables_of_run(run.model_copy(update={"campaign": "mine"}), wanted=True)
+    other = tables_of_run(run.model_copy(update={"campaign": "mine"}), "latency", wanted=True)
     assert other is not None
     assert printed(other) == tables(run)
-    assert tables_of_run(run, wanted=False) is None
+    assert tables_of_run(run, "latency", wanted=False) is None
 
 
 def test_the_verdicts_are_counted() -> None:
     comparison = compare_with_published(run_of(campaign_cells()), find_published("hyperv2013"))
-    assert summary_sentence(comparison) == "Of 37 ratios 37 agree with the paper's, 0 disagree, 0 could not be judged."
+    assert comparison.summary_sentence == "Of 37 ratios 37 agree with the paper's, 0 disagree, 0 could not be judged."
 
 
 def test_subjects_that_differ_in_the_test_alone_are_named_together() -> None:

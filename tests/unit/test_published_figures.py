@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.report import notation
-from stealtime.studies.latency.published.library import find_published, published_names, read_published
-from stealtime.studies.latency.published.model import ROLES, geometric_mean
+from stealtime.report.claims.library import find_published, published_names, read_published
+from stealtime.report.claims.model import geometric_mean
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 PRINTED = {
@@ -32,43 +32,42 @@ PRINTED = {
 
 
 def files(name: str = "hyperv2013") -> tuple[str, str]:
-    folder = resources.files("stealtime.studies.latency.published")
+    folder = resources.files("stealtime.studies.latency") / "published"
     return (folder / f"{name}.toml").read_text("utf-8"), (folder / f"{name}.csv").read_text("utf-8")
 
 
 def test_every_figure_is_the_one_that_the_paper_prints() -> None:
     found: dict[str, list[tuple[str, ...]]] = {}
-    for row in find_published("hyperv2013").rows:
-        figures = tuple(notation.trimmed_duration(round(row.maximum_ns(role))) for role in ROLES)
-        found.setdefault(row.table, []).append(figures)
+    published = find_published("hyperv2013")
+    for row in published.rows:
+        figures = tuple(notation.trimmed_duration(round(published.figure(row, role))) for role in published.roles)
+        found.setdefault(row.source, []).append(figures)
     assert found == PRINTED
 
 
 def test_table_1_is_the_bare_machine_alone() -> None:
-    bare = {one.test: (one.table, one.maximum_us) for one in find_published("hyperv2013").bare}
-    assert bare == {"switch-2": ("Table 1", 11.2), "switch-1000": ("Table 1", 11.45)}
+    apart = {one.test: (one.source, one.figure) for one in find_published("hyperv2013").apart}
+    assert apart == {"switch-2": ("Table 1", 11.2), "switch-1000": ("Table 1", 11.45)}
 
 
 @pytest.mark.parametrize(
     ("test", "count", "mean"), [("tick", 7, 2.25), ("switch-2", 7, 2.49), ("switch-1000", 7, 1.33), ("all", 21, 1.95)]
 )
 def test_the_geometric_means_come_out_of_the_figures(test: str, count: int, mean: float) -> None:
-    rows = find_published("hyperv2013").rows
-    ratios = [row.emulated_over_paravirt for row in rows if test in (row.test, "all")]
+    published = find_published("hyperv2013")
+    claims = published.claims_of(published.claims[0])
+    ratios = [claim.figure for claim in claims if test in (claim.row.test, "all")]
     assert len(ratios) == count
     assert geometric_mean(ratios) == pytest.approx(mean, abs=0.005)
 
 
 def test_what_the_remarks_say_of_the_figures_is_true() -> None:
     published = find_published("hyperv2013")
-    tables = {int(row.table.split()[1]) for row in published.rows} | {1}
+    tables = {int(row.source.split()[1]) for row in published.rows} | {1}
     assert set(range(1, 17)) - tables == {14}
-    growth = [
-        published.row("all-to-all-memory", test).maximum_ns(role)
-        / published.row("all-to-all-cpu", test).maximum_ns(role)
-        for test in published.tests
-        for role in ROLES[1:]
-    ]
+    claims = published.claims_of(published.claims[1])
+    growth = [claim.figure for claim in claims if claim.row.scenario == "all-to-all-memory"]
+    assert len(growth) == 6
     assert (round(min(growth), 1), round(max(growth), 1)) == (1.8, 3.6)
 
 
@@ -102,18 +101,18 @@ def test_an_unknown_name_is_told_with_the_nearest_one(name: str, hint: str) -> N
         (
             "tick,10,4350,1620",
             "tick,10,-4350,1620",
-            r"hyperv2013\.csv is damaged, line 2, emulated_us: .*greater than 0",
+            r"hyperv2013\.csv is damaged, line 2, figures.emulated: .*greater than 0",
         ),
-        ("tick,10,4350,1620", "tick,10,nan,1620", r"line 2, emulated_us"),
-        ("tick,10,4350,1620", "tick,10,,1620", r"line 2, emulated_us"),
-        ("tick,10,4350,1620,Table 2", "tick,10,4350,1620", r"line 2, table"),
+        ("tick,10,4350,1620", "tick,10,nan,1620", r"line 2, figures.emulated"),
+        ("tick,10,4350,1620", "tick,10,,1620", r"line 2, figures.emulated"),
+        ("tick,10,4350,1620,Table 2", "tick,10,4350,1620", r"line 2, source"),
         ("tick,10,4350,1620,Table 2", "tick,10,4350,1620,Table 2,more", r"line 2"),
-        ("switch-2,11.2,3530,63", "switch-two,11.2,3530,63", r"line 3, test"),
+        ("switch-2,11.2,3530,63", "switch-two,11.2,3530,63", r"Table 3 has the test 'switch-two'"),
         ("switch-2,11.2,3530,63", "tick,11.2,3530,63", r"one-to-all tick is there 2 times"),
         ("2,one-to-one,,tick,10,7190,4080,Table 4\n", "", r"one-to-one has no figure of tick"),
         ("2,one-to-one,,tick", "9,one-to-one,,tick", r"one-to-one has the numbers \[2, 9\]"),
-        ("switch-2,11.2,3530,63", "switch-2,12.2,3530,63", r"Table 3 gives 12.2 us for the bare machine, Table 1 11.2"),
-        ("emulated_us", "emulated_ms", r"line 2, emulated_us: Field required"),
+        ("switch-2,11.2,3530,63", "switch-2,12.2,3530,63", r"Table 3 gives 12.2 for bare, Table 1 11.2"),
+        ("emulated", "emulating", r"line 2, emulating: Extra inputs"),
     ],
 )
 def test_damaged_figures_are_told_with_their_place(before: str, after: str, complaint: str) -> None:
@@ -126,11 +125,14 @@ def test_damaged_figures_are_told_with_their_place(before: str, after: str, comp
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ("year = 2013", "year = ", r"hyperv2013\.toml is damaged: "),
-        ("year = 2013", 'year = "new"', r"hyperv2013\.toml is damaged, year"),
+        ('unit = "us"', "unit = ", r"hyperv2013\.toml is damaged: "),
+        ('unit = "us"', 'unit = "new"', r"hyperv2013\.toml is damaged, unit"),
         ("samples = 50_000_000", "samples = 0", r"samples"),
-        ('to = "contention-cpu"', 'to = "contention"', r"growth names the scenario 'contention'"),
+        ('"contention-cpu"]', '"contention"]', r"'Contention: .*' names the scenario 'contention'"),
         ('test = "switch-2"', 'test = "switch-3"', r"Table 1 has the test 'switch-3'"),
+        ('base = "paravirt"', 'base = "enlightened"', r"names the machine 'enlightened'"),
+        ('base = "paravirt"', "", r"is of the rule 'ratio' and has 0 kinds of base"),
+        ('ending = "-paravirt"', "", r"paravirt needs a platform, or the ending of one"),
         ("licence = ", "license = ", r"licence: Field required"),
     ],
 )

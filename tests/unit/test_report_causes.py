@@ -8,20 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-
 from latency_page import latency_page
-from stealtime.store.run import Run, Trial
-from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
-from stealtime.studies.latency.attribution.not_attributed import NotAttributed
-from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
-from stealtime.studies.latency.content.causes import Causes, Shift
-from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
-from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
-from stealtime.studies.latency.terminal.causes import render_causes
-from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
-from stealtime.vocabulary.errors import StealtimeError
+from rich.console import Console
 from synthetic_attribution import (
     EVENTS_LOST,
     JUDGED,
@@ -35,6 +23,18 @@ from synthetic_attribution import (
     synthetic_tracing_overhead,
 )
 from synthetic_run import SyntheticCell, write_synthetic_run
+
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
+from stealtime.studies.latency.attribution.not_attributed import NotAttributed
+from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.content.causes import Causes, Shift
+from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
+from stealtime.studies.latency.terminal.causes import render_causes
+from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
+from stealtime.vocabulary.errors import StealtimeError
 
 NATIVE = SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 3_000, tick_hz=1000.0, traced=True)
 UML = replace(NATIVE, platform="uml", scenario="contention-cpu")
@@ -212,7 +212,7 @@ def test_page_tells_rule_time_line_losses_and_views(page: str) -> None:
         assert words in section
 
 
-def test_page_tells_the_cost_of_looking(page: str) -> None:
+def test_page_shows_the_tracing_overhead(page: str) -> None:
     assert "+24.0 ns" in page
     assert "tracing moved the floor up by 24.0 ns, the 99.9th percentile up by 1.90 µs" in page
     assert "the pairs do not agree on a direction" in page
@@ -221,14 +221,14 @@ def test_page_tells_the_cost_of_looking(page: str) -> None:
 def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
     def damaged(trial: Trial) -> TrialAttribution:
         if trial.record.trial_id == REFUSED:
-            raise StealtimeError("host_trace.parquet is damaged: it was cut short at 812 bytes")
+            raise StealtimeError("host_trace.parquet is damaged: it is truncated at 812 bytes")
         return synthetic_attribution(trial)
 
     def no_cost(_: Run) -> list[TracingOverhead]:
         raise StealtimeError("samples.parquet is damaged")
 
     causes = gather_causes(run, damaged, no_cost)
-    assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it was cut short at 812 bytes"
+    assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it is truncated at 812 bytes"
     assert len(causes.cells[1].facts) == 1
     assert "Not known: samples.parquet is damaged." in latency_page(gather(run), causes, {})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
@@ -15,7 +16,6 @@ from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.page.gather import gather
 from stealtime.vocabulary.errors import StealtimeError
-from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 CELLS = default_cells(3_000)
 
@@ -174,4 +174,4 @@ def test_command_prints_one_document(known: KnownRun, tmp_path: Path) -> None:
 
 def test_a_run_without_a_cell_says_so(tmp_path: Path) -> None:
     write_report(Run.open(write_synthetic_run(tmp_path / "run", cells=[]).folder), tmp_path / "report.html")
-    assert "This run has no cell that could be drawn." in (tmp_path / "report.html").read_text()
+    assert "This run has no cell that can be drawn." in (tmp_path / "report.html").read_text()

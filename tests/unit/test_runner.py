@@ -306,7 +306,7 @@ async def test_a_machine_whose_second_is_wrong_is_invalid_and_its_neighbours_are
             assert trial.record.outcome is not None
             (finding,) = trial.record.outcome.findings
             assert finding.code == "host_clock_disagrees"
-            assert "the machine's second is not the host's" in finding.text
+            assert "the machine's clock rate differs from the host's" in finding.text
         else:
             assert trial.record.clocks.host.state == "not independent"
 
@@ -400,12 +400,12 @@ def limit_writes_after(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     real, count = tables.write_parquet, [0]
 
-    def write(stream: Path, target: Path, outcome: object) -> int:
+    def write(stream: Path, target: Path, description: object) -> int:
         if target.name == "samples.parquet":
             count[0] += 1
             if count[0] > cells:
                 target.write_bytes(b"PAR1 and a part")
                 raise OSError(28, "No space left on device")
-        return real(stream, target, outcome)  # type: ignore[arg-type]
+        return real(stream, target, description)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tables, "write_parquet", write)

@@ -11,13 +11,13 @@ import pytest
 from scripted_agent import ScriptedPlatform
 from test_runner import Bench
 
+from stealtime.store.durations import DURATIONS, Durations
 from stealtime.store.export import write_samples_csv
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial, find_run, runs_in
 from stealtime.store.tables import read_description
 from stealtime.store.writer import DiskError, RunWriter, is_being_written
 from stealtime.vocabulary.errors import StealtimeError, UsageError
-from stealtime.vocabulary.readings import Absent
 
 
 @pytest.fixture(autouse=True)
@@ -49,10 +49,10 @@ def test_the_name_of_a_cell_is_fit_for_a_file() -> None:
 
 
 def test_a_parquet_file_can_be_read_alone(run: Run) -> None:
-    description = read_description(trial_of(run, "wakeup").samples)
+    description = read_description(trial_of(run, "wakeup").table("samples"))
     assert description["layout"] == {"name": "periodic", "interval": 2_000_000}
     assert description["units_per_s"] == 2e9
-    table = pq.read_table(trial_of(run, "switch").samples)
+    table = pq.read_table(trial_of(run, "switch").table("samples"))
     assert table.schema.field("gap").type == pa.uint32()
     assert table.num_rows == 1000
 
@@ -120,11 +120,11 @@ def test_a_damaged_trial_is_named_with_how_to_measure_it_again(run: Run) -> None
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -1])
 def test_a_parquet_file_cut_short_is_named(run: Run, keep: int, tmp_path: Path) -> None:
-    path = trial_of(run, "tick").samples
+    path = trial_of(run, "tick").table("samples")
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(StealtimeError, match=r"samples\.parquet is damaged: it was cut short at \d+ bytes"):
+    with pytest.raises(StealtimeError, match=r"samples\.parquet is damaged: it is truncated at \d+ bytes"):
         run.check_tables()
-    with pytest.raises(StealtimeError, match="cut short"):
+    with pytest.raises(StealtimeError, match="truncated"):
         write_samples_csv(trial_of(run, "tick"), tmp_path / "x.csv")
 
 
@@ -161,49 +161,17 @@ def test_a_damaged_stream_leaves_no_cell(run: Run, tmp_path: Path) -> None:
     record = trial_of(run, "tick").record.model_copy(update={"repetition": 9})
     (tmp_path / "samples.arrows").write_bytes(b"no arrow at all")
     with pytest.raises(StealtimeError, match=r"samples\.arrows is damaged"):
-        writer.write_trial(record, Tables(tmp_path / "samples.arrows", None), {})
+        writer.write_trial(record, Tables(DURATIONS, {"samples": tmp_path / "samples.arrows"}), {})
     writer.close()
     assert not list(run.folder.rglob("*r9*"))
 
 
-def test_a_run_of_the_first_version_is_read_as_one_of_this(run: Run) -> None:
-    """Version 1 measured on one CPU and knew no scenarios, neighbours and traces."""
-    manifest_path, trial_path = run.folder / "manifest.json", trial_of(run, "tick").folder / "trial.json"
-    manifest = json.loads(manifest_path.read_text())
-    trial = json.loads(trial_path.read_text())
-    for key in ("aliases", "scenarios"):
-        del manifest[key]
-    manifest["host"] = manifest.pop("hosts")["local"]
-    for key in ("host", "placement", "neighbours", "host_tracing", "host_views", "hypervisor_counters"):
-        del trial[key]
-    del trial["cell"]["traced"], trial["outcome"]["threads"], trial["outcome"]["tracing"]
-    del trial["outcome"]["placement"]["cpus"], trial["outcome"]["request"]["tracing"]
-    trial["outcome"]["request"]["cpu"] = trial["outcome"]["request"].pop("cpus")[0]
-    manifest["schema_version"] = trial["schema_version"] = 1
-    manifest_path.write_text(json.dumps(manifest))
-    trial_path.write_text(json.dumps(trial))
-    record = trial_of(Run.open(run.folder), "tick").record
-    assert record.schema_version == 4
-    assert record.outcome is not None
-    assert record.outcome.request.cpus == [0]
-    assert record.outcome.placement.cpus == [0]
-    assert not record.cell.traced
-    assert record.host == "local"
-
-
-def test_a_manifest_of_the_second_version_says_who_began_the_run(run: Run) -> None:
-    """Version 2 did not tell resumptions."""
-    path = run.folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest.pop("provenance", None)
-    manifest["host"] = manifest.pop("hosts")["local"]
-    path.write_text(json.dumps(manifest | {"schema_version": 2}))
-    read = Run.open(run.folder).manifest
-    [begun] = read.provenance
-    assert (begun.at, begun.stealtime_version, begun.git_describe) == (
-        read.created_at,
-        read.stealtime_version,
-        read.git_describe,
-    )
-    assert begun.hosts == read.hosts == {"local": manifest["host"]}
-    assert isinstance(begun.agent_sha256, Absent)
+def test_a_result_of_another_kind_is_refused_by_name(run: Run) -> None:
+    path = trial_of(run, "tick").folder / "trial.json"
+    document = json.loads(path.read_text())
+    assert (document["result"]["kind"], document["result"]["tables"]) == ("durations", ["samples", "events"])
+    path.write_text(json.dumps(document | {"result": {"kind": "songs", "tables": [], "verses": 3}}))
+    trial = trial_of(Run.open(run.folder), "tick")
+    trial.check_tables()
+    with pytest.raises(StealtimeError, match=r"trial\.json is damaged: result\.kind"):
+        trial.result(Durations)

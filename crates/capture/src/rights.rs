@@ -1,4 +1,4 @@
-//! As whom a QEMU runs: whoever breaks out of a guest gets QEMU's rights.
+//! The user that QEMU runs as: whoever breaks out of a guest gets QEMU's rights.
 
 use std::fmt;
 use std::fs;

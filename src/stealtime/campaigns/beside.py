@@ -1,4 +1,4 @@
-"""What is around a machine while it is measured: its neighbours, and the agent that records the host.
+"""The surroundings of a measured machine: its neighbours, and the agent that traces the host.
 
 That agent's clocks are the host's: by its readings the neighbours' times are brought to the host's counter.
 """
@@ -119,7 +119,7 @@ def neighbour_clock(result: NeighbourResult) -> list[Finding]:
     agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
     if agreement.state != "disagreed":
         return []
-    text = f"the rate of {result.name} is wrong, because its second is not the host's: its clock {agreement.reason}"
+    text = f"the rate of {result.name} is wrong: its clock {agreement.reason}"
     return [Finding(code="neighbour_clock_disagrees", level="limits", text=text)]
 
 

@@ -1,4 +1,4 @@
-"""What the command line changes in a campaign."""
+"""Changes to a campaign from the command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import shorten
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import READ_ALREADY
 from stealtime.vocabulary.toml_errors import nearest
 
 _VALUES_SHOWN = 60
@@ -85,7 +86,7 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in kept]
     changed = campaign.model_copy(update=changes)
     try:
-        return Campaign.model_validate(changed.document())
+        return Campaign.model_validate(changed.model_dump(), context=READ_ALREADY)
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][-1]) if isinstance(first["loc"][-1], str) else str(first["loc"][-2])

@@ -178,7 +178,7 @@ def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tu
             skipped.append(SkippedScenario(name, reason.reason, reason.hint))
     if not placements:
         reasons = "; ".join(one.reason for one in skipped)
-        raise StealtimeError(f"no scenario of {campaign.name} can be had here: {reasons}", hint=skipped[0].hint)
+        raise StealtimeError(f"no scenario of {campaign.name} is possible here: {reasons}", hint=skipped[0].hint)
     return placements, tuple(skipped)
 
 

@@ -1,4 +1,4 @@
-"""Who measures: what a resumed run must share with what has measured its cells so far.
+"""Provenance: the versions that a resumed run must share with those that measured its cells so far.
 
 Samples of two versions, of two QEMUs or of two guest kernels would be pooled as one cell, and shown as one. So what
 would measure now is held against what the manifest and the trials say, and a run is not resumed with anything else.
@@ -39,7 +39,7 @@ _AGENT_FACTS = ("kernel_release", "kernel_version", "cpu_model")
 _NOT_OF_THE_MACHINE = ("agent", "kernel_image")
 """Paths, which say nothing of what is there; the hashes beside them do."""
 
-_HINT = "begin a new run: samples of both would be shown as one cell; or resume with what it was begun with"
+_HINT = "begin a new run, since samples of both would be pooled in one cell; or resume with what it was begun with"
 
 
 class OtherMakerError(UsageError):
@@ -119,7 +119,7 @@ def _pairs(then: Provenance, now: Provenance) -> Iterator[tuple[str, Reading, Re
     yield "stealtime", Value(value=then.stealtime_version), Value(value=now.stealtime_version)
     yield "the commit", then.git_describe, now.git_describe
     yield "an agent of sha256", then.agent_sha256, now.agent_sha256
-    missing = Absent(absent="it was not noted")
+    missing = Absent(absent="it was not recorded")
     for name in then.hosts.keys() & now.hosts.keys():
         for key in _HOST_FACTS:
             yield key, then.hosts[name].get(key, missing), now.hosts[name].get(key, missing)

@@ -1,4 +1,4 @@
-"""From a campaign to a finished run: what is found out before, who writes, and what is left behind.
+"""From a campaign to a finished run: the checks before it, its writer, and the clean-up after it.
 
 Nothing here measures; :mod:`stealtime.campaigns.runner` does.
 """
@@ -70,7 +70,7 @@ class Prepared:
             f"{record.name} was asked for and cannot be used: {record.reason}" for record in self.plan.skipped_by_name
         ]
         return platforms + [
-            f"the scenario {one.name} was asked for and cannot be had here: {one.reason}"
+            f"the scenario {one.name} was asked for and is not possible here: {one.reason}"
             for one in self.plan.skipped_scenarios
             if one.name in self.named_scenarios
         ]

@@ -1,4 +1,4 @@
-"""What a study registers: the laboratory knows it by nothing else."""
+"""The interface of a study: the laboratory uses nothing else of it."""
 
 from collections.abc import Sequence
 from importlib.resources.abc import Traversable
@@ -9,6 +9,7 @@ from stealtime.campaigns.probe import Probe
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from stealtime.report.claims.measurement import Measurement
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import CellFigures, RunSummary
@@ -34,6 +35,11 @@ class Study(Protocol):
         ...
 
     @property
+    def published(self) -> Traversable | None:
+        """The folder of figures that others have published, a TOML and a CSV file each; None where it has none."""
+        ...
+
+    @property
     def figures(self) -> "type[CellFigures]":
         """What its cells hold; the key ``study`` of it is the name of the study."""
         ...
@@ -46,13 +52,8 @@ class Study(Protocol):
         """Give what is printed of its cells."""
         ...
 
-    def claims(self, summary: "RunSummary", wanted: bool | None) -> "RenderableType | None":
-        """Give its cells beside what others claim of them; None if there is no such claim.
-
-        Args:
-            summary: Of the run.
-            wanted: Whether somebody asked for it; None leaves it to the study.
-        """
+    def measurement(self, cell: Any, figure: str) -> "Measurement":
+        """Give a figure of one of its cells, as its published figures name it, so that it can stand beside theirs."""
         ...
 
     def explanation(self, run: "Run") -> "RenderableType | None":

@@ -26,8 +26,8 @@ from stealtime.vocabulary.readings import Facts
 from stealtime.wire.message import (
     Injection,
     Progress,
+    RunTrial,
     TraceRequest,
-    TrialRequest,
 )
 
 
@@ -77,6 +77,7 @@ async def measure(
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
     """
+    kind = probes()[cell.cell.probe].result
     request = _request(machine, beside, cell, number, settings)
 
     def on_progress(progress: Progress) -> None:
@@ -92,6 +93,7 @@ async def measure(
             deadline_s=cell.duration_ns / 1e9 + settings.timeout_s,
             on_progress=on_progress,
             on_measured=counting.end,
+            needs=kind.needs,
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
@@ -113,7 +115,8 @@ async def measure(
         state="measured",
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
-        outcome=result.outcome.model_copy(update={"findings": findings}),
+        outcome=result.outcome.outcome(findings),
+        result=kind.make(result.outcome),
         alignment=Alignment(before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())),
         clocks=clocks,
         machine=describe(machine, clock.facts),
@@ -124,8 +127,8 @@ async def measure(
         hypervisor_counters=counting.record(),
     )
     tables = Tables(
-        samples=result.samples,
-        events=result.events,
+        kind=kind,
+        result={name: stream for name, stream in result.tables.items() if name != "trace"},
         host_trace=watched.host_trace.trace if watched.host_trace is not None else None,
         machine_trace=result.trace,
         neighbours=watched.neighbour_tables,
@@ -133,13 +136,13 @@ async def measure(
     return Measured(record, tables)
 
 
-def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> TrialRequest:
+def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
     own_priority = beside.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
         tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
-    return TrialRequest(
+    return RunTrial(
         trial=number,
         probe=probe.request(cell.cell.parameters, settings.iterations),
         cpus=list(machine.measured_cpus),
@@ -171,14 +174,14 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     """Make a trial invalid whose clock disagreed with the host's."""
     if agreement.state != "disagreed":
         return []
-    hint = "see in its serial log by what its kernel found the rate of tsc"
+    hint = "its serial log shows how its kernel determined the rate of the TSC"
     if traits_of(platform).is_told_host_rate:
-        hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
+        hint = f"the guest was given the host's rate: remove {remembered_rate()} to measure that again"
     return [
         Finding(
             code="host_clock_disagrees",
             level="invalidates",
-            text=f"the machine's second is not the host's: its clock {agreement.reason}",
+            text=f"the machine's clock rate differs from the host's: its clock {agreement.reason}",
             hint=hint,
         )
     ]

@@ -39,9 +39,9 @@ def runs(incomplete: str) -> list[str]:
 
 def published(incomplete: str) -> list[str]:
     """Give the published figures that begin so."""
-    from stealtime.studies.latency.published.library import published_names
+    from stealtime.report.claims.library import published_names
 
-    return _beginning(list(published_names()), incomplete)
+    return _beginning(published_names(), incomplete)
 
 
 def _beginning(names: list[str], incomplete: str) -> list[str]:

@@ -79,7 +79,7 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         process.wait(timeout=30)
         standby = guest.member(_STANDBY)
         after = guest.await_that(lambda: guest.running(_STANDBY), lambda: "host b did not take the guest over")
-        tell("the guest goes on at b")
+        tell("the guest runs at b")
         again = await_status(standby, None, until=lambda status: status.protected, within_s=PATIENCE_S)
         if again is not None:
             tell(f"protected again, by {again.standby.name if again.standby is not None else _PRIMARY}")

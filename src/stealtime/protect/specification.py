@@ -1,4 +1,4 @@
-"""What the Rust programs are told, as ``spec.rs`` and ``host_config.rs`` of ``crates/replicator`` read it.
+"""The specifications that the Rust programs read: ``spec.rs`` and ``host_config.rs`` of ``crates/replicator``.
 
 Everything that a member could not find out for itself, or must find the same on every host, is resolved here: the
 versioned machine type, the absolute paths of the images and their SHA-256. ``tests/golden/members.schema.json`` holds

@@ -39,6 +39,11 @@ def count(number: int | None) -> str:
     return ABSENT if number is None else f"{number:,}"
 
 
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """Write a duration (unit ``ns``), or a count."""
+    return duration(value, digits) if unit == "ns" else count(None if value is None else round(value))
+
+
 def ratio(value: float | None) -> str:
     """Write how many times something is, with a multiplication sign."""
     if value is None or not math.isfinite(value):

@@ -40,6 +40,8 @@ class CellFigures(Figures):
     """What limits the result."""
     traced: bool = False
     """Whether host and machine were traced meanwhile, which costs something."""
+    scaled: str | None = None
+    """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from stealtime.store.durations import EVENTS, SAMPLES, Durations
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP
 from stealtime.store.writer import disk_errors
@@ -48,22 +49,23 @@ def read_samples(trial: Trial) -> Iterator[Any]:
     Raises:
         StealtimeError: The trial has no samples or its files are damaged.
     """
-    outcome = trial.record.outcome
+    outcome, layout = trial.record.outcome, trial.result(Durations).layout
     if outcome is None:
         raise StealtimeError(f"{trial.record.trial_id} has no samples: it failed")
     trial.check_tables()
+    samples, events = trial.table(SAMPLES), trial.table(EVENTS)
     ns_per_unit = 1e9 / outcome.clock.units_per_s
-    long_durations = _saturated(trial.events, "saturated")
-    long_gaps = _saturated(trial.events, "saturated_gap")
+    long_durations = _saturated(events, "saturated")
+    long_gaps = _saturated(events, "saturated_gap")
     first = 0
     end_units = 0
     try:
-        for batch in pq.ParquetFile(trial.samples).iter_batches(batch_size=ROWS_A_GROUP):
+        for batch in pq.ParquetFile(samples).iter_batches(batch_size=ROWS_A_GROUP):
             index = np.arange(first, first + batch.num_rows, dtype=np.int64)
             duration = _true_values(batch.column("duration"), first, long_durations)
-            if outcome.layout.name == "periodic":
-                start = index * outcome.layout.interval
-            elif outcome.layout.name == "gapped":
+            if layout.name == "periodic":
+                start = index * layout.interval
+            elif layout.name == "gapped":
                 ends = np.cumsum(_true_values(batch.column("gap"), first, long_gaps) + duration) + end_units
                 start = ends - duration
                 end_units = int(ends[-1])
@@ -76,7 +78,7 @@ def read_samples(trial: Trial) -> Iterator[Any]:
             yield pa.record_batch([pa.array(column) for column in columns], schema=_SCHEMA)
     except pa.ArrowException as error:
         raise StealtimeError(
-            f"{trial.samples} is damaged: {error}", hint="remove its folder and measure it again with --resume"
+            f"{samples} is damaged: {error}", hint="remove its folder and measure it again with --resume"
         ) from error
 
 

@@ -4,8 +4,9 @@ import re
 from datetime import datetime
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, SerializeAsAny
 
+from stealtime.store.results import Result
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import ClockAgreement
 from stealtime.vocabulary.quantities import format_duration
@@ -210,6 +211,8 @@ class TrialRecord(Model):
     elapsed_s: float
     """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
     outcome: TrialOutcome | None = None
+    result: SerializeAsAny[Result] | None = None
+    """By its kind; a failed trial has none."""
     alignment: Alignment | None = None
     clocks: ClockAgreements | None = None
     """None in runs of versions that compared no rates."""

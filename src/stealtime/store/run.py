@@ -11,6 +11,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
+from stealtime.store.results import OwnResult, read_as
 from stealtime.store.upgrade import upgrade
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Model
@@ -18,8 +19,6 @@ from stealtime.vocabulary.readings import Model
 MANIFEST = "manifest.json"
 CELLS = "cells"
 TRIAL = "trial.json"
-SAMPLES = "samples.parquet"
-EVENTS = "events.parquet"
 HOST_TRACE = "host_trace.parquet"
 MACHINE_TRACE = "machine_trace.parquet"
 NEIGHBOURS = "neighbours.parquet"
@@ -43,15 +42,23 @@ class Trial:
     folder: Path
     record: TrialRecord
 
-    @property
-    def samples(self) -> Path:
-        """The Parquet file with one row a sample."""
-        return self.folder / SAMPLES
+    def table(self, name: str) -> Path:
+        """Give the Parquet file of one of its result's tables."""
+        return self.folder / f"{name}.parquet"
 
-    @property
-    def events(self) -> Path:
-        """The Parquet file with what does not fit a sample."""
-        return self.folder / EVENTS
+    def result(self, model: type[OwnResult]) -> OwnResult:
+        """Give its result as one of a kind.
+
+        Raises:
+            StealtimeError: It failed, or its result is of another kind or damaged.
+        """
+        stored = self.record.result
+        if stored is None:
+            raise StealtimeError(f"{self.record.trial_id} has no result: it failed")
+        try:
+            return read_as(stored, model)
+        except ValidationError as error:
+            raise _damaged(self.folder / TRIAL, "result", error, "measure it again with --resume") from error
 
     @property
     def host_trace_path(self) -> Path | None:
@@ -76,21 +83,22 @@ class Trial:
         """See that the Parquet files are there and whole, by their length and last bytes; cheap.
 
         Raises:
-            StealtimeError: One of them is missing or was cut short.
+            StealtimeError: One of them is missing or is truncated.
         """
         if self.record.state == "measured":
-            for path in (self.samples, self.events, *self._expected_tables()):
+            for path in self._expected_tables():
                 _check_parquet_end(path)
 
     def _expected_tables(self) -> list[Path]:
-        """Give the files that the record says there must be, besides samples and events."""
+        """Give the files that the record says there must be."""
         record = self.record
+        own = () if record.result is None else record.result.tables
         wanted = {
             HOST_TRACE: record.host_tracing is not None,
             MACHINE_TRACE: record.outcome is not None and record.outcome.tracing is not None,
             NEIGHBOURS: any(neighbour.outcome is not None for neighbour in record.neighbours),
         }
-        return [self.folder / name for name, is_wanted in wanted.items() if is_wanted]
+        return [*map(self.table, own), *(self.folder / name for name, is_wanted in wanted.items() if is_wanted)]
 
 
 @dataclass(frozen=True)
@@ -99,8 +107,8 @@ class Run:
 
     folder: Path
     manifest: Manifest
-    of_probes: frozenset[str] | None = None
-    """Leave out what was measured by other probes; None leaves nothing out."""
+    part: tuple[Trial, ...] | None = None
+    """Leave all other trials out; None leaves nothing out."""
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
@@ -128,18 +136,19 @@ class Run:
         Raises:
             StealtimeError: A ``trial.json`` is damaged.
         """
+        if self.part is not None:
+            return list(self.part)
         trials = [self._read_trial(folder) for folder in self._trial_folders()]
-        if self.of_probes is not None:
-            trials = [trial for trial in trials if trial.record.cell.probe in self.of_probes]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
     def only(self, probes: Iterable[str]) -> "Run":
         """Give the run as if nothing but these probes had been measured."""
-        return replace(self, of_probes=frozenset(probes))
+        names = set(probes)
+        return replace(self, part=tuple(trial for trial in self.trials if trial.record.cell.probe in names))
 
     @property
     def measured(self) -> list[Trial]:
-        """The trials that have samples."""
+        """The trials that have a result."""
         return [trial for trial in self.trials if trial.record.state == "measured"]
 
     @property
@@ -151,7 +160,7 @@ class Run:
         """See that every trial's Parquet files are whole.
 
         Raises:
-            StealtimeError: One is missing or was cut short.
+            StealtimeError: One is missing or is truncated.
         """
         for trial in self.trials:
             trial.check_tables()
@@ -200,7 +209,7 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
         listed = ", ".join(path.name for path in matches[-3:])
         raise UsageError(
             f"{name!r} is the name of {len(matches)} runs, for example {listed}",
-            hint="give more of the name, or `last`",
+            hint="give a longer part of the name, or `last`",
         )
     raise UsageError(
         f"there is no run {name!r} in {folder}; the last one is {runs[-1].name}",
@@ -215,11 +224,11 @@ def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
         StealtimeError: It is missing, damaged, or of a newer version; the message names the file.
     """
     try:
-        text = path.read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     try:
-        document = json.loads(text)
+        document = json.loads(content)
     except ValueError as error:
         raise StealtimeError(f"{path} is damaged: {error}", hint=hint) from error
     version = document.get("schema_version") if isinstance(document, dict) else None
@@ -228,18 +237,20 @@ def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
             f"{path} has schema version {version}; this stealtime reads up to {SCHEMA_VERSION}",
             hint="read it with the stealtime that wrote it, or a newer one",
         )
-    if isinstance(version, int) and version < SCHEMA_VERSION:
-        text = json.dumps(upgrade(document)).encode()
     try:
-        return model.model_validate_json(text)
+        return model.model_validate(upgrade(document) if isinstance(document, dict) else document)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole document"
-        raise StealtimeError(f"{path} is damaged: {where}: {first['msg']}", hint=hint) from error
+        raise _damaged(path, "", error, hint) from error
+
+
+def _damaged(path: Path, part: str, error: ValidationError, hint: str) -> StealtimeError:
+    first = error.errors()[0]
+    where = ".".join([part, *map(str, first["loc"])]).strip(".") or "the whole document"
+    return StealtimeError(f"{path} is damaged: {where}: {first['msg']}", hint=hint)
 
 
 def _check_parquet_end(path: Path) -> None:
-    """Parquet ends with the length of its footer and a magic word; a file that was cut short lacks them."""
+    """Parquet ends with the length of its footer and a magic word; a file that is truncated lacks them."""
     hint = f"remove {path.parent} and measure it again with `stealtime run --resume {path.parent.parent.parent.name}`"
     try:
         size = path.stat().st_size
@@ -251,4 +262,4 @@ def _check_parquet_end(path: Path) -> None:
         raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     footer_bytes = int.from_bytes(tail[:4], "little")
     if head != _PARQUET_MAGIC or tail[4:] != _PARQUET_MAGIC or footer_bytes + 12 > size:
-        raise StealtimeError(f"{path} is damaged: it was cut short at {size} bytes", hint=hint)
+        raise StealtimeError(f"{path} is damaged: it is truncated at {size} bytes", hint=hint)

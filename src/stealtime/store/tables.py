@@ -1,11 +1,11 @@
-"""A trial's samples and events: from the Arrow stream that the agent sent to a Parquet file, a piece at a time.
+"""The tables of a result: from the Arrow stream that the agent sent to a Parquet file, a piece at a time.
 
 Encoding and compression were chosen by measurement, on 20 M ``tick`` durations (``docs/decisions``): byte-stream-split
 with zstd takes 1.0 bytes a row and writes 120 M rows a second on one core; plain lz4 takes 1.9 bytes at 95 M rows/s.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TrialOutcome
 
 ROWS_A_GROUP = 1 << 20
 """Large enough that a group's costs vanish, small enough that several threads share the reading of one trial."""
@@ -24,8 +23,8 @@ EVENTS_SCHEMA = pa.schema(
 )
 
 
-def write_parquet(stream: Path, target: Path, outcome: TrialOutcome) -> int:
-    """Write the Arrow IPC stream in ``stream`` as Parquet, holding one row group at a time.
+def write_parquet(stream: Path, target: Path, description: Mapping[str, Any]) -> int:
+    """Write the Arrow IPC stream in ``stream`` as Parquet with a description, holding one row group at a time.
 
     Returns:
         The number of rows.
@@ -36,7 +35,7 @@ def write_parquet(stream: Path, target: Path, outcome: TrialOutcome) -> int:
     """
     rows = 0
     with open_stream(stream) as reader:
-        schema = reader.schema.with_metadata({PARQUET_KEY: _description(outcome)})
+        schema = reader.schema.with_metadata(_key(description))
         with _parquet_writer(target, schema) as writer:
             for table in row_groups(reader, schema, stream):
                 writer.write_table(table, row_group_size=ROWS_A_GROUP)
@@ -59,19 +58,15 @@ def open_stream(stream: Path) -> Iterator[Any]:
         yield reader
 
 
-def write_events(stream: Path | None, target: Path, outcome: TrialOutcome) -> int:
-    """Write ``events.parquet``: from the agent's stream, or empty where it sent none.
+def write_empty(schema: Any, target: Path, description: Mapping[str, Any]) -> None:
+    """Write a Parquet file without a row.
 
     Raises:
-        StealtimeError: ``stream`` is not a whole Arrow stream.
         OSError: ``target`` cannot be written.
     """
-    if stream is not None:
-        return write_parquet(stream, target, outcome)
-    schema = EVENTS_SCHEMA.with_metadata({PARQUET_KEY: _description(outcome)})
+    schema = schema.with_metadata(_key(description))
     with _parquet_writer(target, schema) as writer:
         writer.write_table(schema.empty_table())
-    return 0
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -90,16 +85,8 @@ def read_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def _description(outcome: TrialOutcome) -> bytes:
-    clock = outcome.clock.model_dump(mode="json")
-    return json.dumps(
-        {
-            "schema_version": 1,
-            "layout": outcome.layout.model_dump(mode="json"),
-            "units_per_s": outcome.clock.units_per_s,
-            "clock": clock,
-        }
-    ).encode()
+def _key(description: Mapping[str, Any]) -> dict[bytes, bytes]:
+    return {PARQUET_KEY: json.dumps(description).encode()}
 
 
 def _parquet_writer(target: Path, schema: Any) -> Any:

@@ -12,15 +12,14 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from stealtime.store.model import Manifest, TrialRecord
+from stealtime.store.results import ResultKind, Streams
 from stealtime.store.run import (
     CELLS,
-    EVENTS,
     HOST_TRACE,
     MACHINE_TRACE,
     MANIFEST,
     NEIGHBOURS,
     PARTIAL_PREFIX,
-    SAMPLES,
     TRIAL,
     Run,
 )
@@ -45,9 +44,9 @@ class DiskError(StealtimeError):
 class Tables:
     """The Arrow IPC streams of one trial, as the agents sent them."""
 
-    samples: Path
-    events: Path | None
-    """None if nothing happened that a sample cannot hold."""
+    kind: ResultKind
+    result: Streams
+    """Those that the result is made of."""
     host_trace: Path | None = None
     """None if the host was not traced."""
     machine_trace: Path | None = None
@@ -58,8 +57,9 @@ class Tables:
     @property
     def streams(self) -> list[Path]:
         """All of them."""
-        own = (self.samples, self.events, self.host_trace, self.machine_trace)
-        return [stream for stream in own if stream is not None] + [one.stream for one in self.neighbours]
+        traces = (self.host_trace, self.machine_trace)
+        around = [*(stream for stream in traces if stream is not None), *(one.stream for one in self.neighbours)]
+        return [*self.result.values(), *around]
 
 
 class RunWriter:
@@ -194,7 +194,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        hint = "see whether it may be written, or choose another folder"
+        hint = "check that it is writable, or choose another folder"
         if error.errno in DISK_FULL:
             hint = DISK_FULL_HINT
         raise DiskError(f"{path} cannot be written: {reason}", hint=hint) from error
@@ -208,10 +208,9 @@ def new_run_id(created_at: str, campaign_name: str) -> str:
 def _write_tables(tables: Tables, folder: Path, record: TrialRecord, outcome: TrialOutcome) -> None:
     # pyarrow takes 0.3 s to load; here that costs no time before the first cell.
     from stealtime.store.surroundings import write_neighbours, write_trace
-    from stealtime.store.tables import write_events, write_parquet
 
-    write_parquet(tables.samples, folder / SAMPLES, outcome)
-    write_events(tables.events, folder / EVENTS, outcome)
+    for name, write in tables.kind.tables.items():
+        write(tables.result, folder / f"{name}.parquet", record)
     for stream, tracing, name in (
         (tables.host_trace, record.host_tracing, HOST_TRACE),
         (tables.machine_trace, outcome.tracing, MACHINE_TRACE),

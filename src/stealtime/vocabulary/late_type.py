@@ -1,4 +1,4 @@
-"""A field whose type is made when a value is read: by then it is known which studies there are."""
+"""A field whose type is built when a value is validated: by then all studies are registered."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class LateType:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate by the type of today; what is written is decided by the value's own model."""
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             # The errors of the inner validation keep their places in the document.
-            lambda value: TypeAdapter(self.make()).validate_python(value),
+            lambda value, info: TypeAdapter(self.make()).validate_python(value, context=info.context),
             serialization=core_schema.simple_ser_schema("any"),
         )
 

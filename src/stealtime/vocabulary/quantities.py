@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 NANOSECONDS = {
     "ns": 1,
@@ -130,15 +130,23 @@ def _refusal(text: str, rest: str, part: re.Match[str] | None, units: dict[str, 
     return f"{text!r} is not {expected}"
 
 
-def _duration_from(value: Any) -> int:
+READ_ALREADY = "read already"
+"""The context of a validation of values that were text once: a number then is one in ns or bytes."""
+
+
+def _duration_from(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and info.context == READ_ALREADY:
+        return value
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_duration_ns(value)
 
 
-def _size_from(value: Any) -> int:
+def _size_from(value: Any, info: ValidationInfo) -> int:
+    if isinstance(value, int) and info.context == READ_ALREADY:
+        return value
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_size_bytes(value)
 
 
@@ -152,12 +160,15 @@ def _text_schema(units: dict[str, int], *examples: str) -> WithJsonSchema:
 DurationNs = Annotated[
     int,
     BeforeValidator(_duration_from),
-    PlainSerializer(format_duration),
+    PlainSerializer(format_duration, when_used="json"),
     _text_schema(NANOSECONDS, "500ms", "5s", "1m30s"),
 ]
 """A field that is written ``"5s"`` in a file and is nanoseconds in Python."""
 
 SizeBytes = Annotated[
-    int, BeforeValidator(_size_from), PlainSerializer(format_size), _text_schema(BYTES, "256MiB", "3GiB")
+    int,
+    BeforeValidator(_size_from),
+    PlainSerializer(format_size, when_used="json"),
+    _text_schema(BYTES, "256MiB", "3GiB"),
 ]
 """A field that is written ``"256MiB"`` in a file and is bytes in Python."""

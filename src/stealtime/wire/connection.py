@@ -7,7 +7,7 @@ frames, a message out of place, the agent's own ``failed``) comes out as one ``S
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,13 +43,12 @@ from stealtime.wire.message import (
     StopTracing,
     StreamBegin,
     StreamEnd,
+    StreamName,
     TraceRequest,
     TracingDone,
     TracingOutcome,
     TracingStarted,
     TrialDone,
-    TrialOutcome,
-    TrialRequest,
     from_agent,
 )
 from stealtime.wire.spool import TableSpool
@@ -95,13 +94,24 @@ class _Deadline:
 class TrialResult:
     """What a trial gave."""
 
-    outcome: TrialOutcome
-    samples: Path
-    """An Arrow IPC stream file; its columns are given by ``outcome.layout`` (``docs/run-format.md``)."""
-    events: Path | None
-    """An Arrow IPC stream file with ``kind``, ``index``, ``start``, ``duration``; None if the agent sent none."""
-    trace: Path | None = None
-    """An Arrow IPC stream file with what the machine's own kernel did; None if it was not recorded."""
+    outcome: TrialDone
+    tables: Mapping[StreamName, Path]
+    """By name, the Arrow IPC stream files that the agent sent (``docs/run-format.md``)."""
+
+    @property
+    def samples(self) -> Path:
+        """The table whose columns are given by ``outcome.layout``."""
+        return self.tables["samples"]
+
+    @property
+    def events(self) -> Path | None:
+        """The table of ``kind``, ``index``, ``start``, ``duration``; None if the agent sent none."""
+        return self.tables.get("events")
+
+    @property
+    def trace(self) -> Path | None:
+        """The table of what the machine's own kernel did; None if it was not recorded."""
+        return self.tables.get("trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,24 +212,25 @@ class AgentConnection:
 
     async def run_trial(
         self,
-        request: TrialRequest,
+        request: RunTrial,
         folder: Path,
         *,
         deadline_s: float,
         on_progress: Callable[[Progress], None] | None = None,
         on_measured: Callable[[], Awaitable[None]] | None = None,
+        needs: tuple[StreamName, ...] = ("samples",),
     ) -> TrialResult:
         """Run a trial and spool its tables into files.
 
         Args:
             request: What to measure.
-            folder: Where ``samples.arrows``, ``events.arrows`` and, of a traced trial, ``trace.arrows`` are written;
-                they are removed if the trial fails.
+            folder: Where ``samples.arrows`` and so on are written; they are removed if the trial fails.
             deadline_s: How long the agent may take from the request to the first table or refusal: the trial's
                 duration and what calibration and set-up may cost. While tables come, no pause may be longer than
                 ``STREAM_SILENCE_S``.
             on_progress: Called for each progress message.
             on_measured: Awaited once, when the agent announces its first table: it has measured and begins to send.
+            needs: The tables without which the trial is not whole.
 
         Raises:
             StealtimeError: The agent refused, the channel failed or went silent, or a table is not complete.
@@ -227,19 +238,19 @@ class AgentConnection:
         spool = TableSpool(folder, self._bulk)
         async with self._requesting(f"running trial {request.trial}"):
             try:
-                await self._send(RunTrial(**dict(request)))
+                await self._send(request)
                 done = await self._receive_tables(
                     request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
                 )
             except BaseException:
                 spool.discard()
                 raise
-        if "samples" not in spool.paths:
-            raise StealtimeError(
-                f"the agent of {self.peer} ended trial {request.trial} without samples", hint=REINSTALL_HINT
-            )
-        outcome = TrialOutcome(**{name: getattr(done, name) for name in TrialOutcome.model_fields})
-        return TrialResult(outcome, spool.paths["samples"], spool.paths.get("events"), spool.paths.get("trace"))
+        for name in needs:
+            if name not in spool.paths:
+                raise StealtimeError(
+                    f"the agent of {self.peer} ended trial {request.trial} without {name}", hint=REINSTALL_HINT
+                )
+        return TrialResult(done, spool.paths)
 
     async def start_tracing(
         self, trial: int, tracing: TraceRequest, deadline_s: float = TRACING_DEADLINE_S

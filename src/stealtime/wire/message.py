@@ -187,15 +187,13 @@ class LoadOutcome(Model):
 
 
 class TrialOutcome(Model):
-    """What came of a trial, besides its tables."""
+    """What came of a trial, whatever its result is, besides its tables."""
 
     trial: int
     request: TrialRequest
     findings: list[Finding]
     clock: ClockRecord
-    layout: Layout
     placement: ThreadPlacement
-    calibrated_floor_units: int | None
     counters: dict[str, int]
     threads: list[MachineThread] = Field(default_factory=list)
     """The agent's threads during the trial."""
@@ -265,9 +263,16 @@ class StreamEnd(Model):
 
 
 class TrialDone(TrialOutcome):
-    """The trial is over and its tables are sent."""
+    """The trial is over and its tables are sent. So far every result that an agent sends is of durations."""
 
     type: Literal["trial_done"] = "trial_done"
+    layout: Layout
+    calibrated_floor_units: int | None
+
+    def outcome(self, findings: list[Finding]) -> TrialOutcome:
+        """Give what is told of every trial, with other findings."""
+        fields = {name: getattr(self, name) for name in TrialOutcome.model_fields}
+        return TrialOutcome.model_construct(**{**fields, "findings": findings})
 
 
 class TracingStarted(Model):

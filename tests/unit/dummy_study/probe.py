@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from dummy_study.stored import ECHOES
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
 from stealtime.wire.message import WakeupProbe
 
@@ -27,4 +28,4 @@ def request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int])
     return WakeupProbe(interval_ns=NS_A_SHOUT * whole(parameters["shouts"]))
 
 
-ECHO = Probe(name="echo", cells=EchoCells, request=request, short=ShortEcho)
+ECHO = Probe(name="echo", cells=EchoCells, request=request, short=ShortEcho, result=ECHOES)

@@ -1,16 +1,16 @@
 """What came back: counts, not durations."""
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
 from pydantic import JsonValue
 
+from dummy_study.stored import Echoes
+from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
-
-CLAIMED = 2_000
-"""Echoes of a cell that Ovid saw, Metamorphoses III 380."""
 
 
 class EchoFigures(CellFigures):
@@ -29,6 +29,11 @@ class EchoFigures(CellFigures):
     @property
     def columns(self) -> dict[str, JsonValue]:
         return {"echoes": sum(self.echoes)}
+
+
+def measurement(cell: EchoFigures, figure: str) -> Measurement:
+    assert figure == "echoes"
+    return Measurement(value=fmean(cell.echoes) if cell.echoes else None, of_repetitions=tuple(map(float, cell.echoes)))
 
 
 class EchoComparison(StatisticComparison):
@@ -55,7 +60,9 @@ def figures_of(trials: Sequence[Trial]) -> EchoFigures:
         valid=not reasons,
         reasons=reasons,
         limits=[finding.text for finding in findings if finding.level == "limits"],
-        echoes=[outcome.counters["recorded"] for outcome in outcomes if outcome.is_valid],
+        echoes=[
+            trial.result(Echoes).came_back for trial in trials if trial.record.outcome and trial.record.outcome.is_valid
+        ],
     )
 
 

@@ -9,8 +9,10 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from dummy_study.probe import ECHO
-from dummy_study.results import CLAIMED, EchoFigures, compare_cells, figures_of
+from dummy_study.results import EchoFigures, compare_cells, figures_of, measurement
+from dummy_study.stored import Echoes
 from stealtime.campaigns.probe import Probe
+from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison
 from stealtime.report.page.section import Section
 from stealtime.report.plain_table import cell_title, new_table
@@ -22,6 +24,7 @@ class DummyStudy:
     name = "echo"
     probes: tuple[Probe, ...] = (ECHO,)
     campaigns: Traversable = resources.files("dummy_study") / "campaigns"
+    published: Traversable = resources.files("dummy_study") / "published"
     figures = EchoFigures
 
     def summarize_cell(self, trials: Sequence[Trial]) -> EchoFigures:
@@ -30,16 +33,14 @@ class DummyStudy:
     def tables(self, summary: RunSummary) -> RenderableType:
         return _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
 
-    def claims(self, summary: RunSummary, wanted: bool | None) -> RenderableType | None:
-        if not wanted:
-            return None
-        return _table(f"Less Ovid's {CLAIMED}", [(one, sum(one.echoes) - CLAIMED) for one in _own(summary)])
+    def measurement(self, cell: EchoFigures, figure: str) -> Measurement:
+        return measurement(cell, figure)
 
     def explanation(self, run: Run) -> RenderableType | None:
         return f"{len(run.measured)} trials echoed for want of a reply"
 
     def section(self, run: Run) -> Section:
-        total = sum(trial.record.outcome.counters["recorded"] for trial in run.measured if trial.record.outcome)
+        total = sum(trial.result(Echoes).came_back for trial in run.measured)
         body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
         return Section(links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
 

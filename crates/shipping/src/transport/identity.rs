@@ -1,4 +1,4 @@
-//! Who a host is to others, and whom it trusts: three PEM files.
+//! The identity of a host, and the authority that it trusts: three PEM files.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -101,7 +101,7 @@ class Neighbour:
         """Stop its load and take what it recorded."""
         running = self._running
         if running is None:
-            raise StealtimeError(f"{self.words} has no load that could be stopped")
+            raise StealtimeError(f"{self.words} has no load to stop")
         self._running = None
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         result = await self.machine.connection.stop_load(trial, folder)

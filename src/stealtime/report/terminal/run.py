@@ -5,12 +5,13 @@ from rich.console import Console, RenderableType
 from stealtime.campaigns.registry import studies
 from stealtime.campaigns.study import Study
 from stealtime.report.summary import RunSummary
+from stealtime.report.terminal.paper_tables import tables_of_run
 from stealtime.store.run import Run
 
 
 def claims_of(summary: RunSummary, *, wanted: bool | None) -> list[RenderableType]:
     """Give the cells beside what others claim of them, where that was asked for; None leaves it to each study."""
-    claims = [study.claims(summary, wanted) for study in _studies_of(summary)]
+    claims = [tables_of_run(summary, study.name, wanted=wanted) for study in _studies_of(summary)]
     return [one for one in claims if one is not None]
 
 

@@ -11,6 +11,7 @@ from stealtime.studies.latency.probes.catalogue import PROBES
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from stealtime.report.claims.measurement import Measurement
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
@@ -28,6 +29,11 @@ class LatencyStudy:
     def campaigns(self) -> Traversable:
         """Those of the papers, and ``quick``."""
         return resources.files("stealtime.studies.latency") / "campaigns"
+
+    @property
+    def published(self) -> Traversable:
+        """The paper of 2013."""
+        return resources.files("stealtime.studies.latency") / "published"
 
     @property
     def figures(self) -> "type[CellSummary]":
@@ -49,12 +55,11 @@ class LatencyStudy:
 
         return render_summary(own_part(summary))
 
-    def claims(self, summary: "RunSummary", wanted: bool | None) -> "RenderableType | None":
-        """Give tables laid out like those of the paper that the cells redo."""
-        from stealtime.studies.latency.analysis.model import own_part
-        from stealtime.studies.latency.terminal.paper import tables_of_run
+    def measurement(self, cell: "CellSummary", figure: str) -> "Measurement":
+        """Give the longest sample that no limit explains, or by how much it is over the floor."""
+        from stealtime.studies.latency.analysis.claimed import measurement
 
-        return tables_of_run(own_part(summary), wanted=wanted)
+        return measurement(cell, figure)
 
     def explanation(self, run: "Run") -> "RenderableType | None":
         """Attribute the traced trials, which takes a second or two each."""

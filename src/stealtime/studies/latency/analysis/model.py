@@ -174,8 +174,6 @@ class CellSummary(CellFigures, _Measured):
     periods: list[Period]
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
-    scaled: str | None = None
-    """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
     placement: PlacementFigures | None = None
     """None where nothing was measured."""
     hypervisor: HypervisorFigures | None = None

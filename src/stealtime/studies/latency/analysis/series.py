@@ -6,6 +6,7 @@ The column is decoded from Parquet straight into one array, a row group at a tim
 
 import json
 import os
+from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,18 +20,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stealtime._core import Series, pooled_summary
-from stealtime.store.run import EVENTS, SAMPLES, TRIAL
+from stealtime.store.durations import EVENTS, SAMPLES, Durations
+from stealtime.store.run import Trial
 from stealtime.store.tables import PARQUET_KEY
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
-    from stealtime._core import InjectedMatchDict, SummaryDict
+    from stealtime._core import SummaryDict
 
-__all__ = ["Series", "load_series", "match_injected", "pool"]
+__all__ = ["Series", "load_series", "pool", "read_series"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
-_HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
+KEPT_SAMPLES = 64 << 20
+"""256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
+_kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
+"""By folder, time and size of the file, the least recently used one first."""
 _RATE_SPREAD_LIMIT = 1e-4
 """Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
 
@@ -58,17 +64,37 @@ class _Events:
         return chosen
 
 
-def load_series(folder: Path) -> Series:
-    """Read all samples of the trial in ``folder``.
+def load_series(trial: Trial) -> Series:
+    """Give all samples of a trial: its figures, its page and its attribution ask for them one after the other.
+
+    What was read last is kept, up to ``KEPT_SAMPLES``.
+
+    Raises:
+        StealtimeError: Its result is not of durations, or as :func:`read_series`.
+    """
+    result = trial.result(Durations)
+    status = _status(trial.table(SAMPLES))
+    key = (trial.folder, status.st_mtime_ns, status.st_size)
+    if key not in _kept:
+        _kept[key] = read_series(trial.folder, result.calibrated_floor_units)
+    _kept.move_to_end(key)
+    series = _kept[key]
+    while sum(map(len, _kept.values())) > KEPT_SAMPLES:
+        _kept.popitem(last=False)
+    return series
+
+
+def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
+    """Read all samples in the folder of a trial.
 
     Raises:
         StealtimeError: A file is missing, cut short, or does not have the columns of ``docs/run-format.md``.
     """
-    samples = folder / SAMPLES
+    samples = folder / f"{SAMPLES}.parquet"
     with _open_parquet(samples) as file:
         description = _read_description(samples, file.schema_arrow.metadata)
         columns = _read_columns(samples, file, _COLUMNS[description.layout])
-    events = _read_events(folder / EVENTS)
+    events = _read_events(folder / f"{EVENTS}.parquet")
     saturated = events.of_kind("saturated")
     saturated_gap = events.of_kind("saturated_gap")
     is_gapped = description.layout == "gapped"
@@ -83,26 +109,10 @@ def load_series(folder: Path) -> Series:
             description.layout,
             description.interval,
             description.units_per_s,
-            _calibrated_floor(folder / TRIAL),
+            calibrated_floor_units,
         )
     except ValueError as error:
         raise StealtimeError(f"{samples} cannot be used: {error}", hint=_HINT) from error
-
-
-def match_injected(folder: Path, series: Series | None = None) -> "InjectedMatchDict":
-    """Compare the known thefts of the CPU in ``events.parquet`` with what the samples of the trial show.
-
-    Args:
-        folder: Of the trial.
-        series: Its samples, if they are loaded already.
-
-    Raises:
-        StealtimeError: As :func:`load_series`.
-    """
-    events = _read_events(folder / EVENTS)
-    injected = events.of_kind("injected")
-    series = load_series(folder) if series is None else series
-    return series.match_injected(events.start[injected], events.duration[injected])
 
 
 def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict":
@@ -120,9 +130,16 @@ def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict"
     if max(units_per_s) > min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
         raise StealtimeError(
             f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled",
-            hint="look at each trial on its own",
+            hint="look at each trial separately",
         )
     return pooled_summary(parts)
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
 
 
 def _open_parquet(path: Path) -> Any:
@@ -210,18 +227,6 @@ def _read_events(path: Path) -> _Events:
             raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=_HINT) from error
     numbers = {name: table.column(name).to_numpy() for name in ("index", "start", "duration")}
     return _Events(kind=table.column("kind").combine_chunks(), **numbers)
-
-
-def _calibrated_floor(path: Path) -> int | None:
-    """Read ``outcome.calibrated_floor_units`` of a ``trial.json``."""
-    try:
-        document = json.loads(path.read_bytes())
-        floor = document["outcome"]["calibrated_floor_units"]
-        return None if floor is None else int(floor)
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise StealtimeError(
-            f"{path} does not hold a measured trial: {type(error).__name__} {_one_line(error)}", hint=_HINT
-        ) from error
 
 
 def _one_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from stealtime._core import Series
@@ -50,12 +49,12 @@ def summarize(run: Run) -> RunSummary:
     return own_part(summarize_run(run))
 
 
-def summarize_cell(trials: Sequence[Trial], load: Callable[[Path], Series] = load_series) -> CellSummary:
+def summarize_cell(trials: Sequence[Trial], load: Callable[[Trial], Series] = load_series) -> CellSummary:
     """Compute the figures of one cell from all its trials, at least one.
 
     Args:
         trials: All of one cell.
-        load: Gives the samples of the trial in a folder, for callers that need them as well; raises as ``load_series``.
+        load: Gives the samples of a trial, for callers that need them as well; raises as ``load_series``.
     """
     ordered = sorted(trials, key=lambda trial: trial.record.repetition)
     reads = [_read(trial, load) for trial in ordered]
@@ -92,13 +91,13 @@ def to_stats(figures: Any) -> Stats:
     return Stats(**{name: figures[name] for name in Stats.model_fields})
 
 
-def _read(trial: Trial, load: Callable[[Path], Series]) -> _Read:
+def _read(trial: Trial, load: Callable[[Trial], Series]) -> _Read:
     record = trial.record
     if record.outcome is None:
         message = record.failure.message if record.failure is not None else "the trial has no outcome"
         return _Read(trial, None, (message,))
     try:
-        series = load(trial.folder)
+        series = load(trial)
     except StealtimeError as error:
         return _Read(trial, None, (error.message,))
     return _Read(trial, series, tuple(_findings(record, "invalidates")))

@@ -103,7 +103,7 @@ def split_trial(trial: Trial, overhead_ns: float) -> SplitTrial:
         StealtimeError: As :func:`attribute_trial`.
     """
     outcome = _outcome(trial)
-    series = load_series(trial.folder)
+    series = load_series(trial)
     figures = series.summary()
     spikes = _find_spikes(series, outcome, figures["floor_ns"] + overhead_ns)
     found = split(trial, outcome, spikes.asked([])).found
@@ -134,7 +134,7 @@ def attribute_trial(trial: Trial, *, threshold_ns: float | None = None, worst: i
         StealtimeError: A file of the trial is damaged.
     """
     outcome = _outcome(trial)
-    spikes = _find_spikes(load_series(trial.folder), outcome, threshold_ns)
+    spikes = _find_spikes(load_series(trial), outcome, threshold_ns)
     longest = np.lexsort((spikes.index, -spikes.duration.astype(np.int64)))[:worst]
     world = split(trial, outcome, spikes.asked([int(row) for row in longest]))
     return _summarize(trial, outcome, spikes, longest, world)

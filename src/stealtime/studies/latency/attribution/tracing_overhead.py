@@ -1,4 +1,4 @@
-"""What tracing itself costs: the same cell with and without it, pair by pair."""
+"""Tracing overhead: the same cell with and without tracing, pair by pair."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -53,7 +53,7 @@ def _compare(name: str, pairs: Sequence[tuple[Trial, Trial]]) -> TracingOverhead
 
 
 def _figures(trial: Trial) -> "SummaryDict":
-    return load_series(trial.folder).summary()
+    return load_series(trial).summary()
 
 
 def _shift(shifts: Sequence[float]) -> Shift:

@@ -30,8 +30,8 @@ WORST_A_TRIAL = 256
 _TRACED = Remark(
     "traced",
     False,
-    "measured while the kernels were traced, which costs time",
-    'measure without as well: tracing = "both" in the campaign',
+    "measured with tracing, which has an overhead",
+    'measure without tracing as well: tracing = "both" in the campaign',
 )
 _MEASURE_AGAIN = "measure the cell again with `stealtime run --resume`"
 
@@ -102,10 +102,10 @@ def _measure(
     """Compute the figures of a cell; repetitions that failed or cannot be read are added to ``missing``."""
     loaded: dict[Path, Series] = {}
 
-    def load_and_keep(folder: Path) -> Series:
+    def load_and_keep(trial: Trial) -> Series:
         """The summary and the figures need the same samples; reading 50 million of them takes most of the time."""
-        loaded[folder] = load_series(folder)
-        return loaded[folder]
+        loaded[trial.folder] = load_series(trial)
+        return loaded[trial.folder]
 
     summary = summarize_cell(trials, load_and_keep)
     reasons = {trial.repetition: trial.reasons for trial in summary.trials}

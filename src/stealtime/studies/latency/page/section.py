@@ -5,6 +5,7 @@ from typing import Any
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
+from stealtime.report.page.claims import published_section
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.store.run import Run
@@ -13,10 +14,7 @@ from stealtime.studies.latency.content.causes import Causes
 from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
 from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.published.comparison import comparison_of_campaign
 from stealtime.studies.latency.terminal.hypervisor import hypervisor_lines, kind_meanings
-from stealtime.studies.latency.terminal.paper import title_of_test
-from stealtime.studies.latency.terminal.published import summary_sentence
 from stealtime.studies.latency.wording import cause_wording, wording
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
@@ -49,7 +47,7 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         shift=cause_wording.signed_duration,
     )
     templates.globals["cause_looks"] = cause_palette.LOOKS
-    published = comparison_of_campaign(content.summary)
+    published = published_section(content.summary)
     hypervisor = hypervisor_lines(content.summary)
     values: dict[str, Any] = {
         "content": content,
@@ -57,8 +55,6 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "periodic": periodic,
         "published": published,
         "skipped": [scenario for scenario in content.manifest.scenarios if scenario.skipped is not None],
-        "published_sentence": summary_sentence(published) if published is not None else "",
-        "title_of_test": title_of_test,
         "manifest": content.manifest,
         "answer": wording.answer(content),
         "hypervisor": hypervisor,

@@ -1,4 +1,4 @@
-"""By what it is known that the clocks of a run are right, in words: a line for each platform."""
+"""The clock checks of a run in words: a line for each platform."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What ``show`` says of what was around the machines: scaled and skipped scenarios, neighbours' rates, lost events."""
+"""What ``show`` prints of the circumstances: scaled and skipped scenarios, neighbours' rates, lost events."""
 
 from collections.abc import Sequence
 from statistics import median

@@ -1,6 +1,6 @@
 """What ``compare RUN --published NAME`` prints: the paper's tables with ours, the ratios, the verdicts in words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -8,33 +8,46 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
+from stealtime.report.claims.document import ClaimGroup, JudgedClaim, Judgement, PublishedComparison, Verdict
+from stealtime.report.claims.model import ClaimKind
 from stealtime.report.plain_table import new_table
-from stealtime.studies.latency.published.comparison_model import (
-    GrowthRow,
-    Judgement,
-    MeanRow,
-    PublishedComparison,
-    TableRow,
-    Verdict,
-)
-from stealtime.studies.latency.terminal.paper import render_paper_tables, title_of_test
+from stealtime.report.terminal.paper_tables import render_paper_tables
 
 STYLES: dict[Verdict, str] = {"agrees": "green", "disagrees": "red", "not judged": "dim"}
 _VERDICTS: tuple[Verdict, ...] = ("agrees", "disagrees", "not judged")
 
 
+_SUBJECTS: dict[ClaimKind, dict[str, Callable[[PublishedComparison, JudgedClaim], str]]] = {
+    "machines": {
+        "scenario": lambda _, claim: claim.scenario_words,
+        "test": lambda comparison, claim: comparison.test(claim.test).title,
+    },
+    "scenarios": {
+        "scenarios": lambda _, claim: claim.short_scenarios,
+        "test": lambda comparison, claim: comparison.test(claim.test).title,
+        "of": lambda _, claim: claim.role,
+    },
+    "figures": {
+        "scenario": lambda _, claim: claim.scenario_words,
+        "test": lambda comparison, claim: comparison.test(claim.test).title,
+        "of": lambda _, claim: claim.role,
+    },
+}
+"""The columns that tell what a claim is about."""
+
+
 def render_published_comparison(comparison: PublishedComparison) -> RenderableType:
     """Give everything that is printed of a run beside published figures."""
+    parts: list[RenderableType] = []
+    for group in comparison.groups:
+        parts += [Text(f"\n{group.title}", style="bold"), _claim_table(comparison, group)]
+    for group in comparison.groups:
+        if group.means_title is not None:
+            parts += [Text(f"\n{group.means_title}", style="bold"), _mean_table(comparison, group)]
     return Group(
         Text(f"ours    {comparison.run_id}\ntheirs  {comparison.source}\n"),
         *render_paper_tables(comparison, with_theirs=True),
-        Text(),
-        Text("The emulated maximum as a multiple of the paravirtual one", style="bold"),
-        _ratio_table(comparison.rows),
-        Text("\nContention: the maximum in one scenario as a multiple of that in another", style="bold"),
-        _growth_table(comparison.growth),
-        Text("\nGeometric means of emulated/paravirtual", style="bold"),
-        _mean_table(comparison.means),
+        *parts,
         *_legend(comparison),
         *_verdicts(comparison),
         *_list("How ours differs from theirs", comparison.differences),
@@ -43,49 +56,28 @@ def render_published_comparison(comparison: PublishedComparison) -> RenderableTy
     )
 
 
-def summary_sentence(comparison: PublishedComparison) -> str:
-    """Count the verdicts in a sentence, or two."""
-    agree, disagree, unknown = (comparison.count(verdict) for verdict in _VERDICTS)
-    total = len(comparison.judgements)
-    sentence = f"Of {total} ratios {agree} agree with the paper's, {disagree} disagree, {unknown} could not be judged."
-    would_agree, would_disagree = (comparison.count_but_for_scaling(verdict) for verdict in _VERDICTS[:2])
-    if would_agree + would_disagree == 0:
-        return sentence
-    return f"{sentence} But for scaling, {would_agree} of these would agree and {would_disagree} disagree."
-
-
-def _ratio_table(rows: Sequence[TableRow]) -> Table:
+def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     table = new_table()
-    for heading in ("scenario", "test"):
+    subjects = _SUBJECTS[group.kind]
+    for heading in subjects:
         table.add_column(heading, no_wrap=True)
     _add_judgement_columns(table)
-    for row in rows:
-        judgement = row.emulated_over_paravirt
-        style = STYLES[judgement.verdict]
-        table.add_row(f"{row.number} {row.scenario}", title_of_test(row.test), *_cells(judgement), style=style)
+    unit = comparison.unit if group.kind == "figures" else None
+    for claim in group.claims:
+        subject = (words(comparison, claim) for words in subjects.values())
+        table.add_row(*subject, *_cells(claim.judgement, unit), style=STYLES[claim.judgement.verdict])
     return table
 
 
-def _growth_table(rows: Sequence[GrowthRow]) -> Table:
-    table = new_table()
-    for heading in ("scenarios", "test", "of"):
-        table.add_column(heading, no_wrap=True)
-    _add_judgement_columns(table)
-    for row in rows:
-        subject = (f"{row.contended_number} / {row.base_number}", title_of_test(row.test), row.role)
-        table.add_row(*subject, *_cells(row.growth), style=STYLES[row.growth.verdict])
-    return table
-
-
-def _mean_table(rows: Sequence[MeanRow]) -> Table:
+def _mean_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     table = new_table()
     table.add_column("test", no_wrap=True)
     for heading in ("theirs\nall", "\nof", "theirs\nsame", "\nours", "ours\np99.99", "\nof"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("\nverdict", no_wrap=True)
-    for row in rows:
+    for row in group.means:
         table.add_row(
-            "all" if row.test == "all" else title_of_test(row.test),
+            "all" if row.test == "all" else comparison.test(row.test).title,
             notation.ratio(row.theirs),
             str(row.theirs_count),
             notation.ratio(row.theirs_of_the_same),
@@ -104,10 +96,10 @@ def _add_judgement_columns(table: Table) -> None:
     table.add_column("verdict", no_wrap=True)
 
 
-def _cells(judgement: Judgement) -> list[str]:
+def _cells(judgement: Judgement, unit: str | None) -> list[str]:
     figures = (judgement.theirs, judgement.ours, judgement.ours_p9999)
     verdict = judgement.verdict if judgement.but_for_scaling is None else f"({judgement.but_for_scaling})"
-    return [*(notation.ratio(figure) for figure in figures), verdict]
+    return [*(notation.ratio(one) if unit is None else notation.quantity(one, unit) for one in figures), verdict]
 
 
 def _legend(comparison: PublishedComparison) -> list[RenderableType]:
@@ -118,7 +110,7 @@ def _legend(comparison: PublishedComparison) -> list[RenderableType]:
 
 def _verdicts(comparison: PublishedComparison) -> list[RenderableType]:
     """Say of each ratio why it has its verdict; what was not judged for one reason is told once."""
-    parts: list[RenderableType] = [Text(f"\n{summary_sentence(comparison)}", style="bold")]
+    parts: list[RenderableType] = [Text(f"\n{comparison.summary_sentence}", style="bold")]
     for verdict in _VERDICTS:
         about: dict[str, list[str]] = {}
         for subject, judgement in comparison.judgements:

@@ -1,4 +1,4 @@
-"""Traces and neighbours of a trial as CSV, a row group at a time, with kinds and names in words."""
+"""Tables of a trial as CSV, a row group at a time: as they are, and of traces with kinds and names in words."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +10,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from stealtime._core import EVENT_KINDS
+from stealtime.store.durations import DURATIONS
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP, read_description
 from stealtime.store.writer import disk_errors
@@ -18,8 +19,8 @@ from stealtime.vocabulary.errors import StealtimeError
 _NO_NAME = 0xFFFF_FFFF
 
 
-def write_surroundings_csv(trial: Trial, folder: Path) -> Mapping[Path, int]:
-    """Write what the trial has of ``host_trace``, ``machine_trace`` and ``neighbours``.
+def write_tables_csv(trial: Trial, folder: Path) -> Mapping[Path, int]:
+    """Write what the trial has of traces and neighbours, and the tables of a result that is no durations.
 
     Args:
         trial: Measured.
@@ -31,13 +32,16 @@ def write_surroundings_csv(trial: Trial, folder: Path) -> Mapping[Path, int]:
     Raises:
         StealtimeError: A table is damaged, or a file cannot be written.
     """
+    result = trial.record.result
+    own = () if result is None or result.kind == DURATIONS.name else result.tables
     tables = {
+        **{name: trial.table(name) for name in own},
         "host_trace": trial.host_trace_path,
         "machine_trace": trial.machine_trace_path,
         "neighbours": trial.neighbours_path,
     }
     return {
-        target: _write(source, target, is_trace=name != "neighbours")
+        target: _write(source, target, is_trace=name.endswith("_trace"))
         for name, source in tables.items()
         if source is not None
         for target in [folder / f"{trial.record.trial_id}.{name}.csv"]

@@ -1,26 +1,24 @@
-"""Finds published figures by name and reads them: ``NAME.csv`` holds the figures, ``NAME.toml`` their source."""
+"""Finds published figures by name, among those of all studies, and reads them."""
 
 import csv
 import tomllib
 from difflib import get_close_matches
-from functools import cache
-from importlib import resources
+from importlib.resources.abc import Traversable
 
 from pydantic import ValidationError
 
-from stealtime.studies.latency.published.model import Published
+from stealtime.campaigns.registry import studies
+from stealtime.report.claims.model import Published
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _HINT = "install stealtime anew: these files are part of it"
 
 
-def published_names() -> list[str]:
-    """List the publications whose figures come with stealtime."""
-    folder = resources.files("stealtime.studies.latency.published")
-    return sorted(entry.name.removesuffix(".csv") for entry in folder.iterdir() if entry.name.endswith(".csv"))
+def published_names(study: str | None = None) -> list[str]:
+    """List the publications whose figures come with the studies, or with one of them."""
+    return sorted(name for name, (owner, _) in _folders().items() if study in (None, owner))
 
 
-@cache
 def find_published(name: str) -> Published:
     """Read the figures of a publication.
 
@@ -28,12 +26,12 @@ def find_published(name: str) -> Published:
         UsageError: There are none of that name.
         StealtimeError: The files that came with stealtime are damaged.
     """
-    known = published_names()
-    if name not in known:
-        close = get_close_matches(name.lower(), known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+    folders = _folders()
+    if name not in folders:
+        close = get_close_matches(name.lower(), folders, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(folders))}"
         raise UsageError(f"there are no published figures named {name!r}", hint=hint)
-    folder = resources.files("stealtime.studies.latency.published")
+    _, folder = folders[name]
     source, figures = ((folder / f"{name}.{suffix}").read_text("utf-8") for suffix in ("toml", "csv"))
     return read_published(name, source, figures)
 
@@ -48,11 +46,28 @@ def read_published(name: str, source: str, figures: str) -> Published:
         document = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
         raise StealtimeError(f"{name}.toml is damaged: {error}", hint=_HINT) from error
+    machines = [machine.get("role") for machine in document.get("machines", [])]
+    rows = [
+        {key: value for key, value in line.items() if key not in machines}
+        | {"figures": {role: line[role] for role in machines if role in line}}
+        for line in csv.DictReader(figures.splitlines())
+    ]
     try:
-        return Published.model_validate({**document, "name": name, "rows": list(csv.DictReader(figures.splitlines()))})
+        return Published.model_validate({**document, "name": name, "rows": rows})
     except ValidationError as error:
         first = error.errors()[0]
         raise StealtimeError(f"{_place(name, first['loc'])}: {first['msg']}", hint=_HINT) from error
+
+
+def _folders() -> dict[str, tuple[str, Traversable]]:
+    """Give the study and the folder of each publication."""
+    return {
+        entry.name.removesuffix(".csv"): (study.name, study.published)
+        for study in studies()
+        if study.published is not None
+        for entry in study.published.iterdir()
+        if entry.name.endswith(".csv")
+    }
 
 
 def _place(name: str, location: tuple[int | str, ...]) -> str:

@@ -8,12 +8,13 @@ from typing import Any
 
 import psutil
 
+from stealtime.protect.epochs import read_epochs
 from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.stand import COUNTER, PATIENT_TIMING, Client, CountingGuest, Stand
 from stealtime.protect.vm_file import Register
 
-from .rows import Row, between, read_rows
+from .rows import Row, between
 
 __all__ = ["COUNTER", "Guest", "Stand", "cpu_s", "stand_with_etcd"]
 
@@ -52,7 +53,7 @@ class Guest(CountingGuest):
 
     def rows(self, from_ns: int = 0, to_ns: int = 1 << 63) -> list[Row]:
         """Give its epochs on its first host that began in a time."""
-        return between(read_rows(self.member(self.known_as).epochs), from_ns, to_ns)
+        return between(read_epochs(self.member(self.known_as).epochs), from_ns, to_ns)
 
     def losses(self, from_ns: int, to_ns: int) -> list[int]:
         """Give when its active member on the first host lost its standby, in a time."""

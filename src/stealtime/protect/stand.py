@@ -225,14 +225,19 @@ class CountingGuest:
         Raises:
             StealtimeError: It does not come.
         """
-        found = poll(find, within_s)
-        if found is None:
-            raise self.failure(otherwise())
+        deadline = time.monotonic() + within_s
+        while not (found := find()):
+            # An interruption takes the laboratory from under whoever waits in another thread.
+            if time.monotonic() > deadline or not self.stand.laboratory.folder.exists():
+                raise self.failure(otherwise())
+            time.sleep(_POLL_S)
         return found
 
     def failure(self, message: str) -> StealtimeError:
-        """Give an error that holds what the members said last."""
-        return StealtimeError(f"{message}\n{self.stand.last_words()}")
+        """Give an error with what the members said last as a note."""
+        error = StealtimeError(message)
+        error.add_note(self.stand.last_words())
+        return error
 
 
 class Client:

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
+from stealtime.report.circumstances.exits import TITLE
 from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
 from stealtime.report.circumstances.model import HypervisorFigures
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.terminal.hypervisor import TITLE
 from stealtime.studies.latency.terminal.summary import render_summary
 from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 

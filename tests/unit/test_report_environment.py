@@ -25,7 +25,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> ReportContent:
 
 
 def test_remark_of_many_cells_is_told_once_with_all_of_them(content: ReportContent) -> None:
-    spread = wording.spread_remarks(content)
+    spread = content.limits.remarks
     assert [one.remark.text for one in spread] == [RT_THROTTLING["text"]]
     assert spread[0].where == (("native", "every probe"), ("qemu-tcg-paravirt", "every probe"))
 

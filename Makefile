@@ -6,13 +6,14 @@ RUN_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
+README_RUNS ?=
 KVM_KERNEL ?= backports
 
 # What the environment is built from. uv is not even started while none of it changed.
 environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test kvm kvm-shell lint format bench bench-protect protect-demo fuzz wheel clean
+.PHONY: help setup run test unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ test: setup ## set up, then run every test: Rust, Python, browser, machines
 	@tools/packages.sh test
 	@tools/test.sh
 
+unit: setup ## set up, then run the unit tests of Python: no root, no machine, under a minute
+	@.venv/bin/pytest --numprocesses=2 --dist=loadfile tests/unit
+
 lint: setup ## check format, types and style of Rust, Python and shell
 	@tools/packages.sh test
 	@tools/lint.sh
@@ -46,7 +50,7 @@ format: setup ## format Rust and Python
 
 kvm: setup ## run the tests of KVM, in an emulated machine that has it
 	@tools/packages.sh test
-	@.venv/bin/pytest tests/kvm
+	@STEALTIME_KVM_WHOLE=1 .venv/bin/pytest tests/kvm
 
 kvm-shell: setup ## give a prompt in that machine (KVM_KERNEL=standard: another kernel in it)
 	@tools/packages.sh test
@@ -61,6 +65,9 @@ bench: setup ## measure speed and cost, against oslat, cyclictest and a bare boo
 
 bench-protect: setup ## measure protection: pause, slowdown, failover, bytes, neighbours (BENCH_ARGS=--full: longer)
 	@tools/bench.sh protect $(BENCH_ARGS)
+
+readme: setup ## write the README's tables from runs (README_RUNS="RUN ..."; default: the newest of each campaign)
+	@.venv/bin/python benchmarks/readme/tables.py --write README.md $(README_RUNS)
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)

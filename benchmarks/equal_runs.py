@@ -27,7 +27,7 @@ from typing import Any
 
 from equality.tally import found_share, judge_equal_runs
 
-from stealtime.campaigns.host import read_git_describe
+from stealtime.lab.host import read_git_describe
 from stealtime.report.comparison import compare
 from stealtime.store.run import Run, default_runs_folder, runs_in
 from stealtime.studies.latency.analysis.model import RunSummary

@@ -1,9 +1,14 @@
-"""What every test leaves as it found it, and figures that a reader of the tests' output should see."""
+"""Fixtures of all rings: the CPU affinity is restored after each test, and figures are printed at the end."""
 
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
+
+# Hypothesis fails a test whose example takes 200 ms, which on a busy machine says nothing of the test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _FIGURES = pytest.StashKey[list[str]]()
 

@@ -176,6 +176,7 @@ def _write_cell(folder: Path, cell: SyntheticCell, trial: int, generator: np.ran
     record: dict[str, Any] = {
         "cell": cell.key,
         "repetition": cell.repetition,
+        "host": "local",
         "state": "failed" if cell.failure else "measured",
         "started_at": STARTED_AT + timedelta(seconds=10 * trial),
         "elapsed_s": 3.1,
@@ -392,12 +393,14 @@ def _manifest(run_id: str, campaign: str, platforms: list[str], seed: int, skipp
         "stealtime_version": "0.1.0",
         "git_describe": {"value": "v0.1.0-4-gabcdef0"},
         "campaign": {"name": campaign},
-        "host": {
-            "cpu_model": {"value": "Imaginary CPU @ 2.10GHz"},
-            "hypervisor": {"value": True},
-            "kernel_release": {"value": "6.18.5"},
-            "clocksource": {"value": "tsc"},
-            "governor": {"absent": "/sys/devices/system/cpu/cpu0/cpufreq does not exist"},
+        "hosts": {
+            "local": {
+                "cpu_model": {"value": "Imaginary CPU @ 2.10GHz"},
+                "hypervisor": {"value": True},
+                "kernel_release": {"value": "6.18.5"},
+                "clocksource": {"value": "tsc"},
+                "governor": {"absent": "/sys/devices/system/cpu/cpu0/cpufreq does not exist"},
+            }
         },
         "platforms": [*usable, not_usable],
         "scenarios": [{"name": name, "description": "", "skipped": why} for name, why in skipped.items()],

@@ -1,18 +1,20 @@
-"""The rows of the README's tables, from a run: ``tables.py [RUN]`` prints Markdown.
+"""The figures of the README, from a run: ``tables.py RUN`` prints them, ``tables.py --write README.md`` stores them.
 
-Of a run without traces the overhead at the 99.9th percentile with its interval and its ratio to native, and the
-longest sample; of a traced one the time lost in each second of ``tick``, and what most of it is. A figure that the
-README prints is one of the run that its text names, made by the command that stands above the table.
+An untraced run gives the overhead at the 99.9th percentile with its interval and its ratio to native, and the longest
+sample; a traced one the time lost in each second of ``tick``, and its main causes. A page has a block for each
+campaign, between two comments, so that no figure in it is older than the run that the block names.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from stealtime.report import notation
 from stealtime.report.interval import Interval
 from stealtime.report.plain_table import cell_title
-from stealtime.store.run import Run, find_run
+from stealtime.store.run import Run, default_runs_folder, find_run, runs_in
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
@@ -21,7 +23,10 @@ from stealtime.studies.latency.content.causes import Causes, TracedCell
 from stealtime.studies.latency.page.causes import gather_causes
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.readings import Value
 
+_BLOCK = re.compile(r"(<!-- figures of (\S+): .*? -->\n).*?(<!-- end of figures -->\n)", re.DOTALL)
 _CAUSES_NAMED = 2
 _LEAST_SHARE = 0.1
 """Of what was lost besides RT throttling: smaller causes are not named."""
@@ -53,6 +58,8 @@ def cause_rows(causes: Causes) -> Iterator[str]:
     for number, (scenario, cells) in enumerate(probe.scenarios, start=1):
         by_platform = {cell.platform: cell for cell in cells}
         yield _row(f"{number} {scenario}", [_lost(by_platform.get(platform)) for platform in platforms])
+    counts = [(events, lost) for cell in causes.cells for facts in cell.facts for _, events, lost in facts.events]
+    yield f"\nEvents lost: {sum(lost for _, lost in counts):,} of {sum(events for events, _ in counts):,}."
 
 
 def _steady(cell: CellSummary | None, native: CellSummary | None) -> str:
@@ -103,12 +110,75 @@ def rows_of(run: Run) -> Iterator[str]:
         yield from answer_rows(summary.plain_cells)
 
 
+def caption(run: Run) -> str:
+    """Say which run this is, of which day, and on what it was measured."""
+    manifest = run.manifest
+    facts = {name: reading.value for name, reading in manifest.host.items() if isinstance(reading, Value)}
+    guest = ", itself a guest" if facts.get("hypervisor") else ""
+    return (
+        f"Run `{run.run_id}` of {manifest.created_at:%Y-%m-%d}: {facts.get('cpu_model', 'unknown CPU')}, "
+        f"CPUs {facts.get('cpus_allowed', 'unknown')}, Linux {facts.get('kernel_release', 'unknown')}{guest}."
+    )
+
+
+def put_into(page: str, run: Run) -> str:
+    """Give the text of a page with the block of the run's campaign written anew.
+
+    Raises:
+        UsageError: The run is not finished, or the page has no block of its campaign.
+    """
+    campaign = run.manifest.campaign_name
+    if run.manifest.state != "finished":
+        raise UsageError(
+            f"the run {run.run_id} is {run.manifest.state}", hint="finish it with `stealtime run --resume`"
+        )
+    if campaign not in campaigns_of(page):
+        raise UsageError(
+            f"the page has no figures of {campaign}", hint=f"it has those of {', '.join(campaigns_of(page))}"
+        )
+    body = "\n".join([caption(run), "", *rows_of(run)])
+    return _BLOCK.sub(lambda found: f"{found[1]}{body}\n{found[3]}" if found[2] == campaign else found[0], page)
+
+
+def campaigns_of(page: str) -> list[str]:
+    """Name the campaigns that a page has figures of."""
+    return [found[2] for found in _BLOCK.finditer(page)]
+
+
+def newest_runs(campaigns: Sequence[str]) -> Iterator[Run]:
+    """Give the newest run of each campaign.
+
+    Raises:
+        UsageError: A campaign has none.
+    """
+    runs = runs_in(default_runs_folder())
+    for campaign in campaigns:
+        own = [path for path in runs if f"-{campaign}-" in path.name]
+        if not own:
+            raise UsageError(f"there is no run of {campaign}", hint=f"measure one with `stealtime run {campaign}`")
+        yield Run.open(own[-1])
+
+
 def main() -> None:
-    """Print the rows of a run."""
+    """Print the rows of runs, or write them to a page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("run", nargs="?", default="last", help="as for `stealtime show`")
+    parser.add_argument(
+        "runs", nargs="*", metavar="RUN", help="as for `stealtime show`; default: the newest of each campaign"
+    )
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="write the blocks of this page")
     arguments = parser.parse_args()
-    sys.stdout.writelines(f"{line}\n" for line in rows_of(find_run(arguments.run, None)))
+    page = arguments.write.read_text() if arguments.write is not None else ""
+    try:
+        named = [find_run(name, None) for name in arguments.runs]
+        for run in named or newest_runs(campaigns_of(page) or ["quick"]):
+            if arguments.write is None:
+                sys.stdout.writelines(f"{line}\n" for line in [caption(run), "", *rows_of(run)])
+            else:
+                page = put_into(page, run)
+    except UsageError as error:
+        parser.error(f"{error.message} ({error.hint})")
+    if arguments.write is not None:
+        arguments.write.write_text(page)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns, measure_attributed, measured_ns
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
-from onlooker import looking_on
+from outside_observer import observing
 
 from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
@@ -138,10 +138,10 @@ async def test_rt_throttling_is_found(platform: str, tmp_path: Path, tell: Calla
     # How long the probe was held back is told by who looked on from outside, not by the samples that are judged.
     if platform == "native":
         # It is also the ordinary thread that waits for the CPU: newer kernels hold a real-time thread back only then.
-        onlooker = looking_on("on-cpu", cpu=MEASURED_CPU)
+        observer = observing("on-cpu", cpu=MEASURED_CPU)
     else:
-        onlooker = looking_on("guest", run_mark(), GUEST_PROGRAMS[platform], cpu=HOUSEKEEPING_CPU)
-    with onlooker as seen:
+        observer = observing("guest", run_mark(), GUEST_PROGRAMS[platform], cpu=HOUSEKEEPING_CPU)
+    with observer as seen:
         attributed = await measure_attributed(campaign(platform, {}, lift_rt_throttling=False), tmp_path)
     stalls = [spike for spike in attributed.attribution.worst if spike.excess_ns > STALL_NS]
     spans = [on_host(spike, attributed.trial.record) for spike in stalls]

@@ -40,14 +40,10 @@ def placed(*specs: NeighbourSpec, share: Share | None = None) -> Placement:
 
 
 def booted(placement: Placement, folder: Path, platform: str = "uml", boot_timeout_s: float = 60.0):  # type: ignore[no-untyped-def]
-    return neighbours(
-        placement,
-        registry.find(platform),
-        folder,
-        kernel="rt",
-        memory_bytes=128 << 20,
-        boot_timeout_s=boot_timeout_s,
+    under_test = MachineRequest(
+        placement.vcpu_cpus, placement.housekeeping_cpus, folder, memory_bytes=128 << 20, boot_timeout_s=boot_timeout_s
     )
+    return neighbours(placement, registry.find(platform), under_test)
 
 
 def our_groups(mark: str) -> list[Path]:
@@ -199,8 +195,7 @@ async def main():
     placement = Scenario(name="beside", neighbours=specs, share=half).place((housekeeping, measured), measured)
     uml = registry.find("uml")
     request = MachineRequest(placement.vcpu_cpus, placement.housekeeping_cpus, folder, share=placement.share)
-    options = dict(kernel="rt", memory_bytes=128 << 20, boot_timeout_s=60)
-    async with uml.boot(request), neighbours(placement, uml, folder, **options) as beside:
+    async with uml.boot(request), neighbours(placement, uml, request) as beside:
         await beside.start(1)
         print(run_mark(), flush=True)
         await asyncio.sleep(600)

@@ -1,4 +1,4 @@
-"""What cannot be used as it is, on the real native platform: an agent of another version, and no root."""
+"""Refusals on the real native platform: an agent of another version, and missing root privileges."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The machine that tests share, and what its members wrote when a test has failed: it goes with the laboratory."""
+"""The machine that tests share, and the logs of its members when a test has failed."""
 
 from collections.abc import Generator, Iterator
 

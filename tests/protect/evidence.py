@@ -1,4 +1,4 @@
-"""What members, the register and the switch noted, held against the rule that one member at a time may be active."""
+"""Checks of the records of members, register and switch: never more than one active member."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Which host speaks with the guest's voice: what is seen at the switch, whatever the members say of themselves.
+"""Which host sends the guest's frames, as seen at the switch and independent of what the members report.
 
 A frame is heard where it comes in at the switch's port of a host, also one that a cut then loses.
 """

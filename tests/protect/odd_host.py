@@ -1,4 +1,4 @@
-"""Hosts that are not as they should be: another QEMU, a full disk, a kernel without userfaultfd.
+"""Faulty hosts: another QEMU, a full disk, a kernel without userfaultfd.
 
 Members meet the real thing, in a mount namespace or behind a filter of their own, and nobody else does.
 """

@@ -1,4 +1,4 @@
-"""What comes over the connection is damaged: it is refused, nothing of it is applied, and nothing is lost."""
+"""A damaged stream is refused: nothing of it is applied, and nothing is lost."""
 
 import contextlib
 import os

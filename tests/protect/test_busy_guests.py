@@ -1,4 +1,4 @@
-"""Guests that write much while they are copied: the first epoch is no larger than others, or nothing is promised."""
+"""Guests that write much while they are copied: no larger first epoch than others, or they stay unprotected."""
 
 import csv
 import os

@@ -1,4 +1,4 @@
-"""What whoever runs machines for months relies on: bounded logs, figures on every host, no QEMU waited for."""
+"""Long-term operation: bounded logs, metrics on every host, no endless wait for a QEMU."""
 
 import os
 import re

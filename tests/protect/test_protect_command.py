@@ -63,7 +63,7 @@ def test_a_machine_is_protected_shown_handed_over_exported_and_stopped(state: St
 
     moved = protect(state, "failover", "phone")
     assert moved.returncode == 0, moved.stderr
-    assert "phone goes on at local" in moved.stderr
+    assert "phone moves to local" in moved.stderr
 
     def is_protected_by_a() -> dict[str, Any] | None:
         code, members = shown(state)

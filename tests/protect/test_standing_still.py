@@ -1,4 +1,4 @@
-"""Parts that stand still for a while and go on as if nothing had happened; and one that dies before it is needed."""
+"""Processes that are stopped for a while and continue; and one that dies before it is needed."""
 
 import os
 import signal

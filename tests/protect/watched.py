@@ -1,4 +1,4 @@
-"""A machine that several files of tests share: booted once, with a client that counts through all of them."""
+"""A machine that several test modules share: booted once, with a client that counts through all of them."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass

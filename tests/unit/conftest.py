@@ -1,4 +1,4 @@
-"""The command on platforms that a script plays, for whoever tests what it says."""
+"""The command line on scripted platforms, for tests of its output."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from command import Command, make_command
 from scripted_agent import ScriptedPlatform
 
-from stealtime.campaigns import session
+from stealtime.lab.host import Host
 from stealtime.lab.platforms import registry
 
 
@@ -32,10 +32,10 @@ def stealtime(
 ) -> Command:
     """Run a command with runs of its own on scripted ``platforms``; the host is left as it is."""
 
-    async def leave_the_host() -> None:
+    async def leave_the_host(_: Host) -> None:
         return None
 
-    monkeypatch.setattr(session, "put_host_right", leave_the_host)
+    monkeypatch.setattr(Host, "put_right", leave_the_host)
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 

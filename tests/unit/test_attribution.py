@@ -267,7 +267,7 @@ def test_exchanges_that_contradict_each_other_mean_that_clocks_cannot_be_aligned
         attribute_trial(Trial(traced.folder, traced.record.model_copy(update={"alignment": moved})))
 
 
-def test_looking_costs_what_pairs_of_one_repetition_differ_by(tmp_path: Path) -> None:
+def test_tracing_overhead_is_the_difference_within_pairs_of_one_repetition(tmp_path: Path) -> None:
     cells = [
         SyntheticCell(
             "native", "tick", {"loop_ns": 68_000}, FLOOR_NS + 100.0 * traced, 3e6 + 1e5 * number * traced, 0.3, 4_000,

@@ -41,7 +41,7 @@ def test_a_builtin_campaign_is_read_and_written_back_the_same(name: str) -> None
         ('name = "x"\n', "the key 'probes' is missing", None),
         ('name = "x"\nrepetitions = 0\n' + TICK, "line 2: repetitions = 0", None),
         ('name = "x"\nscenarios = ["crowd"]\n' + TICK, "line 2: scenarios: there is no scenario 'crowd'", None),
-        ('name = "x"\nmemory = 3\n' + TICK, "line 2: memory: 3 is no text", None),
+        ('name = "x"\nmemory = 3\n' + TICK, "line 2: memory: 3 is not text", None),
         (f'name="x"\ntracing="maybe"\n{TICK}', "line 2: tracing = 'maybe': input should be", None),
         (f'name="x"\n{TICK}[short.tik]\nduration="1s"', "line 5: unknown key 'short.tik'", "'tick'"),
         (f'name="x"\n{TICK}[short.tick]\ndurtion="1s"', "line 6: unknown key 'short.tick.durtion'", "'duration'"),
@@ -65,7 +65,7 @@ def test_an_unknown_campaign_is_refused_with_the_nearest_one(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="there is no campaign"):
         find_campaign(str(tmp_path))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         find_campaign(str(tmp_path / "binary.toml"))
 
 

@@ -15,8 +15,7 @@ from scripted_agent import ScriptedPlatform
 from test_runner import only
 
 from stealtime import cli, schemas
-from stealtime.campaigns import session
-from stealtime.campaigns.host import read_host_facts
+from stealtime.lab.host import Host, read_host_facts
 from stealtime.lab.platforms import registry
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Value
@@ -39,7 +38,7 @@ def test_a_run_ends_with_its_table_and_its_report(stealtime: Command, tmp_path: 
     assert "skipping qemu-x: no such program" in ended.err
     manifest = json.loads((the_run(tmp_path) / "manifest.json").read_text())
     assert manifest["command_line"][:3] == ["stealtime", "run", "quick"]
-    measured_cpu = manifest["host"]["measured_cpu"]["value"]
+    measured_cpu = manifest["hosts"]["local"]["measured_cpu"]["value"]
     others = sorted(os.sched_getaffinity(0) - {measured_cpu}) or [measured_cpu]
     assert {tuple(thread["cpus"]) for thread in manifest["host_threads"]} == {tuple(others)}
 
@@ -69,8 +68,8 @@ def test_every_document_has_a_schema_version(stealtime: Command, command: tuple[
     ("arguments", "error", "hint"),
     [
         (("run", "-P", "uml2"), "there is no platform 'uml2'", "uml"),
-        (("run", "-a", "4711"), "CPU 4711", "lets us use the CPUs"),
-        (("run", "-a", "x"), "'x' is not a CPU list", "lets us use the CPUs"),
+        (("run", "-a", "4711"), "CPU 4711", "allows the CPUs"),
+        (("run", "-a", "x"), "'x' is not a CPU list", "allows the CPUs"),
         (("run", "quik"), "there is no campaign 'quik'", "'quick'"),
         (("run", "-D", "5"), "--duration: '5' has no unit", None),
         (("run", "-t", "2,x"), "--threads: '2,x'", None),
@@ -159,8 +158,8 @@ def test_a_resumed_run_measures_only_what_failed(stealtime: Command, platforms: 
         ((), "stealtime_version", "0.0.1"),
         ((), "git_describe", {"value": "deadbee"}),
         ((), "agent_sha256", {"value": "c0ffee"}),
-        (("host",), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
-        (("host",), "sched_rt_period_us", {"value": 123_456}),
+        (("hosts", "local"), "qemu_version", {"value": "QEMU emulator version 6.0.0"}),
+        (("hosts", "local"), "sched_rt_period_us", {"value": 123_456}),
     ],
 )
 def test_a_run_is_not_resumed_by_what_did_not_begin_it(
@@ -176,7 +175,7 @@ def test_a_run_is_not_resumed_by_what_did_not_begin_it(
     # Neither a work tree nor QEMU need be where the tests run.
     monkeypatch.setattr("stealtime.campaigns.provenance.read_git_describe", lambda: there)
     facts = cache(read_host_facts)
-    monkeypatch.setattr(session, "read_host_facts", lambda cpu: facts(cpu) | {"qemu_version": there})
+    monkeypatch.setattr(Host, "read_facts", lambda _, cpu: facts(cpu) | {"qemu_version": there})
     platforms[1].behaviour = only(10, "refuse")
     stealtime(*SHORT)
     path = the_run(tmp_path) / "manifest.json"
@@ -239,7 +238,7 @@ def test_a_parquet_file_cut_short_is_told_without_a_traceback(stealtime: Command
     for command in (("show",), ("export", "last", "--csv", str(tmp_path / "csv"))):
         ended = stealtime(*command)
         assert ended.code == 1
-        assert f"error: {path} is damaged: it was cut short at 100 bytes" in ended.err
+        assert f"error: {path} is damaged: it is truncated at 100 bytes" in ended.err
         assert "hint: " in ended.err
     listed = stealtime("ls")
     assert "damaged" in listed.out
@@ -308,7 +307,7 @@ def test_a_fault_of_our_own_is_one_sentence_unless_debug_is_on(
     monkeypatch.setattr(registry, "all_platforms", fall)
     ended = stealtime("run", "--dry-run")
     assert ended.code == 1
-    assert ended.err.startswith("error: stealtime itself is at fault: ZeroDivisionError: by our own fault\nhint: ")
+    assert ended.err.startswith("error: internal error in stealtime: ZeroDivisionError: by our own fault\nhint: ")
     monkeypatch.setattr(sys, "argv", ["stealtime", "run", "--dry-run", "--debug"])
     with pytest.raises(ZeroDivisionError):
         cli.main()
@@ -324,16 +323,16 @@ def test_version_and_help_are_data(stealtime: Command) -> None:
 def test_a_scenario_that_was_named_and_cannot_be_had_is_told_by_the_exit_code(
     stealtime: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "allowed_cpus", lambda: tuple(sorted(os.sched_getaffinity(0)))[:1])
+    monkeypatch.setattr(Host, "cpus", tuple(sorted(os.sched_getaffinity(0)))[:1])
     named = stealtime(*SHORT, "--scenario", "alone,two-to-all-memory")
     assert named.code == 4, named.err
     assert "skipping the scenario two-to-all-memory: two-to-all-memory needs 3 CPUs, here is 1" in named.err
-    assert "the scenario two-to-all-memory was asked for and cannot be had here" in named.err
+    assert "the scenario two-to-all-memory was asked for and is not possible here" in named.err
     shown = json.loads(stealtime("show", "last", "--json").out)
     assert "needs 3 CPUs" in shown["skipped"]["two-to-all-memory"]
     alone = stealtime("run", "quick", "--dry-run", "--scenario", "two-to-all-memory")
     assert alone.code == 1
-    assert "no scenario of quick can be had here" in alone.err
+    assert "no scenario of quick is possible here" in alone.err
 
 
 def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealtime: Command) -> None:

@@ -103,7 +103,7 @@ def test_traced_scaled_and_invalid_cells_on_disk_are_known_as_such(stealtime: Co
     assert "may hold a pause of RT throttling (up to 50 ms)" in judged[0]["because"]
     assert "the scenario one-to-all was scaled: 2 CPUs for 4" in judged[1]["because"]
     assert document["rows"][0]["figures"][0]["ours"] is None, "only a traced cell is there"
-    assert "traced cells left out, as looking has a cost of its own: 1" in document["differences"]
+    assert "traced cells left out, because of the tracing overhead: 1" in document["differences"]
 
 
 def test_a_run_without_a_fitting_cell_ends_with_4_and_says_why(stealtime: Command, tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_run_without_a_fitting_cell_ends_with_4_and_says_why(stealtime: Comman
     ("arguments", "message", "hint"),
     [
         (("last", "--published", "hyperv13"), "no published figures named 'hyperv13'", "did you mean 'hyperv2013'?"),
-        (("last",), "compare needs a second run, or --published with a name", "say `stealtime compare RUN RUN`"),
-        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "say `"),
+        (("last",), "compare needs a second run, or --published with a name", "use `stealtime compare RUN RUN`"),
+        (("last", "last", "--published", "hyperv2013"), "a second run ('last') and --published 'hyperv2013'", "use `"),
         (("nothing", "--published", "hyperv2013"), "there is no run 'nothing'", "see `stealtime ls`"),
     ],
 )

@@ -149,7 +149,7 @@ async def test_the_table_tells_a_reason_that_several_platforms_share_once(tmp_pa
     Console(file=printed, width=120, color_system=None).print(FindingsTable(document))
     assert printed.getvalue().count("printed nothing within 5 s") == 1
     [line] = [line for line in printed.getvalue().splitlines() if "qemu-kvm-hyperv" in line]
-    assert line.strip().endswith("as above, for the same reason")
+    assert line.strip().endswith("same as above")
 
 
 def test_every_finding_is_explained_in_the_documentation() -> None:

@@ -165,7 +165,7 @@ def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Pa
     write_report(throttled, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     answer = page[page.index('id="answer"') : page.index('id="summary"')]
-    assert "besides 5 by RT throttling" in answer
+    assert "excluded: 5 by RT throttling" in answer
     assert "They count for no maximum and no ratio" in answer
     assert "51.7 ms" not in answer
 

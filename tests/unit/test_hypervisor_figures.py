@@ -129,7 +129,7 @@ def test_what_the_report_says(tmp_path: Path, snapshot: SnapshotAssertion) -> No
 
 
 def test_nothing_is_said_where_no_cell_has_counters(tmp_path: Path) -> None:
-    cells = [replace(cell, hypervisor="there is no KVM that counts") for cell in default_cells(3_000)[:2]]
+    cells = [replace(cell, hypervisor="no KVM counters exist") for cell in default_cells(3_000)[:2]]
     run = run_of(tmp_path, cells)
     assert TITLE not in printed(run)
     write_report(run, tmp_path / "report.html")

@@ -83,13 +83,13 @@ def test_the_elf_kernel_comes_out_of_every_compression_that_kernels_use(name: st
 def test_a_damaged_payload_is_a_sentence(name: str) -> None:
     payload = bytearray(COMPRESSIONS[name](fabricate_vmlinux()))
     payload[10:40] = b"\xff" * 30
-    with pytest.raises(KernelImageError, match=r"damaged|no ELF"):
+    with pytest.raises(KernelImageError, match=r"damaged|not an ELF"):
         extract_vmlinux(fabricate_bzimage(bytes(payload)))
 
 
 def test_a_bzimage_cut_short_and_an_unknown_compression_are_sentences() -> None:
     image = fabricate_bzimage(gzip.compress(fabricate_vmlinux()))
-    with pytest.raises(KernelImageError, match="cut short"):
+    with pytest.raises(KernelImageError, match="truncated"):
         extract_vmlinux(image[:-1])
     with pytest.raises(KernelImageError, match="unknown compression"):
         extract_vmlinux(fabricate_bzimage(b"whatever this may be"))

@@ -70,7 +70,9 @@ def test_other_providers_and_other_shapes_of_answer_give_nothing() -> None:
 
 async def test_a_qemu_without_the_command_says_so_and_raises_nothing() -> None:
     found = await looked({})
-    assert found == Absent(absent="QEMU of test failed at query-stats: no such thing; QEMU gives counters from 7.1 on")
+    assert found == Absent(
+        absent="QEMU of test failed at query-stats: no such thing; QEMU reports counters from 7.1 on"
+    )
 
 
 @pytest.mark.parametrize("answer", [[], [stats_of("/machine/unattached/device[0]", halt_wait_hist=[1])]])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.scenarios.caches import PAPER_BLOCK_BYTES, default_block_bytes, last_level_cache_bytes
 from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
 from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes
@@ -85,8 +86,6 @@ async def test_blocks_that_this_host_has_no_room_for_are_refused_at_once(tmp_pat
     spec = NeighbourSpec.model_validate({"kind": "process", "load": "memory-load", "block": "1000000GiB", "count": 2})
     placement = Scenario(name="greedy", neighbours=[spec]).place((0, 1), None)
     with pytest.raises(StealtimeError, match=r"2 neighbours of greedy copy blocks of .*GiB together, and .* available"):
-        async with neighbours(
-            placement, registry.find("native"), tmp_path, kernel="rt", memory_bytes=1 << 28, boot_timeout_s=1
-        ):
+        async with neighbours(placement, registry.find("native"), MachineRequest(((1,),), (0,), tmp_path)):
             pytest.fail("nothing must be booted")
     assert not (tmp_path / "neighbour-1").exists()

@@ -34,6 +34,7 @@ def stealtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_a_stored_run_is_read_as_one_of_this_version(version: int, tmp_path: Path) -> None:
     run = unpacked(version, tmp_path)
     run.check_tables()
+    assert {*run.manifest.hosts, *(trial.record.host for trial in run.trials)} == {"local"}
     versions = {run.manifest.schema_version, *(trial.record.schema_version for trial in run.trials)}
     assert versions == {SCHEMA_VERSION}
     layouts = {trial.record.cell.probe: trial.result(Durations).layout.name for trial in run.measured}
@@ -46,7 +47,7 @@ def test_a_stored_run_is_read_as_one_of_this_version(version: int, tmp_path: Pat
     assert (failed.record.result, failed.record.cell.traced) == (None, False)
     # Version 2 did not tell resumptions, and the writer of 3 was asked for a run without any.
     begun = run.manifest.provenance
-    assert [(one.at, one.host) for one in begun] == [(run.manifest.created_at, run.manifest.host)] * (version < 3)
+    assert [(one.at, one.hosts) for one in begun] == [(run.manifest.created_at, run.manifest.hosts)] * (version < 3)
     assert all(isinstance(one.agent_sha256, Absent) for one in begun)
 
 

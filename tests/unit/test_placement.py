@@ -204,7 +204,7 @@ def test_a_scenario_survives_writing_and_reading(name: str) -> None:
         ({"off": "5s"}, "'off' is given without 'on'"),
         ({"priority": 10, "kind": "machine"}, "priority 10 is only for neighbours of the kind 'process'"),
         ({"block": "9MB", "load": "cpu-load"}, "'block' is only for memory-load"),
-        ({"cpus": "3-"}, "'3-' names no CPUs"),
+        ({"cpus": "3-"}, "'3-' is not a CPU list"),
         ({"count": 0}, "greater than or equal to 1"),
     ],
 )

@@ -182,7 +182,7 @@ def test_a_machine_with_nowhere_to_go_is_refused_unless_it_is_not_to_be_protecte
 ) -> None:
     refused = stealtime("protect", "start", vm_file(), "--host", "a")
     assert refused.code == 2
-    assert "has no host to go to" in refused.err
+    assert "has no standby host" in refused.err
     to_itself = stealtime("protect", "start", vm_file(), "--host", "b", "--to", "b=unix:/run/nobody.sock")
     assert to_itself.code == 2
     unprotected = stealtime("protect", "start", vm_file(), "--host", "a", "--mode", "off")
@@ -219,11 +219,11 @@ def test_stopping_a_machine_that_is_gone_removes_what_it_left(
     psutil.wait_procs([process], timeout=10)
     refused = stealtime("protect", "failover", "phone")
     assert refused.code == 1
-    assert "its member is gone" in refused.err
+    assert "its member has ended" in refused.err
     assert recorded_process(state.host("local").pid_file) is not None
     stopped = stealtime("protect", "stop", "phone")
     assert stopped.code == 0
-    assert "was gone already" in stopped.err
+    assert "had already ended" in stopped.err
     assert not (state.host("a").member("phone").path / "ram").exists()
     assert recorded_process(state.host("local").pid_file) is None
 
@@ -279,7 +279,7 @@ def test_commands_for_a_machine_that_is_not_here_say_so(stealtime: Command, vm_f
         refused = stealtime("protect", command, "fax")
         assert refused.code == 1
         assert "the VM 'fax' does not run on this host" in refused.err
-    assert "no figures of the VM 'fax'" in stealtime("protect", "export", "fax", "-o", "x.csv").err
+    assert "no epochs of the VM 'fax'" in stealtime("protect", "export", "fax", "-o", "x.csv").err
 
 
 def test_a_machine_that_is_not_protected_is_not_handed_over(stealtime: Command, vm_file: Callable[..., str]) -> None:
@@ -291,14 +291,14 @@ def test_a_machine_that_is_not_protected_is_not_handed_over(stealtime: Command, 
 
 def test_a_protected_machine_is_handed_over_or_let_go(stealtime: Command, vm_file: Callable[..., str]) -> None:
     stealtime("protect", "start", vm_file(), *TO_B)
-    assert "phone goes on at b" in stealtime("protect", "failover", "phone").err
-    assert "goes on alone on a" in stealtime("protect", "stop", "phone", "--detach").err
+    assert "phone moves to b" in stealtime("protect", "failover", "phone").err
+    assert "runs on a, unprotected" in stealtime("protect", "stop", "phone", "--detach").err
 
 
 def test_figures_are_exported(stealtime: Command, vm_file: Callable[..., str], tmp_path: Path) -> None:
     stealtime("protect", "start", vm_file(), *TO_B)
     out = tmp_path / "epochs.csv"
-    assert stealtime("protect", "export", "phone", "--out", str(out)).code == 0
+    assert stealtime("protect", "export", "phone", "--output", str(out)).code == 0
     assert out.read_text() == "term,epoch,pause_ns\n1,1,7000000\n"
 
 

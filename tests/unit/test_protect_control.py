@@ -92,7 +92,7 @@ def test_a_refusal_keeps_its_words_and_its_hint(member: Start) -> None:
 @pytest.mark.parametrize("answer", [b"[]\n", b"what?\n", b"\xff\xfe\n", b"7\n"])
 def test_an_answer_that_is_no_object_is_told(member: Start, answer: bytes) -> None:
     _, client = member(answer)
-    with pytest.raises(ControlError, match="no JSON object"):
+    with pytest.raises(ControlError, match="not a JSON object"):
         client.stop()
 
 

@@ -19,11 +19,11 @@ def test_endpoints_are_sockets_or_addresses_with_a_port(endpoint: str) -> None:
     [
         ("unix:relative", "no absolute path"),
         (f"unix:/{'x' * 107}", "at most 107 bytes"),
-        ("tcp:host", "is no endpoint"),
+        ("tcp:host", "is not an endpoint"),
         ("tcp:host:70000", "70000"),
-        ("tcp::7460", "is no endpoint"),
-        ("http://host", "is no endpoint"),
-        ("", "is no endpoint"),
+        ("tcp::7460", "is not an endpoint"),
+        ("http://host", "is not an endpoint"),
+        ("", "is not an endpoint"),
     ],
 )
 def test_what_is_no_endpoint_is_told(endpoint: str, told: str) -> None:

@@ -87,7 +87,7 @@ def test_a_kernel_by_name_is_no_path() -> None:
     [
         ('memory = "32MiB"\n', "32 MiB is too little memory"),
         ("memory = 128\n", "expected a size"),
-        ('memory = "100000001B"\n', "no whole number of MiB"),
+        ('memory = "100000001B"\n', "not a whole number of MiB"),
         ('mode = "fast"\n', "mode = 'fast'"),
         ('interval = "4ms"\n', "'4ms' is too short"),
         ('interval = "soon"\n', "'soon' is not a duration"),
@@ -108,8 +108,8 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ('mode = "net+bypass"\n', "there is no rule"),
         ('[[bypass]]\nprotocol = "udp"\nsource_port = 4000\n', "rules count in mode"),
         ('[network]\nmac = "01:00:5e:00:00:01"\n', "the address of a group"),
-        ('[network]\nmac = "52:54:00"\n', "is no MAC address"),
-        ('[network]\nmac = "00:00:00:00:00:00"\n', "no card's address"),
+        ('[network]\nmac = "52:54:00"\n', "is not a MAC address"),
+        ('[network]\nmac = "00:00:00:00:00:00"\n', "not the address of a single card"),
         ('cpu = "max,+x"\n', "cpu"),
         ('machine = "pc,dumpdtb=/x"\n', "machine"),
         ('kernel_arguments = "a\\nb"\n', "kernel_arguments"),
@@ -117,22 +117,22 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ('[network]\nbridge = "a-very-long-name-of-a-bridge"\n', "network.bridge"),
         ('[network]\naddress = "10.0.0.2"\n', "has no prefix"),
         ('[network]\naddress = "10.0.0.0/24"\n', "the address of the network itself"),
-        ('[network]\naddress = "10.0.0.256/24"\n', "is no IPv4 address"),
+        ('[network]\naddress = "10.0.0.256/24"\n', "is not an IPv4 address"),
         ('[network]\naddress = "10.0.0.2/24"\ngateway = "10.0.1.1"\n', "is not in the guest's network"),
         ('[network]\ngateway = "10.0.1.1"\n', "needs an address"),
         ('[timing]\nstandby_timeout = "50ms"\n', "which must be less than"),
         ('[timing]\nheartbeat = "150ms"\n', "which must be less than"),
         ('[timing]\nregister_deadline = "200ms"\n', "which must be less than"),
-        ('[register]\netcd = ["10.0.0.9"]\n', "is no URL of an etcd member"),
+        ('[register]\netcd = ["10.0.0.9"]\n', "is not a URL of an etcd member"),
         ('[register]\netcd = ["http://localhost:1"]\nfolder = "f"\n', "one register decides"),
         ('[register]\netcd = ["http://10.0.0.9:2379"]\n', "say insecure = true"),
         ('[register]\netcd = ["http://127.0.0.1.example:2379"]\n', "say insecure = true"),
-        ('[register]\netcd = ["http://127.0.0.1@10.0.0.9:2379"]\n', "is no URL of an etcd member"),
+        ('[register]\netcd = ["http://127.0.0.1@10.0.0.9:2379"]\n', "is not a URL of an etcd member"),
         ('[register]\netcd = ["https://10.0.0.9:2379"]\n', "needs an identity"),
         ('[register]\netcd = ["http://localhost:1"]\nuser = "member"\n', "are needed together"),
         ('[register]\nuser = "member"\npassword_file = "/dev/null"\n', "others may read it"),
         ('[[standby_hosts]]\nname = "b"\nendpoint = "tcp:b:7460"\n', "there is no [identity]"),
-        ('[[standby_hosts]]\nname = "b"\nendpoint = "b"\n', "is no endpoint"),
+        ('[[standby_hosts]]\nname = "b"\nendpoint = "b"\n', "is not an endpoint"),
         (
             'standby_hosts = [{ name = "b", endpoint = "unix:/x" }, { name = "b", endpoint = "unix:/y" }]\n',
             "named twice",
@@ -178,9 +178,9 @@ def test_a_name_that_is_no_name_of_a_folder_is_refused(name: str) -> None:
         ('protocol = "udp"\nsource_port = 5060', "port 5060 (SIP)"),
         ('protocol = "udp"\ndestination_port = "1024-65535"', "port 5060 (SIP)"),
         ('protocol = "udp"\nsource_port = "40000-30000"', "the lower first"),
-        ('protocol = "udp"\nsource_port = 0', "is no range of ports"),
-        ('protocol = "udp"\nsource_port = true', "is no range of ports"),
-        ('protocol = "udp"\nsource_port = "rtp"', "is no range of ports"),
+        ('protocol = "udp"\nsource_port = 0', "is not a port range"),
+        ('protocol = "udp"\nsource_port = true', "is not a port range"),
+        ('protocol = "udp"\nsource_port = "rtp"', "is not a port range"),
     ],
 )
 def test_a_rule_that_could_lose_what_a_peer_believes_is_refused(rule: str, told: str) -> None:
@@ -200,7 +200,7 @@ def test_what_is_no_file_or_no_toml_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_vm_file(tmp_path / "VM.toml")
     (tmp_path / "VM.toml").write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="no UTF-8"):
+    with pytest.raises(UsageError, match="not UTF-8"):
         read_vm_file(tmp_path / "VM.toml")
     with pytest.raises(UsageError, match=r"VM\.toml is not TOML"):
         parse("name = ")

@@ -212,7 +212,7 @@ def test_page_tells_rule_time_line_losses_and_views(page: str) -> None:
         assert words in section
 
 
-def test_page_tells_the_cost_of_looking(page: str) -> None:
+def test_page_shows_the_tracing_overhead(page: str) -> None:
     assert "+24.0 ns" in page
     assert "tracing moved the floor up by 24.0 ns, the 99.9th percentile up by 1.90 µs" in page
     assert "the pairs do not agree on a direction" in page
@@ -221,14 +221,14 @@ def test_page_tells_the_cost_of_looking(page: str) -> None:
 def test_damaged_files_are_told_and_touch_nothing_else(run: Run) -> None:
     def damaged(trial: Trial) -> TrialAttribution:
         if trial.record.trial_id == REFUSED:
-            raise StealtimeError("host_trace.parquet is damaged: it was cut short at 812 bytes")
+            raise StealtimeError("host_trace.parquet is damaged: it is truncated at 812 bytes")
         return synthetic_attribution(trial)
 
     def no_cost(_: Run) -> list[TracingOverhead]:
         raise StealtimeError("samples.parquet is damaged")
 
     causes = gather_causes(run, damaged, no_cost)
-    assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it was cut short at 812 bytes"
+    assert causes.cells[1].refused[0].reason == "host_trace.parquet is damaged: it is truncated at 812 bytes"
     assert len(causes.cells[1].facts) == 1
     assert "Not known: samples.parquet is damaged." in latency_page(gather(run), causes, {})
 

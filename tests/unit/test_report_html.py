@@ -174,4 +174,4 @@ def test_command_prints_one_document(known: KnownRun, tmp_path: Path) -> None:
 
 def test_a_run_without_a_cell_says_so(tmp_path: Path) -> None:
     write_report(Run.open(write_synthetic_run(tmp_path / "run", cells=[]).folder), tmp_path / "report.html")
-    assert "This run has no cell that could be drawn." in (tmp_path / "report.html").read_text()
+    assert "This run has no cell that can be drawn." in (tmp_path / "report.html").read_text()

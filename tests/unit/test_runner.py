@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -12,11 +12,14 @@ import pytest
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns.events import Booting, CellFailed, CellProgressed, Event, MachineLost
+from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
-from stealtime.campaigns.runner import Lab, Runner, Tally
+from stealtime.campaigns.runner import Runner, Tally
+from stealtime.lab.host import Host
 from stealtime.lab.platforms.kvm_counters import CountersLook
+from stealtime.lab.platforms.model import Platform
 from stealtime.store.model import HypervisorCounters, Manifest, PlatformRecord, TrialRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import DiskError, RunWriter
@@ -61,6 +64,19 @@ class Recorder:
         return [event for event in self.events if isinstance(event, kind)]
 
 
+@dataclass(frozen=True)
+class ScriptedHost(Host):
+    """A host on which scripted platforms boot."""
+
+    there: tuple[ScriptedPlatform, ...] = ()
+
+    def platforms(self) -> dict[str, Platform]:
+        return {one.name: one for one in self.there}
+
+    def platform(self, name: str) -> Platform:
+        return self.platforms()[name]
+
+
 @dataclass
 class Bench:
     """A run of the scripted campaign on scripted platforms."""
@@ -83,8 +99,12 @@ class Bench:
         return RunWriter.create(self.folder, manifest(self.campaign))
 
     async def run(self, writer: RunWriter, planned: Plan | None = None) -> Tally:
-        lab = Lab({one.name: one for one in self.platforms})
-        return await Runner(planned or self.plan, lab, writer, self.recorder).run()
+        executor = self.executor("local", self.platforms, planned)
+        return await Runner(planned or self.plan, {"local": executor}, writer, self.recorder).run()
+
+    def executor(self, name: str, there: list[ScriptedPlatform], planned: Plan | None = None) -> LocalExecutor:
+        host = ScriptedHost(name, tuple(there))
+        return LocalExecutor(planned or self.plan, host.platforms(), self.recorder, "r", host)
 
 
 def manifest(campaign: Campaign) -> Manifest:
@@ -95,7 +115,7 @@ def manifest(campaign: Campaign) -> Manifest:
         stealtime_version="0",
         git_describe=Absent(absent="a test"),
         campaign=campaign.document(),
-        host={},
+        hosts={"local": {}},
         seed=1,
     )
 
@@ -127,6 +147,28 @@ async def test_every_cell_of_every_repetition_is_measured_and_whole(tmp_path: Pa
     assert run.manifest.state == "finished"
     assert run.manifest.finished_at is not None
     assert not list(writer.folder.rglob(".partial-*"))
+
+
+async def test_a_run_holds_several_hosts_and_each_trial_names_its_own(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), ScriptedPlatform("uml")])
+    boots = [replace(boot, host="far" if boot.platform == "uml" else "near") for boot in bench.plan.boots]
+    writer = bench.create()
+    executors = {name: bench.executor(name, bench.platforms) for name in ("near", "far")}
+    tally = await Runner(replace(bench.plan, boots=tuple(boots)), executors, writer, bench.recorder).run()
+    assert not tally.failed
+    hosts = {(trial.record.cell.platform, trial.record.host) for trial in Run.open(writer.folder).trials}
+    assert hosts == {("native", "near"), ("uml", "far")}
+
+
+async def test_what_does_not_boot_on_one_host_is_tried_on_another(tmp_path: Path) -> None:
+    old, new = ScriptedPlatform("uml", protocol=99), ScriptedPlatform("uml")
+    native = ScriptedPlatform("native")
+    bench = Bench(tmp_path, [native, new])
+    boots = [replace(boot, host="far" if boot.repetition == 2 else "near") for boot in bench.plan.boots]
+    executors = {"near": bench.executor("near", [native, old]), "far": bench.executor("far", [native, new])}
+    tally = await Runner(replace(bench.plan, boots=tuple(boots)), executors, bench.create(), bench.recorder).run()
+    assert {identity[-3:] for identity in tally.failed} == {".r1"}
+    assert len(tally.measured) == 3 * 4
 
 
 async def test_the_loop_is_calibrated_once_and_the_same_everywhere(tmp_path: Path) -> None:
@@ -264,7 +306,7 @@ async def test_a_machine_whose_second_is_wrong_is_invalid_and_its_neighbours_are
             assert trial.record.outcome is not None
             (finding,) = trial.record.outcome.findings
             assert finding.code == "host_clock_disagrees"
-            assert "the machine's second is not the host's" in finding.text
+            assert "the machine's clock rate differs from the host's" in finding.text
         else:
             assert trial.record.clocks.host.state == "not independent"
 

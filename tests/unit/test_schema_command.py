@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 from command import Command, make_command
-from test_protect_files_documented import HOSTS, MACHINES
+from test_protect_page import HOSTS, MACHINES
 
 from stealtime.campaigns.file import builtin_names
 from stealtime.schemas import INPUT_FILES

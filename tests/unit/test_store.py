@@ -122,9 +122,9 @@ def test_a_damaged_trial_is_named_with_how_to_measure_it_again(run: Run) -> None
 def test_a_parquet_file_cut_short_is_named(run: Run, keep: int, tmp_path: Path) -> None:
     path = trial_of(run, "tick").table("samples")
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(StealtimeError, match=r"samples\.parquet is damaged: it was cut short at \d+ bytes"):
+    with pytest.raises(StealtimeError, match=r"samples\.parquet is damaged: it is truncated at \d+ bytes"):
         run.check_tables()
-    with pytest.raises(StealtimeError, match="cut short"):
+    with pytest.raises(StealtimeError, match="truncated"):
         write_samples_csv(trial_of(run, "tick"), tmp_path / "x.csv")
 
 

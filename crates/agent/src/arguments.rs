@@ -12,7 +12,7 @@ use crate::cpu_list::CpuList;
 use crate::probes::{EXIT_CODES, ProbeCommand};
 use crate::quantities::parse_bytes;
 
-/// Measures what a machine takes from a thread that wants to run: ticks, switches, wake-ups.
+/// Measures the latency of a machine, and loads it: the part of stealtime that runs on the machine under test.
 #[derive(Debug, Parser)]
 #[command(name = "stealtime-agent", version, after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -24,25 +24,25 @@ pub struct Arguments {
 pub enum Command {
     #[command(flatten)]
     Probe(ProbeCommand),
-    /// Load CPUs with arithmetic or with copying, always or in phases, and show how much was done
+    /// Load CPUs with arithmetic or memory copies, steadily or in phases, and show how much work was done
     #[command(after_help = EXIT_CODES)]
     Load(Load),
-    /// Count for clients over TCP and UDP, keep all in memory, and rewrite and verify memory meanwhile
+    /// Serve a counter over TCP and UDP that keeps all its state in memory, which it rewrites and verifies
     Counter(Counter),
-    /// Count with a counter, and show every silence and every acknowledged value that it forgot
+    /// Be a client of `counter`: report every outage and every acknowledged value that was lost
     Count(Count),
-    /// Ask a counter for its state, to verify its memory, to reboot its machine or to power it off
+    /// Ask a `counter` for its state, or to verify its memory, reboot its machine or power it off
     Ask(Ask),
-    /// Talk frames with a control plane on standard input and output
+    /// Serve a control plane: exchange frames with it on standard input and output
     Serve,
-    /// Run a command that dies with the parent of this process, however that dies
+    /// Run a command that is killed when the parent of this process ends, even by SIGKILL
     Guard(Guard),
     /// Print the rate of the time-stamp counter as JSON
     Clock,
-    /// Keep the clock of this guest with its real-time clock, which goes on while the guest is stopped (needs
-    /// root)
+    /// Keep this guest's clock on time: steer it by the real-time clock, which runs on while the guest is stopped
+    /// (needs root)
     Discipline,
-    /// Put back what a killed agent had changed on this machine
+    /// Restore what a killed agent had changed on this machine
     Restore(Restore),
 }
 
@@ -61,22 +61,22 @@ pub struct Load {
     /// The CPUs to load, e.g. 1 or 0,2-3 [default: those that this process may run on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     pub cpu: Option<CpuList>,
-    /// With what
+    /// What the load does
     #[arg(short, long, value_enum, default_value_t = LoadKind::Cpu)]
     pub kind: LoadKind,
-    /// The size of each of the two blocks, e.g. 9MB; larger than all caches
+    /// Size of each of the two blocks that `memory` copies between, larger than all caches, e.g. 9MB
     #[arg(long, value_name = "SIZE", default_value = "9MB", value_parser = parse_bytes)]
     pub block: u64,
-    /// How many threads, each doing the same
+    /// Number of threads, all with the same load
     #[arg(short, long, default_value_t = 1)]
     pub threads: u32,
     /// SCHED_FIFO priority of the threads; 0 for ordinary scheduling
     #[arg(short, long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=99))]
     pub priority: u32,
-    /// How long the load is on ...
+    /// Load in phases: how long each phase is on
     #[arg(long, value_name = "DURATION", requires = "off", value_parser = humantime::parse_duration)]
     pub on: Option<Duration>,
-    /// ... and then pauses, over and over
+    /// How long the pause after each phase is
     #[arg(long, value_name = "DURATION", requires = "on", value_parser = humantime::parse_duration)]
     pub off: Option<Duration>,
     /// How long to load, e.g. 10s, 1m30s
@@ -85,7 +85,7 @@ pub struct Load {
     /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Keep when the load was on and what it did then, in this Arrow IPC stream file
+    /// Write when the load was on, and its work, to this Arrow IPC stream file
     #[arg(long, value_name = "FILE")]
     pub rows: Option<PathBuf>,
 }
@@ -93,10 +93,10 @@ pub struct Load {
 /// `guard`
 #[derive(Debug, Args)]
 pub struct Guard {
-    /// Put the command into this cgroup (a folder with a file cgroup.procs); once for each hierarchy
+    /// Put the command into this cgroup (a folder with a file cgroup.procs); repeatable, once per hierarchy
     #[arg(long = "cgroup", value_name = "PATH")]
     pub cgroups: Vec<PathBuf>,
-    /// Also end all descendants, by giving them a PID namespace of their own
+    /// Run the command in its own PID namespace, so that all its descendants are killed too
     #[arg(long)]
     pub pid_namespace: bool,
     /// The command and its arguments
@@ -107,7 +107,7 @@ pub struct Guard {
 /// `restore`
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// First wait until standard input is closed, which is when the process that holds its other end is gone
+    /// First wait until standard input is closed, that is, until the process at its other end has ended
     #[arg(long)]
     pub when_closed: bool,
 }

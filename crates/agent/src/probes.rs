@@ -20,10 +20,10 @@ pub enum ProbeCommand {
     /// Run a fixed busy loop back to back and show what interrupts it
     #[command(after_help = EXIT_CODES)]
     Tick(Measure<TickOptions>),
-    /// Let threads of one priority yield to each other and time the switches
+    /// Let threads of equal priority yield to each other and time the thread switches
     #[command(after_help = EXIT_CODES)]
     Switch(Measure<SwitchOptions>),
-    /// Sleep until absolute times and show how late the thread runs again (as cyclictest)
+    /// Sleep until absolute times and show how late the thread wakes up (like cyclictest)
     #[command(after_help = EXIT_CODES)]
     Wakeup(Measure<WakeupOptions>),
 }
@@ -31,8 +31,8 @@ pub enum ProbeCommand {
 /// The options that all probes share.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// The CPU to measure, or several over which the probe may roam, e.g. 1 or 0,2-3 [default: the last one
-    /// that this process may run on]
+    /// The CPU to measure, or several between which the probe may migrate, e.g. 1 or 0,2-3 [default: the last
+    /// one that this process may run on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     pub cpu: Option<CpuList>,
     /// How long to measure, e.g. 10s, 1m30s
@@ -44,25 +44,25 @@ pub struct Common {
     /// Stop after this many samples
     #[arg(short = 'l', long, value_name = "COUNT")]
     pub max_samples: Option<u64>,
-    /// Lift RT throttling while measuring, and put it back (needs root)
+    /// Lift RT throttling while measuring, then restore it (needs root)
     #[arg(long)]
     pub lift_rt_throttling: bool,
     /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Keep every sample with its time in this Arrow IPC stream file
+    /// Write every sample with its time to this Arrow IPC stream file
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
-    /// End with code 3 if the longest sample exceeds the floor by more than this, e.g. 100us
+    /// Exit with code 3 if the longest sample exceeds the floor by more than this, e.g. 100us
     #[arg(short = 'b', long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_overhead: Option<Duration>,
-    /// Test the instrument: a thread of higher priority takes the CPU away this often ...
+    /// Test the probe: a thread of higher priority steals the CPU once per this interval
     #[arg(long, value_name = "DURATION", requires = "inject_steal", value_parser = humantime::parse_duration)]
     pub inject_every: Option<Duration>,
-    /// ... for this long
+    /// How long each injected theft of the CPU lasts
     #[arg(long, value_name = "DURATION", requires = "inject_every", value_parser = humantime::parse_duration)]
     pub inject_steal: Option<Duration>,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! `guard`: whatever it runs must not outlive the one who asked for it.
+//! `guard`: its command must not outlive the parent of `guard`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Every figure against the same computed plainly: sort, sum, scan.
+//! Every statistic against a plain implementation: sort, sum, scan.
 #![allow(clippy::float_cmp, clippy::redundant_closure_for_method_calls)]
 // Figures are exact; a method path of `Series<'_>` is not general enough over its lifetime.
 

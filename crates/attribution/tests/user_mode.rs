@@ -1,4 +1,4 @@
-//! A User-Mode Linux guest seen from outside: which of its visits and waits is whose.
+//! A User-Mode Linux guest observed from its host: the causes of its visits to the kernel and of its waits.
 
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 

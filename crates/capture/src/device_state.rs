@@ -6,13 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::qmp::{Qmp, QmpError, Ticket};
 
 /// Which way the state is taken. Both give what a standby loads with [`crate::Guest::load`].
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceStateKind {
     /// `xen-save-devices-state`: all but the RAM blocks.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::qmp::{Qmp, QmpError};
 
 /// Devices that a specification may add.
-const ALLOWED: &[&str] =
+pub const ALLOWED_DEVICES: &[&str] =
     &["virtio-rng-pci", "virtio-rng-pci-non-transitional", "i6300esb", "pvpanic", "pvpanic-pci"];
 /// Options that a specification may give them, each a number: others name files of the host (`romfile=`) or
 /// other parts of the machine.
@@ -69,7 +69,7 @@ fn is_allowed_option(option: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), UnsupportedDevice> {
-    if ALLOWED.contains(&name) {
+    if ALLOWED_DEVICES.contains(&name) {
         return Ok(());
     }
     Err(UnsupportedDevice { device: name.into(), reason: reason_against(name) })

@@ -42,7 +42,9 @@ pub use arguments::{Inherited, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
 pub use bounded_file::BoundedFile;
 pub use device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave};
-pub use devices::{RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
+pub use devices::{
+    ALLOWED_DEVICES, RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices,
+};
 pub use event::{Event, Shutdown};
 pub use firmware::find_firmware;
 pub use guest::{Guest, GuestError, GuestSettings};

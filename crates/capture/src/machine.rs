@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::PAGE_BYTES;
 use crate::devices::{UnsupportedDevice, check_devices};
 
 /// How QEMU runs the guest's instructions.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
     Tcg,
@@ -26,7 +27,7 @@ impl Accelerator {
 }
 
 /// Which generation of virtio the guest's devices speak.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Virtio {
     /// Only the one before virtio 1.0. Whatever its size, a device that knows 1.0 saves three tables with a
@@ -39,7 +40,7 @@ pub enum Virtio {
 
 /// A file that the guest boots from. QEMU reads it again when the guest reboots, so it must be the same on
 /// every host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BootFile {
     pub path: PathBuf,
@@ -83,7 +84,7 @@ pub enum MachineSpecError {
 }
 
 /// A virtual machine. Equal on both sides.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachineSpec {
     /// What the user calls it.

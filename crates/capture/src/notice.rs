@@ -1,4 +1,4 @@
-//! What QEMU tells unasked, taken off its queue, and what of it must be acted on.
+//! QEMU's events, taken off their queue, and those that need action.
 
 use serde_json::json;
 

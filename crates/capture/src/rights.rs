@@ -1,4 +1,4 @@
-//! As whom a QEMU runs: whoever breaks out of a guest gets QEMU's rights.
+//! The user that QEMU runs as: whoever breaks out of a guest gets QEMU's rights.
 
 use std::fmt;
 use std::fs;
@@ -8,6 +8,7 @@ use std::path::Path;
 
 use rustix::process::{Gid, Uid, geteuid, getpid};
 use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Accelerator;
@@ -22,7 +23,7 @@ const FIRST_OWN: u32 = 0x7000_0000;
 const PROCESSES_MAX: u32 = 1 << 22;
 
 /// A user that a QEMU may run as, with its groups.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QemuUser {
     /// The number of the user.

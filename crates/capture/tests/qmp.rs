@@ -1,4 +1,4 @@
-//! The control protocol byte by byte, with a peer that says what a test wants.
+//! QMP byte by byte, against a scripted peer.
 
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 

@@ -1,4 +1,4 @@
-//! What the processor says of a hypervisor below.
+//! The hypervisor that the processor reports.
 
 use std::arch::x86_64::__cpuid;
 

@@ -1,4 +1,4 @@
-//! The Python module `stealtime._core`: a thin face of `stealtime-analysis` and `stealtime-attribution` for
+//! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
 //! numpy arrays, and of `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What

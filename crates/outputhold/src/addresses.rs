@@ -1,4 +1,4 @@
-//! The guest's addresses, learned from what it says of itself.
+//! The guest's addresses, learned from its own announcements.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -12,13 +12,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::classifier::Datagram;
 
 /// UDP ports whose packets tell a peer of a state that was kept, with their use.
-const NEVER_BYPASS_PORTS: [(u16, &str); 7] = [
+pub const NEVER_BYPASS_PORTS: [(u16, &str); 7] = [
     (53, "DNS"),
     (67, "DHCP"),
     (68, "DHCP"),
@@ -76,7 +77,7 @@ pub enum BypassError {
 }
 
 /// Ports from the first to the last, both included.
-#[derive(Copy, Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "PortText", into = "String")]
 pub struct PortRange {
     first: u16,
@@ -129,7 +130,7 @@ impl From<PortRange> for String {
 }
 
 /// A port range as it may be written: `40000`, `"40000"` or `"30000-40000"`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum PortText {
     Port(u16),
@@ -148,9 +149,10 @@ impl TryFrom<PortText> for PortRange {
 }
 
 /// The fields of a rule before they are checked.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RuleFields {
+    #[schemars(extend("const" = "udp"))]
     protocol: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source_port: Option<PortRange>,
@@ -161,7 +163,7 @@ struct RuleFields {
 }
 
 /// One flow that need not wait. It can only be made by reading and checking.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(try_from = "RuleFields", into = "RuleFields")]
 pub struct BypassRule {
     source_port: Option<PortRange>,

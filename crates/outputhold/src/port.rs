@@ -1,4 +1,4 @@
-//! Where the guest's frames come out.
+//! The port through which the guest's frames leave.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! What a relay tells whoever started it.
+//! The events of a relay.
 
 use std::io;
 

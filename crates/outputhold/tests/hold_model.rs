@@ -1,4 +1,4 @@
-//! The hold against the plainest program that says the same: a list of frames, each with its epoch.
+//! The hold against a plain model: a list of frames, each with its epoch.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

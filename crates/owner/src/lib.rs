@@ -1,4 +1,4 @@
-//! Who made a thing on this host, and whether it still lives: the one mark of all that must go with its
+//! Which process created a thing on this host, and whether it still lives: the one mark of all that must go with its
 //! maker.
 //!
 //! A mark is `NAMESPACE:PID:TICKS`: the inode of the PID namespace, the process's id in it, and when the

@@ -1,4 +1,4 @@
-//! Who looks on while a trial measures, and which threads it measures with.
+//! The observer of a trial: the progress that it reports, and the threads that measure.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::{scheduling, sys};
 /// other.
 pub const RING_THREAD_NAME: &str = "st-ring";
 
-/// Looks on from just before the first sample until just after the last. Called by the measuring thread: what
+/// Observes from just before the first sample until just after the last. Called by the measuring thread: what
 /// it does must be short, must not wait, and is not part of any sample.
 pub trait Observer: Send + Sync {
     /// The first sample is about to be measured.

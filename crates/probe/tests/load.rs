@@ -1,4 +1,4 @@
-//! Loads as whoever starts them sees them.
+//! Loads through the public interface of the crate.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

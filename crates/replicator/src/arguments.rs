@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Protects virtual machines by continuous checkpointing. `stealtime protect` is its front.
+/// Protects virtual machines by continuous checkpointing. Usually started by `stealtime protect`.
 #[derive(Debug, Parser)]
 #[command(name = "stealtime-replicator", version)]
 pub struct Arguments {
@@ -14,26 +14,25 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Boot a machine and protect it, until it ends or its role is lost
+    /// Boot a machine and protect it, until it ends or runs elsewhere
     Active {
-        /// What to run, as `stealtime protect start` writes it
+        /// The specification of the machine, as `stealtime protect start` writes it
         #[arg(long, value_name = "FILE")]
         spec: PathBuf,
-        /// Take the machine over although the register says that it runs elsewhere: after watching that
-        /// nobody renews
+        /// Start even if the register says that the machine runs elsewhere, unless that is renewed
         #[arg(long)]
         force: bool,
     },
-    /// Take machines of other hosts: one standby process for each
+    /// Receive machines from other hosts, with one standby process for each
     Host {
-        /// Who this host is, as `stealtime protect host` writes it
+        /// The configuration of this host, as `stealtime protect host` writes it
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
     /// Receive on the socket on standard input, and be the standby of who comes (started by `host`)
     #[command(hide = true)]
     Standby {
-        /// Who this host is
+        /// The configuration of this host
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },

@@ -3,6 +3,7 @@
 //! The rest is the receiving host's own (`HostConfig::spec_of`): which QEMU runs, in which folder, with which
 //! TAP, register and identity, and which files machines may boot from. A peer has no word for any of it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
 use stealtime_outputhold::BypassRule;
@@ -12,7 +13,7 @@ use stealtime_succession::{Mode, Timing};
 use crate::spec::{Interval, Spec, StandbyHost};
 
 /// What the active member says of a machine, in its hello.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Assignment {
     pub(crate) version: u32,

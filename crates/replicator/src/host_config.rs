@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::QemuUser;
 use stealtime_shipping::{Endpoint, Identity};
@@ -13,7 +14,7 @@ use crate::assignment::Assignment;
 use crate::spec::{Network, RegisterSpec, Spec, SpecError, StandbyHost};
 
 /// Who a host is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostConfig {
     /// Its name, as it stands in the register.

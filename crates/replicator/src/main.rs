@@ -25,6 +25,8 @@ mod metrics;
 mod pacing;
 mod reception;
 mod registers;
+#[cfg(test)]
+mod schema;
 mod signals;
 mod spec;
 mod staging;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, MachineSpecError, QemuUser, TrackerKind};
 use stealtime_outputhold::BypassRule;
@@ -47,7 +48,7 @@ pub enum SpecError {
 }
 
 /// How often an epoch begins.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Interval {
     /// Always after this time.
@@ -57,7 +58,7 @@ pub enum Interval {
 }
 
 /// A host that may receive the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StandbyHost {
     /// Its name, as it stands in the register.
@@ -67,7 +68,7 @@ pub struct StandbyHost {
 }
 
 /// Where the guest's frames go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
     /// The name of the TAP to make.
@@ -77,7 +78,7 @@ pub struct Network {
 }
 
 /// Which register decides who may be active.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RegisterSpec {
     /// A folder on one machine, locked.
@@ -95,7 +96,7 @@ pub enum RegisterSpec {
 }
 
 /// All that a member needs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// [`VERSION`] of who wrote it.
@@ -218,7 +219,7 @@ fn default_log_bytes() -> u64 {
 }
 
 /// Below this the guest would be stopped more than it runs.
-const MINIMUM_INTERVAL_NS: u64 = 5_000_000;
+pub(crate) const MINIMUM_INTERVAL_NS: u64 = 5_000_000;
 /// An hour: nobody waits longer for anything here.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Each has a place in a queue that is made at once.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use stealtime_succession::Mode;
 
 /// What a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// It asks the register whether it may run the machine.
@@ -24,14 +25,14 @@ pub enum Role {
 }
 
 /// How far the first full copy is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FullCopy {
     pub done_bytes: u64,
     pub total_bytes: u64,
 }
 
 /// Whom the machine would go to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Peer {
     /// The host's name in the register.
     pub name: String,
@@ -39,7 +40,7 @@ pub struct Peer {
 }
 
 /// How a member stands, as of one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Status {
     pub vm: String,
     pub host: String,

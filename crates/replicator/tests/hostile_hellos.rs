@@ -1,4 +1,4 @@
-//! What a host does for a peer that is no friend: it refuses by name, runs nothing and writes nothing.
+//! A host and a hostile peer: it refuses by name, runs nothing and writes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

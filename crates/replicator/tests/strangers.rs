@@ -1,4 +1,4 @@
-//! What strangers can take from a host: a bounded number of connections for a bounded time, and no process.
+//! What unauthenticated peers can take from a host: some connections for a bounded time, and no process.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Who may not connect, and what both sides are told about it.
+//! Certificates that are refused, and the error that each side reports.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

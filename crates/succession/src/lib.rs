@@ -12,7 +12,7 @@
 //! - without a standby, the holder needs the register: unless it answers in time, output and then the guest
 //!   stop.
 //!
-//! `docs/succession.md` has the states in tables and says how these rules are checked.
+//! `docs/protect-internals.md` has the states in tables and says how these rules are checked.
 
 mod active;
 mod desk;

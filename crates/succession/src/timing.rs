@@ -7,25 +7,30 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Deadlines of both members; they must be the same on both sides.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// How often the active member sends a heartbeat.
     #[serde(rename = "heartbeat_interval_ns", with = "nanoseconds")]
+    #[schemars(with = "u64")]
     pub heartbeat_interval: Duration,
     /// How long after sending the last heartbeat that was echoed the active member may release output.
     #[serde(rename = "active_deadline_ns", with = "nanoseconds")]
+    #[schemars(with = "u64")]
     pub active_deadline: Duration,
     /// After how much silence the standby claims.
     #[serde(rename = "standby_timeout_ns", with = "nanoseconds")]
+    #[schemars(with = "u64")]
     pub standby_timeout: Duration,
     /// How long a member without a standby may go on after the last write to the register that succeeded, and
     /// how long one that lost its standby waits for the register before it stops the guest.
     #[serde(rename = "register_deadline_ns", with = "nanoseconds")]
+    #[schemars(with = "u64")]
     pub register_deadline: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Why a kernel cannot be recorded.
+//! Errors of tracing a kernel.
 
 use std::io;
 use std::path::{Path, PathBuf};

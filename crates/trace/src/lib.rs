@@ -1,4 +1,4 @@
-//! What a kernel does, as it says itself: switches, interrupts, virtual machine exits, on the time-stamp
+//! The kernel's own events: switches, interrupts, virtual machine exits, on the time-stamp
 //! counter.
 //!
 //! The kernel writes its events into a ring buffer for each CPU (tracefs, `Documentation/trace/ftrace.rst`).

@@ -1,4 +1,4 @@
-//! The name by which a later start knows an instance of ours, and whose it is.
+//! The name of a tracing instance, by which a later start recognizes it and its owner.
 
 use std::io;
 

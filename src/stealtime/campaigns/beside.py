@@ -1,22 +1,22 @@
-"""What is around a machine while it is measured: its neighbours, and the agent that records the host.
+"""The surroundings of a measured machine: its neighbours, and the agent that traces the host.
 
 That agent's clocks are the host's: by its readings the neighbours' times are brought to the host's counter.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.lab.platforms.model import Platform
+from stealtime.lab.host import Host
+from stealtime.lab.platforms.model import HostThread, MachineRequest, Platform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import load_request
 from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.lab.tracing.host import HostTracer, host_tracer
+from stealtime.lab.tracing.host import HostTracer
 from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, ShareRecord, ThreadRecord
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
@@ -37,6 +37,8 @@ class NeighbourError(StealtimeError):
 class Beside:
     """What is up around one machine."""
 
+    host: str
+    """Its name."""
     placement: Placement
     neighbours: Neighbours
     tracer: HostTracer | None
@@ -45,35 +47,24 @@ class Beside:
 
 @asynccontextmanager
 async def set_up_beside(
-    placement: Placement,
-    platform: Platform,
-    folder: Path,
-    *,
-    native: Platform,
-    cells: Sequence[PlannedCell],
-    kernel: str,
-    memory_bytes: int,
-    boot_timeout_s: float,
+    host: Host, placement: Placement, platform: Platform, request: MachineRequest, cells: Sequence[PlannedCell]
 ) -> AsyncIterator[Beside]:
-    """Boot what the trials on one machine need around it; leaving the context ends it.
+    """Boot what the trials on one machine need around it on the same host; leaving the context ends it.
 
     Raises:
         NeighbourError: A neighbour did not boot.
     """
     async with AsyncExitStack() as stack:
-        booting = neighbours(
-            placement, platform, folder, kernel=kernel, memory_bytes=memory_bytes, boot_timeout_s=boot_timeout_s
-        )
         try:
-            around = await stack.enter_async_context(booting)
+            around = await stack.enter_async_context(neighbours(placement, platform, request))
         except StealtimeError as error:
             raise NeighbourError(error.message, hint=error.hint) from error
         tracer = None
         if _needs_tracer(platform, placement, cells):
-            own = folder / "tracer"
+            own = request.folder / "tracer"
             await asyncio.to_thread(own.mkdir)
-            tracer = await stack.enter_async_context(host_tracer(own, placement.housekeeping_cpus, native))
-        yield Beside(placement, around, tracer)
+            tracer = await stack.enter_async_context(host.tracer(own, placement.housekeeping_cpus))
+        yield Beside(host.name, placement, around, tracer)
 
 
 def placement_record(placement: Placement) -> PlacementRecord:
@@ -87,6 +78,13 @@ def placement_record(placement: Placement) -> PlacementRecord:
     )
 
 
+def thread_records(threads: Iterable[HostThread]) -> list[ThreadRecord]:
+    """Write down which threads of the host there are, and where they may run."""
+    return [
+        ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus)) for thread in threads
+    ]
+
+
 def neighbour_record(result: NeighbourResult) -> NeighbourRecord:
     """Write down what a neighbour did."""
     return NeighbourRecord(
@@ -98,9 +96,7 @@ def neighbour_record(result: NeighbourResult) -> NeighbourRecord:
         load=result.load,
         outcome=result.outcome,
         alignment=Alignment(before=result.before, after=result.after),
-        threads=[
-            ThreadRecord(role="neighbour", name=one.name, tid=one.tid, cpus=list(one.cpus)) for one in result.threads
-        ],
+        threads=thread_records(result.threads),
     )
 
 
@@ -123,7 +119,7 @@ def neighbour_clock(result: NeighbourResult) -> list[Finding]:
     agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
     if agreement.state != "disagreed":
         return []
-    text = f"the rate of {result.name} is wrong, because its second is not the host's: its clock {agreement.reason}"
+    text = f"the rate of {result.name} is wrong: its clock {agreement.reason}"
     return [Finding(code="neighbour_clock_disagrees", level="limits", text=text)]
 
 

@@ -1,4 +1,4 @@
-"""A known disturbance of every cell, by which the instrument itself is tested."""
+"""A known disturbance, injected into every cell to test the probes themselves."""
 
 from pydantic import Field, model_validator
 
@@ -8,14 +8,14 @@ from stealtime.wire.message import GuestExit
 
 
 class KnownDisturbance(Table):
-    """A thread of the agent's own that takes the measured CPU away at known times, to test the instrument itself."""
+    """A thread of the agent that takes the measured CPU away at known times, to test the probes."""
 
     every_ns: DurationNs = Field(alias="every", gt=0)
-    """From the start of one theft to the start of the next."""
+    """The time from the start of one theft to the start of the next."""
     steal_ns: DurationNs = Field(alias="steal", gt=0)
     """How long each theft lasts."""
     exit: GuestExit | None = None
-    """What each theft begins with: one exit of a virtual machine to its hypervisor, of a known kind."""
+    """The VM exit that each theft begins with."""
 
     @model_validator(mode="after")
     def _leaves_something(self) -> "KnownDisturbance":

@@ -1,4 +1,4 @@
-"""What a runner tells while it works; whoever shows it implements :class:`Observer`."""
+"""The progress events of a runner; a display implements :class:`Observer`."""
 
 from dataclasses import dataclass
 from typing import Protocol

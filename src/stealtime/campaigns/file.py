@@ -11,7 +11,7 @@ from stealtime.campaigns.registry import studies
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain, nearest
 
-_SCHEMA_HINT = "`stealtime schema campaign` tells what each key takes"
+_SCHEMA_HINT = "`stealtime schema campaign` shows what each key takes"
 
 
 def builtin_names() -> list[str]:
@@ -42,7 +42,7 @@ def find_campaign(name: str) -> Campaign:
             hint=f"did you mean {close!r}?" if close else f"builtin: {', '.join(builtin_names())}; or give a TOML file",
         ) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a campaign: it is no UTF-8 text", hint="campaigns are TOML files") from error
+        raise UsageError(f"{path} is not a campaign: it is not UTF-8 text", hint="campaigns are TOML files") from error
     except OSError as error:
         raise UsageError(f"the campaign {path} cannot be read: {error.strerror}") from error
 
@@ -55,7 +55,7 @@ def read_campaign(text: str, source: str) -> Campaign:
         source: The name of the file, for messages.
 
     Raises:
-        UsageError: It is no TOML, or no campaign.
+        UsageError: It is not TOML or not a campaign.
     """
     try:
         document = tomllib.loads(text)

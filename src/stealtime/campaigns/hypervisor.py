@@ -1,4 +1,4 @@
-"""What the hypervisor counts over one trial: read before the request, and again when the agent has measured.
+"""The hypervisor's counters over one trial: read before the request, and again when the agent has measured.
 
 The second reading is not at the trial's end: until then the agent sends its tables, and each frame leaves the guest. So
 the counters hold the set-up of the trial and its measuring, and of the sending only the moment that the reading takes.
@@ -35,7 +35,7 @@ class HypervisorCounting:
         if isinstance(self.before, Absent):
             return self.before
         if self.after is None:
-            return Absent(absent="the agent announced no table, so its measuring has no end")
+            return Absent(absent="the agent announced no table, so the end of its measurement is not known")
         if isinstance(self.after, Absent):
             return self.after
         gained = between(self.before, self.after)

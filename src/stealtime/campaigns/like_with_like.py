@@ -1,4 +1,4 @@
-"""Whether all platforms of a plan are measured under the same limit on real-time threads, said before they are."""
+"""A warning before measuring if the platforms of a plan differ in their limit on real-time threads."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def unlike_words(plan: Plan, settings: Path = _SETTINGS) -> str | None:
         return None
     return (
         f"native is measured under RT throttling ({(period_us - runtime_us) / 1000:g} ms of every "
-        f"{period_us / 1000:g} ms), the guests without; --lift-rt-throttling lifts it natively too, while it measures"
+        f"{period_us / 1000:g} ms), the guests without it; --lift-rt-throttling lifts it natively too"
     )
 
 

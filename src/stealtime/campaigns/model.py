@@ -34,25 +34,25 @@ class Campaign(Table):
     """A set of cells and how often each is measured."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
-    """Goes into the names of runs."""
+    """Part of the names of its runs."""
     description: str = ""
-    """For people; it stands in the plan."""
+    """A description for the plan."""
     define: list[Scenario] = Field(default=[])
-    """Scenarios of this campaign's own, besides the builtin ones."""
+    """The campaign's own scenarios, besides the builtin ones."""
     platforms: list[str] = Field(default=[USABLE], min_length=1)
     """Names of platforms, ``usable``, or an alias of ``campaigns.aliases``."""
     scenarios: list[str] = Field(default=["alone"], min_length=1)
     """Names of builtin scenarios or of those under ``[[define]]``."""
     probes: list[Annotated[ProbeCells, LateType(_any_cells)]] = Field(min_length=1)
-    """What is measured: each table is a few cells."""
+    """What is measured: each table stands for one or more cells."""
     repetitions: int = Field(default=1, ge=1, le=1000)
     """How often each cell is measured, each time on a machine booted anew."""
     tracing: Tracing = "off"
     """Whether cells are measured with tracing; ``both`` measures each with and without."""
     trace_buffer_bytes: SizeBytes = Field(default=16 << 20, alias="trace_buffer", ge=64 << 10, le=1 << 30)
-    """For each CPU, on the host and in the machine; what does not fit is lost and counted."""
+    """The size of each CPU's trace buffer, on host and guest; events that do not fit are lost and counted."""
     kernel: str = Field(default="rt", min_length=1)
-    """Of the guests: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
+    """Kernel of the guests: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of an image."""
     priority: int = Field(default=80, ge=0, le=99)
     """SCHED_FIFO priority of the measuring threads: over PREEMPT_RT's interrupt threads (50), under its stoppers.
     0 measures under ordinary scheduling, where shares and neighbours count natively too."""
@@ -60,15 +60,15 @@ class Campaign(Table):
     """``"guests"`` lifts it in guests only, which are ours; everywhere needs the consent of the host's owner. In a
     guest that keeps it, nothing but its own kernel's pauses would be seen."""
     memory_bytes: SizeBytes = Field(default=256 << 20, alias="memory", ge=64 << 20)
-    """Of each guest."""
+    """The memory of each guest."""
     boot_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="boot_timeout")
     """How long a machine may take until its agent answers."""
     cell_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="cell_timeout")
     """How long a cell may take beyond its duration: starting its threads, sending its samples."""
     injection: KnownDisturbance | None = None
-    """Disturb every cell in a known way: what the samples and the attribution then show can be held against it."""
+    """Disturb every cell in a known way, to compare with what the samples and the attribution show."""
     seed: int = Field(default=1, ge=0, lt=1 << 63)
-    """Of the order of platforms in the repetitions after the first."""
+    """The seed for the order of platforms in the repetitions after the first."""
     short: Annotated[Short, LateType(short_model)] | None = None
     """What ``--short`` changes."""
 

@@ -1,4 +1,4 @@
-"""What the command line changes in a campaign."""
+"""Changes to a campaign from the command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -14,11 +14,13 @@ from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 @dataclass(frozen=True)
 class HostCpus:
-    """The CPUs of this host that a run may use."""
+    """The CPUs of a host that a run may use."""
 
     allowed: tuple[int, ...]
     measured: int | None = None
     """As the user asked; None lets each scenario choose."""
+    name: str = "local"
+    """Of the host."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class PlannedBoot:
     scenario: str
     repetition: int
     cells: tuple[PlannedCell, ...]
+    host: str = "local"
+    """Its name."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         if repetition > 1:
             shuffled.shuffle(order)
         boots += [
-            PlannedBoot(platform, scenario, repetition, tuple(_cells(campaign, platform, scenario, repetition)))
+            PlannedBoot(platform, scenario, repetition, _cells(campaign, platform, scenario, repetition), host.name)
             for platform in order
             for scenario in placements
         ]
@@ -174,7 +178,7 @@ def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tu
             skipped.append(SkippedScenario(name, reason.reason, reason.hint))
     if not placements:
         reasons = "; ".join(one.reason for one in skipped)
-        raise StealtimeError(f"no scenario of {campaign.name} can be had here: {reasons}", hint=skipped[0].hint)
+        raise StealtimeError(f"no scenario of {campaign.name} is possible here: {reasons}", hint=skipped[0].hint)
     return placements, tuple(skipped)
 
 
@@ -193,7 +197,7 @@ def _refuse_ordinary_scheduling(campaign: Campaign, placements: Mapping[str, Pla
             )
 
 
-def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) -> list[PlannedCell]:
+def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) -> tuple[PlannedCell, ...]:
     planned: list[PlannedCell] = []
     pairs = 0
     for cells in campaign.probes:
@@ -209,7 +213,7 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
                     platform=platform, scenario=scenario, probe=cells.probe, parameters=parameters, traced=traced
                 )
                 planned.append(PlannedCell(cell, repetition, cells.duration_ns, cells.max_samples))
-    return planned
+    return tuple(planned)
 
 
 def _refuse_twins(boots: Sequence[PlannedBoot]) -> None:

@@ -1,4 +1,4 @@
-"""What the laboratory knows of a probe: its tables in a campaign's file, and what it asks of a machine."""
+"""What a study registers for a probe: its tables in a campaign file, and its request to the agent."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class ProbeCells(Table):
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
-    """Without it, as the campaign says."""
+    """Default: the campaign's."""
     probe: str
     """The name of the probe."""
 
@@ -37,11 +37,11 @@ class ShortProbe(Table):
     """``[short.PROBE]``: what changes in all cells of a probe."""
 
     duration_ns: DurationNs | None = Field(default=None, alias="duration")
-    """Instead of the duration of each of its cells."""
+    """Replaces the duration of each of its cells."""
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
-    """Instead of the probe's."""
+    """Replaces the probe's."""
 
     def changes(self) -> dict[str, Any]:
         """Give the changed fields; ``max_samples`` is always one of them."""
@@ -56,7 +56,7 @@ def given(table: Table, names: Iterable[str]) -> dict[str, Any]:
 def whole(value: JsonValue) -> int:
     """Give a parameter that was a whole number when the campaign was read."""
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not a whole number")
     return value
 
 

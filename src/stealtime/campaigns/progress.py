@@ -1,4 +1,4 @@
-"""What a run shows while it works, on stderr: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run on stderr: a live line on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator

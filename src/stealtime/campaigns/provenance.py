@@ -1,4 +1,4 @@
-"""Who measures: what a resumed run must share with what has measured its cells so far.
+"""Provenance: the versions that a resumed run must share with those that measured its cells so far.
 
 Samples of two versions, of two QEMUs or of two guest kernels would be pooled as one cell, and shown as one. So what
 would measure now is held against what the manifest and the trials say, and a run is not resumed with anything else.
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import stealtime
-from stealtime.campaigns.host import read_git_describe
+from stealtime.lab.host import read_git_describe
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.model import Machine
 from stealtime.store.model import MachineRecord, Provenance
@@ -32,26 +32,26 @@ _HOST_FACTS = (
     "sched_rt_period_us",
     "qemu_version",
 )
-"""Of ``read_host_facts``: what changes figures. Not ``sched_rt_runtime_us``, which a run beside may have lifted at
-either time: each trial says itself whether it was limited."""
+"""Of ``lab.host.read_host_facts``: what changes figures. Not ``sched_rt_runtime_us``, which a run beside may have
+lifted at either time: each trial says itself whether it was limited."""
 
 _AGENT_FACTS = ("kernel_release", "kernel_version", "cpu_model")
 _NOT_OF_THE_MACHINE = ("agent", "kernel_image")
 """Paths, which say nothing of what is there; the hashes beside them do."""
 
-_HINT = "begin a new run: samples of both would be shown as one cell; or resume with what it was begun with"
+_HINT = "begin a new run, since samples of both would be pooled in one cell; or resume with what it was begun with"
 
 
 class OtherMakerError(UsageError):
     """A run is to be resumed by something else than what has measured it so far."""
 
 
-def read_provenance(command_line: tuple[str, ...], host: Facts) -> Provenance:
+def read_provenance(command_line: tuple[str, ...], hosts: Mapping[str, Facts]) -> Provenance:
     """Note who would measure now.
 
     Args:
         command_line: As the user gave it.
-        host: Facts of this host.
+        hosts: The facts of each host, by its name.
     """
     return Provenance(
         at=datetime.now(UTC),
@@ -59,7 +59,7 @@ def read_provenance(command_line: tuple[str, ...], host: Facts) -> Provenance:
         stealtime_version=stealtime.__version__,
         git_describe=read_git_describe(),
         agent_sha256=_agent_sha256(),
-        host=host,
+        hosts=dict(hosts),
     )
 
 
@@ -119,9 +119,10 @@ def _pairs(then: Provenance, now: Provenance) -> Iterator[tuple[str, Reading, Re
     yield "stealtime", Value(value=then.stealtime_version), Value(value=now.stealtime_version)
     yield "the commit", then.git_describe, now.git_describe
     yield "an agent of sha256", then.agent_sha256, now.agent_sha256
-    missing = Absent(absent="it was not noted")
-    for key in _HOST_FACTS:
-        yield key, then.host.get(key, missing), now.host.get(key, missing)
+    missing = Absent(absent="it was not recorded")
+    for name in then.hosts.keys() & now.hosts.keys():
+        for key in _HOST_FACTS:
+            yield key, then.hosts[name].get(key, missing), now.hosts[name].get(key, missing)
 
 
 def _agent_sha256() -> Reading:

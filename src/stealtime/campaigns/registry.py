@@ -44,7 +44,7 @@ def added(study: Study) -> Iterator[None]:
         ValueError: One of its probes has the name of another study's.
     """
     if twins := probes().keys() & {probe.name for probe in study.probes}:
-        raise ValueError(f"the study {study.name} has probes that there are already: {', '.join(sorted(twins))}")
+        raise ValueError(f"the study {study.name} redefines probes: {', '.join(sorted(twins))}")
     _added.append(study)
     try:
         yield

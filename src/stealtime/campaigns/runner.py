@@ -10,11 +10,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import NeighbourError, set_up_beside
+from stealtime.campaigns.beside import NeighbourError
 from stealtime.campaigns.events import (
     Booting,
     Calibrating,
@@ -26,17 +26,12 @@ from stealtime.campaigns.events import (
     MachineLost,
     Observer,
 )
-from stealtime.campaigns.loops import choose_loop
-from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.executor import Executor
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
-from stealtime.campaigns.provenance import OtherMakerError, refuse_other_machine
-from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
-from stealtime.lab.platforms import below
+from stealtime.campaigns.provenance import OtherMakerError
+from stealtime.campaigns.trial import Measured
 from stealtime.lab.platforms.failure import read_tail
-from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
-from stealtime.lab.platforms.traits import NATIVE
-from stealtime.lab.scenarios.placement import Placement
-from stealtime.store.model import Failure, LoopRecord, MachineRecord, TrialRecord
+from stealtime.store.model import Failure, TrialRecord
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -55,30 +50,37 @@ class Tally:
     failed: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Lab:
-    """What a run needs besides its plan."""
+class _Start:
+    """The moment at which a trial was begun."""
 
-    platforms: Mapping[str, Platform]
-    """Those of the plan, and ``native``."""
-    earlier_loops: Mapping[int, LoopRecord] = field(default_factory=dict)
-    """By length: the loop of an earlier run, which is taken again where a calibration finds nearly the same."""
-    machines: Mapping[str, MachineRecord] = field(default_factory=dict)
-    """By platform, the machine that a resumed run has cells of."""
+    def __init__(self) -> None:
+        self.at, self._begin = datetime.now(UTC), time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._begin
 
 
 class Runner:
-    """Carries out one plan."""
+    """Carries out one plan.
 
-    def __init__(self, plan: Plan, lab: Lab, writer: RunWriter, observer: Observer) -> None:
+    Args:
+        plan: What to measure.
+        executors: By the name of its host.
+        writer: Of the run.
+        observer: Is told of the progress.
+    """
+
+    def __init__(self, plan: Plan, executors: Mapping[str, Executor], writer: RunWriter, observer: Observer) -> None:
         self._plan = plan
-        self._lab = lab
+        self._executors = executors
         self._writer = writer
         self._observer = observer
         self.tally = Tally()
         """What came of it, also when it ended with an error."""
-        self._booted: set[str] = set()
-        self._unbootable: dict[str, Failure] = {}
+        self._booted: set[tuple[str, str]] = set()
+        """Host and platform of each machine that came up."""
+        self._unbootable: dict[tuple[str, str], Failure] = {}
 
     async def run(self) -> Tally:
         """Measure every cell of the plan.
@@ -111,50 +113,21 @@ class Runner:
     def _tell(self, event: Event) -> None:
         self._observer.on_event(event)
 
-    @property
-    def _campaign(self) -> Campaign:
-        return self._plan.campaign
-
-    def _request(self, placement: Placement, folder: Path) -> MachineRequest:
-        return MachineRequest(
-            vcpu_cpus=placement.vcpu_cpus,
-            housekeeping_cpus=placement.housekeeping_cpus,
-            folder=folder,
-            emulator_cpus=placement.emulator_cpus,
-            share=placement.share,
-            realtime=self._priority(placement) > 0,
-            memory_bytes=self._campaign.memory_bytes,
-            kernel=self._campaign.kernel,
-            boot_timeout_s=self._campaign.boot_timeout_ns / 1e9,
-        )
-
-    def _priority(self, placement: Placement) -> int:
-        return self._campaign.priority if placement.priority is None else placement.priority
-
     async def _calibrate(self) -> None:
-        """Find the loops that the plan needs and the manifest has not yet: natively, then the same everywhere."""
+        """Find the loops that the plan needs and the manifest has not yet; they are then the same everywhere."""
         known = {loop.loop_ns for loop in self._writer.manifest.loops}
-        wanted = self._plan.loops_ns - known
+        wanted = sorted(self._plan.loops_ns - known)
         if not wanted:
             return
         self._tell(Calibrating())
-        # On the whole of one CPU: a share would stretch the loop that everything is measured with.
-        placement = replace(self._plan.first_placement, share=None)
-        loops = list(self._writer.manifest.loops)
         with self._writer.scratch("calibration") as folder:
-            async with self._lab.platforms[NATIVE].boot(self._request(placement, folder)) as machine:
-                for loop_ns in sorted(wanted):
-                    found = await machine.connection.calibrate(
-                        loop_ns=loop_ns, cpu=machine.measured_cpus[-1], priority=self._campaign.priority
-                    )
-                    own = LoopRecord(loop_ns=loop_ns, iterations=found.iterations, floor_ns=found.floor_ns)
-                    loops.append(choose_loop(own, self._lab.earlier_loops))
-        self._writer.update(loops=loops)
+            found = await self._executors[self._plan.boots[0].host].calibrate(wanted, folder)
+        self._writer.update(loops=[*self._writer.manifest.loops, *found])
 
     async def _carry_out(self, boot: PlannedBoot) -> None:
-        queue = deque(boot.cells)
-        if boot.platform in self._unbootable:
-            self._fail_all(queue, self._unbootable[boot.platform], folder=None)
+        queue, kind = deque(boot.cells), (boot.host, boot.platform)
+        if kind in self._unbootable:
+            self._fail_all(boot, queue, self._unbootable[kind], folder=None)
             return
         for attempt in range(_BOOTS_A_MACHINE):
             is_last = attempt == _BOOTS_A_MACHINE - 1
@@ -168,16 +141,16 @@ class Runner:
                     raise
                 except StealtimeError as error:
                     failure = _failure(error, folder)
-                    if boot.platform not in self._booted and not isinstance(error, NeighbourError):
-                        self._unbootable[boot.platform] = failure.model_copy(
+                    if kind not in self._booted and not isinstance(error, NeighbourError):
+                        self._unbootable[kind] = failure.model_copy(
                             update={"message": f"not tried again, because the first boot failed: {failure.message}"}
                         )
-                    self._fail_all(queue, failure, folder)
+                    self._fail_all(boot, queue, failure, folder)
                     return
                 if lost is None:
                     return
                 if is_last:
-                    self._fail_all(queue, lost, folder)
+                    self._fail_all(boot, queue, lost, folder)
                 else:
                     self._tell(MachineLost(boot, lost.message))
 
@@ -192,36 +165,19 @@ class Runner:
         Raises:
             StealtimeError: The machine or a neighbour did not boot.
         """
-        placement = self._plan.placements[boot.scenario]
-        platform = self._lab.platforms[boot.platform]
-        request = self._request(placement, folder)
         lost: Failure | None = None
-        async with (
-            set_up_beside(
-                placement,
-                platform,
-                folder,
-                native=self._lab.platforms[NATIVE],
-                cells=boot.cells,
-                kernel=request.kernel,
-                memory_bytes=request.memory_bytes,
-                boot_timeout_s=request.boot_timeout_s,
-            ) as beside,
-            platform.boot(request) as machine,
-        ):
-            self._booted.add(boot.platform)
-            refuse_other_machine(self._writer.manifest.run_id, self._lab.machines, machine)
-            settings = self._settings(placement, machine, folder)
-            number = 0
+        executor = self._executors[boot.host]
+        async with executor.boot(boot, folder, self._writer.manifest.loops) as machine:
+            self._booted.add((boot.host, boot.platform))
             while queue and lost is None:
-                if (died := beside.neighbours.failure()) is not None:
-                    lost = Failure(message=died, log_tail=_log_tail(folder))
+                if (ended := machine.end()) is not None:
+                    lost = Failure(message=ended, log_tail=_log_tail(folder))
                     break
                 cell = queue.popleft()
                 self._tell(CellStarted(cell))
-                started_at, begin = datetime.now(UTC), time.monotonic()
+                started = _Start()
                 try:
-                    measured = await measure(machine, beside, cell, number := number + 1, settings, self._observer)
+                    measured = await machine.measure(cell)
                     self._tell(CellStoring(cell))
                     await self._store(measured, folder)
                 except DiskError:
@@ -229,10 +185,10 @@ class Runner:
                 except StealtimeError as error:
                     _raise_if_disk_full(error)
                     failure = _failure(error, folder)
-                    if await is_alive(machine) and beside.neighbours.failure() is None:
-                        self._fail(cell, failure, folder, started_at, time.monotonic() - begin)
+                    if await machine.is_alive():
+                        self._fail(boot, cell, failure, folder, started)
                         continue
-                    reason = machine.exit_reason() or beside.neighbours.failure()
+                    reason = machine.end()
                     lost = (
                         failure
                         if reason is None
@@ -242,10 +198,10 @@ class Runner:
                     self._count(measured.record)
                     self._tell(CellMeasured(cell, measured.record))
                     continue
-                limit_s = (cell.duration_ns + self._campaign.cell_timeout_ns) / 1e9
-                if is_last or time.monotonic() - begin >= limit_s:
+                limit_s = (cell.duration_ns + self._plan.campaign.cell_timeout_ns) / 1e9
+                if is_last or started.elapsed_s >= limit_s:
                     # What used up all its time would only do so again.
-                    self._fail(cell, lost, folder, started_at, time.monotonic() - begin)
+                    self._fail(boot, cell, lost, folder, started)
                 else:
                     queue.append(cell)
         return lost if queue else None
@@ -263,42 +219,25 @@ class Runner:
         for stream in measured.tables.streams:
             stream.unlink(missing_ok=True)
 
-    def _settings(self, placement: Placement, machine: Machine, folder: Path) -> TrialSettings:
-        group = machine.cpu_group
-        lifts = self._campaign.lifts_rt_throttling(machine.platform)
-        return TrialSettings(
-            priority=self._campaign.priority,
-            lift_rt_throttling=lifts,
-            iterations={loop.loop_ns: loop.iterations for loop in self._writer.manifest.loops},
-            findings=(
-                *below.findings(),
-                *placement.findings,
-                *(() if group is None else group.findings_for(lift_rt_throttling=lifts)),
-            ),
-            spool=folder,
-            timeout_s=self._campaign.cell_timeout_ns / 1e9,
-            trace_buffer_bytes=self._campaign.trace_buffer_bytes,
-            injection=self._campaign.injection,
-        )
-
     def _count(self, record: TrialRecord) -> None:
         self.tally.measured.append(record.trial_id)
         if record.outcome is not None and not record.outcome.is_valid:
             self.tally.invalid.append(record.trial_id)
 
-    def _fail_all(self, queue: deque[PlannedCell], failure: Failure, folder: Path | None) -> None:
+    def _fail_all(self, boot: PlannedBoot, queue: deque[PlannedCell], failure: Failure, folder: Path | None) -> None:
         while queue:
-            self._fail(queue.popleft(), failure, folder, datetime.now(UTC), 0.0)
+            self._fail(boot, queue.popleft(), failure, folder, _Start())
 
     def _fail(
-        self, cell: PlannedCell, failure: Failure, folder: Path | None, started_at: datetime, elapsed_s: float
+        self, boot: PlannedBoot, cell: PlannedCell, failure: Failure, folder: Path | None, started: _Start
     ) -> None:
         record = TrialRecord(
             cell=cell.cell,
             repetition=cell.repetition,
+            host=boot.host,
             state="failed",
-            started_at=started_at,
-            elapsed_s=elapsed_s,
+            started_at=started.at,
+            elapsed_s=started.elapsed_s,
             failure=failure,
         )
         self._writer.write_trial(record, None, _logs(folder) if folder is not None else {})

@@ -1,4 +1,4 @@
-"""From a campaign to a finished run: what is found out before, who writes, and what is left behind.
+"""From a campaign to a finished run: the checks before it, its writer, and the clean-up after it.
 
 Nothing here measures; :mod:`stealtime.campaigns.runner` does.
 """
@@ -8,25 +8,23 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stealtime.campaigns.aliases import wanted_platforms
-from stealtime.campaigns.beside import placement_record
+from stealtime.campaigns.beside import placement_record, thread_records
 from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
-from stealtime.campaigns.host import pin_control_plane, read_host_facts, read_load
-from stealtime.campaigns.leftovers import put_host_right
+from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
-from stealtime.campaigns.runner import Lab, Runner, Tally
-from stealtime.lab.platforms import registry
+from stealtime.campaigns.runner import Runner, Tally
+from stealtime.lab.host import Host, pin_control_plane
 from stealtime.lab.platforms.model import Platform
 from stealtime.lab.platforms.traits import NATIVE
-from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run
 from stealtime.store.writer import RunWriter, new_run_id
@@ -46,6 +44,8 @@ class Order:
     """Scenarios that stand on the command line, and not only in the campaign."""
     loop_of: Run | None = None
     """Measure with the busy loop of this run."""
+    host: Host = field(default_factory=Host)
+    """Where."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Prepared:
             f"{record.name} was asked for and cannot be used: {record.reason}" for record in self.plan.skipped_by_name
         ]
         return platforms + [
-            f"the scenario {one.name} was asked for and cannot be had here: {one.reason}"
+            f"the scenario {one.name} was asked for and is not possible here: {one.reason}"
             for one in self.plan.skipped_scenarios
             if one.name in self.named_scenarios
         ]
@@ -99,11 +99,12 @@ async def prepare(order: Order) -> Prepared:
         # What an older stealtime wrote lacks the newer keys; their defaults are what it did.
         begun = Campaign.model_validate(order.resume.manifest.campaign)
         refuse_difference(begun.document(), order.campaign.document())
-    everything = {platform.name: platform for platform in registry.all_platforms()}
+    host = order.host
+    everything = host.platforms()
     names = wanted_platforms(order.campaign.platforms, list(everything))
-    platforms = {name: everything.get(name) or registry.find(name) for name in names}
+    platforms = {name: everything.get(name) or host.platform(name) for name in names}
     records = await _check(platforms)
-    planned = plan(order.campaign, records, HostCpus(allowed_cpus(), order.measured_cpu))
+    planned = plan(order.campaign, records, HostCpus(host.cpus, order.measured_cpu, host.name))
     done: set[str] = set()
     if order.resume is not None:
         done = {trial.record.trial_id for trial in order.resume.measured}
@@ -130,9 +131,10 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
     own_cpus = tuple(os.sched_getaffinity(0))
     placement = prepared.plan.first_placement
     # Before the host is looked at: what a killed run has left changed is not how it is measured.
-    await put_host_right()
-    facts = await asyncio.to_thread(read_host_facts, placement.measured_cpu)
-    now = await asyncio.to_thread(read_provenance, order.command_line, facts)
+    host = order.host
+    await host.put_right()
+    facts = await asyncio.to_thread(host.read_facts, placement.measured_cpu)
+    now = await asyncio.to_thread(read_provenance, order.command_line, {host.name: facts})
     machines: dict[str, MachineRecord] = {}
     if order.resume is not None:
         refuse_other_maker(order.resume, now)
@@ -143,10 +145,18 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
         writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
     try:
         with _cancelled_by_signals():
-            writer.update(host_threads=pin_control_plane(prepared.plan.housekeeping_cpus))
+            writer.update(host_threads=thread_records(pin_control_plane(prepared.plan.housekeeping_cpus)))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
-            lab = Lab(prepared.platforms, earlier_loops(order.runs_folder), machines)
-            runner = Runner(prepared.plan, lab, writer, observer)
+            executor = LocalExecutor(
+                prepared.plan,
+                prepared.platforms,
+                observer,
+                writer.manifest.run_id,
+                host,
+                earlier_loops(order.runs_folder),
+                machines,
+            )
+            runner = Runner(prepared.plan, {host.name: executor}, writer, observer)
             try:
                 tally = await runner.run()
             except OtherMakerError:
@@ -154,7 +164,8 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
                 if not runner.tally.measured:
                     writer.update(provenance=writer.manifest.provenance[:-1])
                 raise
-            writer.update(host=writer.manifest.host | {"load_after": read_load()})
+            known = writer.manifest.hosts
+            writer.update(hosts=known | {host.name: known.get(host.name, facts) | {"load_after": host.read_load()}})
     finally:
         # The statistics of what was measured may use every CPU again.
         pin_control_plane(own_cpus)
@@ -180,7 +191,7 @@ def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
         git_describe=now.git_describe,
         provenance=[now],
         campaign=order.campaign.document(),
-        host={**now.host, "load_before": read_load()},
+        hosts={name: {**facts, "load_before": order.host.read_load()} for name, facts in now.hosts.items()},
         platforms=list(prepared.records),
         aliases=dict(prepared.plan.aliases),
         scenarios=_scenario_records(prepared.plan),

@@ -22,13 +22,13 @@ class Short(Table):
     """``[short]``."""
 
     platforms: list[str] | None = Field(default=None, min_length=1)
-    """Instead of the campaign's."""
+    """Replaces the campaign's."""
     scenarios: list[str] | None = Field(default=None, min_length=1)
-    """Instead of the campaign's."""
+    """Replaces the campaign's."""
     repetitions: int | None = Field(default=None, ge=1, le=1000)
-    """Instead of the campaign's."""
+    """Replaces the campaign's."""
     tracing: Tracing | None = None
-    """Instead of the campaign's."""
+    """Replaces the campaign's."""
 
     def of(self, probe: str) -> ShortProbe:
         """Give the table of a probe; an empty one where the file has none."""

@@ -1,4 +1,4 @@
-"""What a study registers: the laboratory knows it by nothing else."""
+"""The interface of a study: the laboratory uses nothing else of it."""
 
 from collections.abc import Sequence
 from importlib.resources.abc import Traversable

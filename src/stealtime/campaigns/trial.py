@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, placement_record
+from stealtime.campaigns.beside import Beside, placement_record, thread_records
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.hypervisor import HypervisorCounting
@@ -17,7 +17,7 @@ from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, ThreadRecord, TrialRecord
+from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, TrialRecord
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError
@@ -111,6 +111,7 @@ async def measure(
     record = TrialRecord(
         cell=cell.cell,
         repetition=cell.repetition,
+        host=beside.host,
         state="measured",
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
@@ -173,14 +174,14 @@ def _host_clock(agreement: ClockAgreement, platform: str) -> list[Finding]:
     """Make a trial invalid whose clock disagreed with the host's."""
     if agreement.state != "disagreed":
         return []
-    hint = "see in its serial log by what its kernel found the rate of tsc"
+    hint = "its serial log shows how its kernel determined the rate of the TSC"
     if traits_of(platform).is_told_host_rate:
-        hint = f"it was told the host's rate: remove {remembered_rate()} to measure that again"
+        hint = f"the guest was given the host's rate: remove {remembered_rate()} to measure that again"
     return [
         Finding(
             code="host_clock_disagrees",
             level="invalidates",
-            text=f"the machine's second is not the host's: its clock {agreement.reason}",
+            text=f"the machine's clock rate differs from the host's: its clock {agreement.reason}",
             hint=hint,
         )
     ]
@@ -198,8 +199,5 @@ def describe(machine: Machine, clock_facts: Facts) -> MachineRecord:
         boot=BootFacts(argv=list(boot.argv), elapsed_to_hello_s=boot.elapsed_to_hello_s, facts=dict(boot.facts)),
         measured_cpu=machine.measured_cpus[-1],
         agent_facts={**machine.agent_facts, **clock_facts},
-        threads=[
-            ThreadRecord(role=thread.role, name=thread.name, tid=thread.tid, cpus=list(thread.cpus))
-            for thread in machine.threads()
-        ],
+        threads=thread_records(machine.threads()),
     )

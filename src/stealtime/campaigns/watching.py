@@ -1,4 +1,4 @@
-"""Around one trial: the neighbours' loads are on, the host is traced, and what could not run is counted.
+"""What accompanies a trial: the neighbours' loads, the trace of the host, and its counters of lost CPU time.
 
 What is started is stopped in any case, so that the next trial finds a quiet machine; a trial that failed only gives up
 what was recorded around it.
@@ -32,7 +32,7 @@ from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
 
-_NOT_REPORTED = "its agent could not read what its kernel counts as stolen"
+_NOT_REPORTED = "its agent could not read its kernel's steal time"
 
 
 @dataclass
@@ -135,7 +135,7 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     """Give what the kernel counted since ``before``; of the same threads, also if the machine has others now."""
     gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(beside)))
     end_ns = _host_now_ns()
-    no_group = Absent(absent="the machine has no share, so nothing held it back")
+    no_group = Absent(absent="the machine has no share, so no quota throttled it")
     throttled: Reading = no_group
     if machine.cpu_group is not None and before.throttling is not None:
         throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
@@ -197,7 +197,7 @@ async def _stop_loads(
             Finding(
                 code="neighbour_died",
                 level="invalidates",
-                text=f"the machine was not beside all of its neighbours: {died}",
+                text=f"not all neighbours ran beside the machine: {died}",
                 hint="see the neighbour's log beside this cell's, such as neighbour-1.serial.log",
             )
         )

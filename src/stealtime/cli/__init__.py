@@ -45,12 +45,12 @@ def main() -> None:
             raise
         # A file that the user named or owns: no defect of ours, wherever it was noticed.
         where = f"{error.filename}: " if error.filename is not None else ""
-        hint = "see that the file or folder exists and may be used; --debug shows where this was noticed"
+        hint = "check that the file or folder exists and is accessible; --debug shows where this happened"
         code = _tell(f"{where}{error.strerror or error}", hint, ExitCode.FAILED)
     except Exception as error:
         if debug:
             raise
-        code = _tell(f"stealtime itself is at fault: {type(error).__name__}: {error}", _ISSUES, ExitCode.FAILED)
+        code = _tell(f"internal error in stealtime: {type(error).__name__}: {error}", _ISSUES, ExitCode.FAILED)
     sys.exit(int(code))
 
 

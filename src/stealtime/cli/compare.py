@@ -15,13 +15,16 @@ def compare(
     a: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="The base of the ratios.", show_default=False, autocompletion=completion.runs
+            metavar="RUN",
+            help="The run that the ratios are relative to.",
+            show_default=False,
+            autocompletion=completion.runs,
         ),
     ],
     b: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="What is compared with it.", show_default=False, autocompletion=completion.runs
+            metavar="RUN", help="The run to compare with it.", show_default=False, autocompletion=completion.runs
         ),
     ] = None,
     published: Annotated[
@@ -30,7 +33,7 @@ def compare(
             "--published",
             metavar="NAME",
             autocompletion=completion.published,
-            help="Compare the one RUN with published figures instead: hyperv2013.",
+            help="Compare one RUN with published figures instead: hyperv2013.",
             show_default=False,
         ),
     ] = None,
@@ -39,12 +42,13 @@ def compare(
 ) -> None:
     """Compare two runs cell by cell: ratios of the second to the first, with confidence intervals.
 
-    "No difference shown" is said where the interval holds 1. A maximum is compared from three repetitions on.
+    Where the interval contains 1, the answer is "no difference shown". Comparing takes four valid repetitions of a cell
+    in both runs.
 
-    With --published one run is put beside the figures of a paper: tables laid out as there, and whether the ratios
-    between machines and between scenarios agree.
+    With --published, one run is compared with the figures of a paper: in tables laid out like the paper's, and by
+    whether the ratios between machines and between scenarios agree.
 
-    Exit codes: 0 every common cell, or every published ratio, was judged; 4 one was not, or there is none.
+    Exit codes: 0 every common cell, or every published ratio, was judged; 4 at least one was not, or there is none.
     """
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import ExitCode, UsageError
@@ -52,7 +56,7 @@ def compare(
     if (b is None) == (published is None):
         message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
         raise UsageError(
-            message, hint="say `stealtime compare RUN RUN` or `stealtime compare RUN --published hyperv2013`"
+            message, hint="use `stealtime compare RUN RUN` or `stealtime compare RUN --published hyperv2013`"
         )
     first = find_run(a, runs_folder)
     first.check_tables()

@@ -1,4 +1,4 @@
-"""``stealtime doctor``: what this machine can do, what limits its results, and how to mend it."""
+"""``stealtime doctor``: what this machine can do, what limits its results, and how to fix that."""
 
 import asyncio
 from typing import Annotated
@@ -7,15 +7,14 @@ import typer
 
 
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print one versioned JSON document on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead.")] = False,
 ) -> None:
-    """Say what this machine can do, what limits its results, and how to mend it.
+    """Check what this machine can do, what limits its results, and how to fix that.
 
-    Platforms are proved by booting a tiny guest on each, which takes seconds.
-    The rest is read or tried; nothing is changed.
+    Each platform is tested by booting a tiny guest on it, which takes a few seconds. Nothing is changed.
 
-    Exit codes: 0 the main job can be done (native real-time measurements, and at least one guest to compare with),
-    whatever limits it; 4 something blocks it.
+    Exit codes: 0 the main task is possible (native real-time measurements, and at least one guest to compare with),
+    even if limited; 4 something blocks it.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.doctor.document import exit_code, make_document
@@ -25,7 +24,7 @@ def doctor(
 
     with message_console().status("reading") as status:
         findings = asyncio.run(
-            examine(registry.all_platforms(), on_platform=lambda name: status.update(f"proving {name} by booting it"))
+            examine(registry.all_platforms(), on_platform=lambda name: status.update(f"testing {name} by booting it"))
         )
     document = make_document(findings)
     if json:

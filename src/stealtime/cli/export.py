@@ -1,4 +1,4 @@
-"""``stealtime export``: the samples of a run for other programs."""
+"""``stealtime export``: write the samples of a run as CSV."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +10,14 @@ from stealtime.cli.parameters import AsJson, RunName, RunsFolder
 
 def export(
     run: RunName,
-    csv: Annotated[Path, typer.Option("--csv", metavar="DIR", help="Write CSV files there.", show_default=False)],
+    csv: Annotated[Path, typer.Option("--csv", metavar="DIR", help="Folder for the CSV files.", show_default=False)],
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Write the samples of RUN with their times as CSV, a file for each cell, and summary.csv.
+    """Write all samples of RUN with their times as CSV, one file per cell, and summary.csv.
 
-    start_ns counts from the start of sample 0; nothing is left out. Where a cell was traced or had neighbours, their
-    tables are written too, with times in cycles of the counter of the machine that was traced, or of the host.
+    start_ns is relative to the start of sample 0. For cells that were traced or had neighbours, those tables are
+    written too; their times are cycles of the time-stamp counter of the traced machine, or of the host.
     """
     from stealtime.cli.output import message_console, print_document
     from stealtime.report.csv import write_summary_csv

@@ -1,4 +1,4 @@
-"""``stealtime ls``: the runs there are."""
+"""``stealtime ls``: list the runs."""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,7 @@ RunName = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run: its name, a part of it, its folder, or `last`.",
+        help="The run: its name, part of its name, its folder, or `last`.",
         show_default=False,
         autocompletion=completion.runs,
     ),
@@ -22,7 +22,7 @@ RunsFolder = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Where the runs are.  [default: $XDG_DATA_HOME/stealtime/runs]"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout instead.")]
 
 
 def duration_of(option: str, text: str | None) -> int | None:

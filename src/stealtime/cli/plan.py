@@ -40,7 +40,7 @@ def print_plan(prepared: "Prepared") -> None:
         console.print(words, markup=False, soft_wrap=True)
     expected = prepared.estimate
     count = len(prepared.plan.cells)
-    there = f" ({prepared.already_there} more are there already)" if prepared.already_there else ""
+    there = f" ({prepared.already_there} already measured)" if prepared.already_there else ""
     console.print(
         f"{count} cells{there}, about {approximate_duration(expected.total_s)}: "
         f"measuring {approximate_duration(expected.measuring_s)}, booting {approximate_duration(expected.booting_s)}, "
@@ -52,7 +52,7 @@ def print_plan(prepared: "Prepared") -> None:
         console.print(f"up to {approximate_duration(longest_ns / 1e9)} a cell; --short takes seconds", soft_wrap=True)
     if expected.guessed:
         console.print(
-            f"boot times not yet known here, taken from defaults: {', '.join(expected.guessed)}", soft_wrap=True
+            f"boot times not yet measured here, defaults assumed for: {', '.join(expected.guessed)}", soft_wrap=True
         )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Machine = Annotated[str, typer.Argument(metavar="VM", help="The machine's name.", show_default=False)]
 MachineFile = Annotated[
-    Path, typer.Argument(metavar="VM.toml", help="The machine, and how it is protected.", show_default=False)
+    Path, typer.Argument(metavar="VM.toml", help="Describes the machine and its protection.", show_default=False)
 ]
 HostName = Annotated[
     str | None,
@@ -28,11 +28,12 @@ Destinations = Annotated[
     typer.Option(
         "--to",
         metavar="HOST",
-        help="Where the machine goes: a name of VM.toml, NAME=ENDPOINT, HOST[:PORT], or local; repeatable.",
+        help="Standby host: a name from VM.toml, NAME=ENDPOINT, HOST[:PORT], or local; repeatable.",
     ),
 ]
 Interval = Annotated[
-    str | None, typer.Option("--interval", "-i", metavar="DURATION", help="Between checkpoints: 100ms, or auto.")
+    str | None,
+    typer.Option("--interval", "-i", metavar="DURATION", help="Time between checkpoints: e.g. 100ms, or auto."),
 ]
 
 
@@ -40,8 +41,9 @@ OutputMode = Annotated[
     Mode | None,
     typer.Option(
         "--mode",
-        help="Output of the guest: net = held until committed (nothing a peer saw is lost), net+bypass = but for the "
-        "rules' flows, no-net = released at once (what a peer saw may be lost), off = no protection.",
+        help="The guest's output: net = held until its checkpoint is committed (nothing a peer saw is lost); "
+        "net+bypass = the same, except flows that the rules let pass; no-net = released at once (what a peer saw may "
+        "be lost); off = no protection.",
     ),
 ]
 
@@ -51,7 +53,7 @@ _WATCH_EVERY_S = 0.5
 def application() -> typer.Typer:
     """Give the group of commands."""
     group = typer.Typer(
-        help="Keep virtual machines running when their host dies: checkpoints many times a second on another host.",
+        help="Keep virtual machines running when their host dies, by continuous checkpoints to another host.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -76,26 +78,27 @@ def start(
     host: HostName = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the machine is protected.")] = True,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait; the member goes on anyway.")
+        str,
+        typer.Option("--timeout", metavar="DURATION", help="How long to wait; the member keeps running either way."),
     ] = "2m",
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Become the member, for a supervisor such as systemd.")
+        bool, typer.Option("--foreground", help="Run the member in the foreground, for a supervisor such as systemd.")
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Start although the register says that the machine runs elsewhere, if nobody renews that."
+            "--force", help="Start even if the register says that the machine runs elsewhere, unless that is renewed."
         ),
     ] = False,
 ) -> None:
     """Boot a machine and protect it.
 
-    The member that does so goes on when this command ends; its log is in its folder (`stealtime protect status`).
-    `--to local` lets this machine play the second host too:
+    The process that does so, the member, keeps running after this command; `stealtime protect status` shows its log.
+    With `--to local` this machine is the standby host too:
 
         stealtime protect start VM.toml --to local --interval 100ms --mode net
 
-    Exit codes: 0 it is protected (with --no-wait: started); 1 it did not start; 2 bad usage; 3 it runs but is not
+    Exit codes: 0 it is protected (with --no-wait: started); 1 it did not start; 2 wrong usage; 3 it runs but is not
     protected yet.
     """
     from stealtime.cli.output import message_console
@@ -155,19 +158,21 @@ def start(
 
 
 def status(
-    vm: Annotated[str | None, typer.Argument(metavar="[VM]", help="Only this machine.")] = None,
+    vm: Annotated[str | None, typer.Argument(metavar="[VM]", help="Show only this machine.")] = None,
     json: AsJson = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it anew until interrupted.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until interrupted.")] = False,
 ) -> None:
-    """Say how the members on this host stand.
+    """Show the state of the protected machines on this host.
 
-    Exit codes: 0 every machine here (or VM) is protected; 3 one is not, or there is none.
+    Exit codes: 0 every machine here (or VM) is protected; 3 at least one is not, or there is none.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.protect.showing import remarks, status_table
 
     if watch and json:
-        raise UsageError("--watch and --json do not go together", hint="call `stealtime protect status --json` again")
+        raise UsageError(
+            "--watch and --json do not go together", hint="call `stealtime protect status --json` repeatedly"
+        )
     if watch:
         _watch(vm)
         return
@@ -189,11 +194,11 @@ def failover(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="On the standby's host: take a machine whose host is dead and unknown to the register."
+            "--force", help="On the standby's host: take over after the register was reset and the active host died."
         ),
     ] = False,
 ) -> None:
-    """Hand a machine over to its standby, without loss: before work on this host."""
+    """Move a machine to its standby without loss, for example before maintenance of this host."""
     from stealtime.cli.output import message_console
     from stealtime.protect.control import ControlClient
     from stealtime.protect.members import read_status, running_member
@@ -203,28 +208,28 @@ def failover(
         standby = next((one for one in default_state().members(vm) if read_status(one).role == "standby"), None)
         if standby is None:
             raise StealtimeError(
-                f"the VM {vm!r} has no standby on this host", hint="give this command where it has one"
+                f"the VM {vm!r} has no standby on this host", hint="run this command on its standby's host"
             )
         ControlClient(standby.control_socket).failover(force=True)
-        message_console().print(f"{vm} goes on at {standby.host} as soon as the register answers", markup=False)
+        message_console().print(f"{vm} will run on {standby.host} as soon as the register answers", markup=False)
         return
     folder, before = running_member(default_state(), vm)
     if before.standby is None or not before.protected:
         raise UsageError(
-            f"the VM {vm!r} is not protected, so nobody could go on with it",
+            f"the VM {vm!r} is not protected, so no standby can take it over",
             hint="wait until `stealtime protect status` says that it is",
         )
     ControlClient(folder.control_socket).failover()
-    message_console().print(f"{vm} goes on at {before.standby.name}", markup=False)
+    message_console().print(f"{vm} moves to {before.standby.name}", markup=False)
 
 
 def stop(
     vm: Machine,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Only stop protecting; the machine goes on alone, here.")
+        bool, typer.Option("--detach", help="Only end the protection; the machine keeps running here.")
     ] = False,
 ) -> None:
-    """End a machine, on both hosts; of one that is gone already, remove what it left here."""
+    """End a machine on both hosts, or clean up after one that has already ended."""
     from stealtime.cli.output import message_console
     from stealtime.protect.control import ControlClient
     from stealtime.protect.members import running_member
@@ -234,27 +239,27 @@ def stop(
     members = state.members(vm)
     if members and not detach and not any(member.lives() for member in members):
         _clear(state, members)
-        message_console().print(f"{vm} was gone already; what it left is removed", markup=False)
+        message_console().print(f"{vm} had already ended; its files are removed", markup=False)
         return
     folder, before = running_member(state, vm)
     client = ControlClient(folder.control_socket)
     if detach:
         client.detach()
-        message_console().print(f"{vm} goes on alone on {before.host}", markup=False)
+        message_console().print(f"{vm} runs on {before.host}, unprotected", markup=False)
         return
     client.stop()
     if not _await_end(state.members(vm)):
-        raise StealtimeError(f"the VM {vm!r} was told to end and still has a member here", hint=f"see {folder.log}")
+        raise StealtimeError(f"a member of the VM {vm!r} did not end here", hint=f"see {folder.log}")
     _clear(state, state.members(vm))
     message_console().print(f"{vm} has ended", markup=False)
 
 
 def export(
     vm: Machine,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="*.parquet or *.csv.")],
+    out: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="File to write: *.parquet or *.csv.")],
     host: HostName = None,
 ) -> None:
-    """Write what each epoch cost: stop, save, scan, copy, continue, encode, ship, acknowledge, hold, pages, bytes."""
+    """Write what each checkpoint cost: the time of every step, pages and bytes."""
     from stealtime.cli.output import message_console
     from stealtime.protect.epochs import export_epochs
     from stealtime.protect.state import default_state
@@ -265,7 +270,7 @@ def export(
         if member.epochs.exists() and (host is None or member.host == host)
     ]
     if not found:
-        raise StealtimeError(f"there are no figures of the VM {vm!r} here", hint="see `stealtime protect status`")
+        raise StealtimeError(f"there are no epochs of the VM {vm!r} here", hint="see `stealtime protect status`")
     # Where this machine plays several hosts, the one that wrote last.
     latest = max(found, key=lambda member: member.epochs.stat().st_mtime_ns)
     count = export_epochs(latest.epochs, out, vm=vm, host=latest.host)
@@ -279,10 +284,10 @@ def spec(
     mode: OutputMode = None,
     host: HostName = None,
     folder: Annotated[
-        Path | None, typer.Option("--folder", metavar="DIR", help="The member's folder.  [default: its place in /run]")
+        Path | None, typer.Option("--folder", metavar="DIR", help="The member's folder.  [default: below /run]")
     ] = None,
 ) -> None:
-    """Print what a member would be told, as JSON; nothing is started."""
+    """Print the member's complete specification as JSON, without starting anything."""
     from stealtime.protect import session
     from stealtime.protect.state import default_state, this_host
     from stealtime.protect.vm_file import read_vm_file

@@ -30,17 +30,25 @@ class Accelerator(StrEnum):
 
 def host(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[HOST.toml]", help="The host: name, listen, bridge, register, identity.")
+        Path | None,
+        typer.Argument(metavar="[HOST.toml]", help="Describes the host: name, listen, bridge, register, identity ..."),
     ] = None,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="ENDPOINT", help="tcp:ADDRESS:PORT or unix:/PATH.")
+        str | None,
+        typer.Option(
+            "--listen", metavar="ENDPOINT", help="Where to accept other hosts: tcp:ADDRESS:PORT or unix:/PATH."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="In the register.")] = None,
-    bridge: Annotated[str | None, typer.Option("--bridge", metavar="NAME", help="What received machines join.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="This host's name in the register.")
+    ] = None,
+    bridge: Annotated[
+        str | None, typer.Option("--bridge", metavar="NAME", help="Bridge to which received machines are connected.")
+    ] = None,
 ) -> None:
-    """Receive machines from other hosts, until interrupted: the daemon of a standby host.
+    """Run the daemon of a standby host: receive checkpoints from other hosts, until interrupted.
 
-    Each machine gets a process of its own, which goes on with it when its host dies.
+    Each machine gets a process of its own, which resumes the machine when its host dies.
     """
     from stealtime.protect.host_file import HostFile, host_spec, read_host_file
     from stealtime.protect.members import host_command, replace_this_process
@@ -70,12 +78,13 @@ def host(
 
 def leave(
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="How long machines may take; they go when they can.")
+        str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for the machines to move.")
     ] = "100s",
 ) -> None:
-    """Hand over all machines that run here: before this host goes down.
+    """Move all machines that run here to their standbys, before this host is shut down.
 
-    A machine that is not protected yet goes as soon as it is. Exit codes: 0 none runs here any more; 3 one still does.
+    A machine that is not protected yet moves as soon as it is. Exit codes: 0 no machine runs here any more; 3 at least
+    one still does.
     """
     from stealtime.cli.output import message_console
     from stealtime.cli.parameters import duration_of
@@ -86,16 +95,17 @@ def leave(
     for vm in left:
         message_console().print(f"{vm} has left", markup=False)
     for vm in staying:
-        message_console().print(f"{vm} is still here, as no standby has taken it", style="yellow", markup=False)
+        message_console().print(f"{vm} is still here: no standby has taken it over", style="yellow", markup=False)
     raise typer.Exit(ExitCode.THRESHOLD if staying else ExitCode.FINE)
 
 
 def systemd(
     install: Annotated[
-        Path | None, typer.Option("--install", metavar="DIR", help="Write them here, /etc/systemd/system for one.")
+        Path | None,
+        typer.Option("--install", metavar="DIR", help="Write them to this folder, such as /etc/systemd/system."),
     ] = None,
 ) -> None:
-    """Print the unit files for hosts and machines under systemd."""
+    """Print the systemd units for standby hosts and protected machines."""
     from stealtime.cli.output import message_console
     from stealtime.protect.systemd import UNITS, unit_text, write_units
 
@@ -107,35 +117,39 @@ def systemd(
 
 
 def identity(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Holds the authority; made if it is not there.")],
-    host: Annotated[str, typer.Option("--host", metavar="NAME", help="Whose certificate.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder of the certificate authority, created if missing.")
+    ],
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="The host that the certificate is for.")],
     address: Annotated[
         list[str] | None,
-        typer.Option("--address", metavar="ADDRESS", help="A name or IP by which others reach it; repeatable."),
+        typer.Option("--address", metavar="ADDRESS", help="A DNS name or IP address of the host; repeatable."),
     ] = None,
 ) -> None:
-    """Make a host's certificate for the link between hosts, and the authority that signs it."""
+    """Create a host's certificate for the link between hosts, and the certificate authority if there is none."""
     from stealtime.cli.output import message_console
     from stealtime.protect.endpoint import HOST_NAME
     from stealtime.protect.identity import make_identity
 
     if not re.fullmatch(HOST_NAME, host):
-        raise UsageError(f"--host: {host!r} is no name of a host", hint="letters, digits, '.' and '-'")
+        raise UsageError(f"--host: {host!r} is not a host name", hint="use letters, digits, '.' and '-'")
     made = make_identity(folder.absolute(), host, address or [])
     message_console().print(
-        f"give host {host}: {made.ca}, {made.certificate}, {made.key}", markup=False, soft_wrap=True
+        f"copy to host {host}: {made.ca}, {made.certificate}, {made.key}", markup=False, soft_wrap=True
     )
 
 
 def demo(
-    mode: Annotated[Mode, typer.Option("--mode", help="Of the guest's output.")] = Mode.NET,
-    interval: Annotated[str, typer.Option("--interval", "-i", metavar="DURATION")] = "100ms",
-    accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="Of the guest.")] = Accelerator.TCG,
+    mode: Annotated[Mode, typer.Option("--mode", help="What happens to the guest's output.")] = Mode.NET,
+    interval: Annotated[
+        str, typer.Option("--interval", "-i", metavar="DURATION", help="Time between checkpoints.")
+    ] = "100ms",
+    accelerator: Annotated[Accelerator, typer.Option("--accelerator", help="How the guest runs.")] = Accelerator.TCG,
     json: AsJson = False,
 ) -> None:
-    """Show a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
+    """Demonstrate a failover: two hosts in network namespaces, a guest that counts, a client, and SIGKILL. Needs root.
 
-    Exit codes: 0 the client went on and nothing was missing; 1 it could not be shown; 3 something was missing.
+    Exit codes: 0 the client continued and nothing was lost; 1 the demonstration failed; 3 something was lost.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.protect.demo import demonstrate

@@ -12,15 +12,17 @@ def report(
     run: RunName,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write it.  [default: report.html in the run]"),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write.  [default: report.html in the run's folder]"
+        ),
     ] = None,
     runs_folder: RunsFolder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report of RUN: one HTML file that needs no network and no other file.
+    """Write a report of RUN: one self-contained HTML file that works offline.
 
-    It answers what virtualization costs here, in words, tables and figures that can be zoomed, and says what was
-    invalid, limited or missing and on what it was measured.
+    It tells what virtualization costs here, in words, tables and figures that can be zoomed; what was invalid, limited
+    or missing; and on what machine it was measured.
     """
     from stealtime.cli.output import message_console, print_document
     from stealtime.report.page.html import write_report

@@ -57,11 +57,13 @@ def run(
         ),
     ] = None,
     short: Annotated[
-        bool, typer.Option("--short", help="The short form of the campaign: seconds a cell instead of an hour.")
+        bool, typer.Option("--short", help="Use the campaign's short form: seconds per cell instead of an hour.")
     ] = False,
     tracing: Annotated[
         Tracing | None,
-        typer.Option("--tracing", help="Trace host and machine, to find whose fault each spike is; both: interleaved."),
+        typer.Option(
+            "--tracing", help="Trace host and guest to attribute spikes to causes; both: with and without, in turn."
+        ),
     ] = None,
     probe: Annotated[
         list[str] | None,
@@ -70,37 +72,41 @@ def run(
         ),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option("--duration", "-D", metavar="DURATION", help="Of each cell: 500ms, 1m30s.")
+        str | None,
+        typer.Option("--duration", "-D", metavar="DURATION", help="How long to measure each cell, e.g. 500ms, 1m30s."),
     ] = None,
-    samples: Annotated[
-        int | None, typer.Option("--samples", metavar="N", help="End a cell earlier, after so many.")
+    max_samples: Annotated[
+        int | None, typer.Option("--max-samples", "-l", metavar="N", help="End a cell after this many samples.")
     ] = None,
     priority: Annotated[
-        int | None, typer.Option("--priority", "-p", metavar="N", help="SCHED_FIFO priority, 1 to 99; 0 is ordinary.")
+        int | None, typer.Option("--priority", "-p", metavar="N", help="SCHED_FIFO priority, 1 to 99; 0: SCHED_OTHER.")
     ] = None,
     interval: Annotated[
-        str | None, typer.Option("--interval", "-i", metavar="DURATION", help="Of wakeup: 1ms.")
+        str | None, typer.Option("--interval", "-i", metavar="DURATION", help="wakeup: the period, e.g. 1ms.")
     ] = None,
     threads: Annotated[
-        str | None, typer.Option("--threads", "-t", metavar="LIST", help="Of switch: 2,10,100,1000.")
+        str | None, typer.Option("--threads", "-t", metavar="LIST", help="switch: numbers of threads, e.g. 2,10,100.")
     ] = None,
-    cpus: Annotated[str | None, typer.Option("--cpus", "-a", metavar="CPU", help="The CPU to measure on.")] = None,
+    cpu: Annotated[str | None, typer.Option("--cpu", "-a", metavar="CPU", help="The CPU to measure on.")] = None,
     loop: Annotated[
-        str | None, typer.Option("--loop", metavar="DURATION", help="Length of the loop of tick: 68us.")
+        str | None, typer.Option("--loop", metavar="DURATION", help="tick: duration of one loop, e.g. 68us.")
     ] = None,
     loop_of: Annotated[
         str | None,
-        typer.Option("--loop-of", metavar="RUN", help="Measure tick with this run's loop, to be compared with it."),
+        typer.Option("--loop-of", metavar="RUN", help="tick: take the loop of this run, so that both can be compared."),
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option("--repetitions", metavar="N", help="How often each cell is measured.")
+        int | None, typer.Option("--repetitions", metavar="N", help="How many times to measure each cell.")
     ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option("--kernel", metavar="KERNEL", help="Of guests: rt, cloud, standard, backports, host, a path."),
+        typer.Option(
+            "--kernel", metavar="KERNEL", help="Kernel of the guests: rt, cloud, standard, backports, host, or a path."
+        ),
     ] = None,
     timeout: Annotated[
-        str | None, typer.Option("--timeout", metavar="DURATION", help="What a cell may take beyond its duration.")
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="How much longer than its duration a cell may take."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -111,22 +117,28 @@ def run(
         typer.Option(
             "--resume",
             metavar="RUN",
-            help="Measure only what this run lacks or failed at.",
+            help="Continue this run: measure the cells that are missing or failed.",
             autocompletion=completion.runs,
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be measured, and how long.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be measured and how long it takes.")
+    ] = False,
     lift_rt_throttling: Annotated[
-        bool, typer.Option("--lift-rt-throttling", help="Lift RT throttling while measuring; it is put back.")
+        bool, typer.Option("--lift-rt-throttling", help="Lift RT throttling while measuring, then restore it.")
     ] = False,
     max_overhead: Annotated[
         str | None,
-        typer.Option("--max-overhead", metavar="DURATION", help="Exit with 3 if any valid cell's is longer."),
+        typer.Option(
+            "--max-overhead", metavar="DURATION", help="Exit with code 3 if a valid cell exceeds this, e.g. 100us."
+        ),
     ] = None,
     junit: Annotated[
         Path | None,
         typer.Option(
-            "--junit", metavar="FILE", help="Also write a JUnit file: a cell is a test case, --max-overhead fails it."
+            "--junit",
+            metavar="FILE",
+            help="Also write a JUnit file: one test case per cell, failed if over --max-overhead.",
         ),
     ] = None,
     json: AsJson = False,
@@ -134,19 +146,19 @@ def run(
     """Measure this machine against its virtual machines, alone or beside noisy neighbours.
 
     A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute), and hyperv2013 (the seven
-    scenarios of the Hyper-V paper; 20 hours, with --short some ten minutes). Look first, it changes nothing:
+    scenarios of the Hyper-V paper; 20 hours, with --short about ten minutes). See first what would be measured:
 
         stealtime run hyperv2013 --short --dry-run
 
         stealtime run hyperv2013 --short --scenario contention-cpu -P native,paravirt
 
-    Platforms are those of `stealtime doctor`; emulated and paravirt stand for QEMU with KVM where that is usable, else
-    for TCG. Scenarios: alone, one-to-all, one-to-one, contention-cpu, contention-memory, all-to-all-cpu,
+    `stealtime doctor` lists the platforms; emulated and paravirt stand for QEMU with KVM where that works, otherwise
+    with TCG. Scenarios: alone, one-to-all, one-to-one, contention-cpu, contention-memory, all-to-all-cpu,
     all-to-all-memory, two-to-all-memory, and those that a campaign defines.
 
-    Exit codes: 0 all was measured and is valid; 1 nothing could be measured, or interrupted (what is whole is kept: go
-    on with --resume); 2 bad usage; 3 --max-overhead was exceeded; 4 a cell failed or is invalid, or a platform or a
-    scenario that was asked for by name cannot be had here.
+    Exit codes: 0 everything was measured and is valid; 1 nothing could be measured, or the run was interrupted
+    (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed or
+    is invalid, or a platform or scenario that was named is not available here.
     """
     from stealtime.campaigns.overrides import Overrides
 
@@ -162,7 +174,7 @@ def run(
         tracing=tracing.value if tracing is not None else None,
         probes=names_of(probe),
         duration_ns=duration_of("--duration", duration),
-        max_samples=samples,
+        max_samples=max_samples,
         of_probes={option: value for option, value in own.items() if value is not None},
         priority=priority,
         repetitions=repetitions,
@@ -173,7 +185,7 @@ def run(
     threshold_ns = duration_of("--max-overhead", max_overhead)
     if junit is not None:
         _check_is_file_name(junit)
-    order = _order(campaign, overrides, cpus, out, resume, loop_of)
+    order = _order(campaign, overrides, cpu, out, resume, loop_of)
     if dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
 
@@ -189,7 +201,7 @@ def _check_is_file_name(junit: Path) -> None:
     if not junit.absolute().parent.is_dir():
         raise UsageError(
             f"--junit {junit}: the folder {junit.absolute().parent} does not exist",
-            hint="make it, or name another file",
+            hint="create it, or name another file",
         )
     if junit.is_dir():
         raise UsageError(f"--junit {junit}: this is a folder", hint=f"name a file, for example {junit / 'cells.xml'}")
@@ -198,7 +210,7 @@ def _check_is_file_name(junit: Path) -> None:
 def _order(
     campaign: str | None,
     overrides: "Overrides",
-    cpus: str | None,
+    cpu: str | None,
     out: Path | None,
     resume: str | None,
     loop_of: str | None,
@@ -217,11 +229,11 @@ def _order(
     else:
         chosen = find_campaign(campaign or "quick")
     measured_cpu = None
-    if cpus is not None:
-        wanted = parse_cpus(cpus, allowed_cpus())
+    if cpu is not None:
+        wanted = parse_cpus(cpu, allowed_cpus())
         if len(wanted) > 1:
             raise UsageError(
-                f"--cpus names {len(wanted)} CPUs, and one is measured",
+                f"--cpu names {len(wanted)} CPUs, and one is measured",
                 hint="name one, such as -a 1; a scenario says where else a machine may run",
             )
         measured_cpu = wanted[0]
@@ -265,7 +277,7 @@ def _measure(order: "Order") -> "tuple[Prepared, Finished]":
 
         elsewhere = "" if order.runs_folder == default_runs_folder() else f" --out {order.runs_folder}"
         raise StealtimeError(
-            "interrupted; every finished cell is kept", hint=f"go on with `stealtime run --resume last{elsewhere}`"
+            "interrupted; all finished cells are kept", hint=f"continue with `stealtime run --resume last{elsewhere}`"
         ) from None
 
 
@@ -285,7 +297,7 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
         console.print(unlike, style="yellow", markup=False, soft_wrap=True)
     if not prepared.plan.boots:
         raise UsageError(
-            f"there is nothing left to measure: all {prepared.already_there} cells are there",
+            f"there is nothing left to measure: all {prepared.already_there} cells have been measured",
             hint="see them with `stealtime show`",
         )
     with show_progress(console) as observer:
@@ -329,7 +341,7 @@ def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, pa
     except OSError as error:
         raise StealtimeError(
             f"--junit {path} cannot be written: {error.strerror or error}",
-            hint=f"the run is whole: see it with `stealtime show {run.run_id}`",
+            hint=f"the run itself is complete: see it with `stealtime show {run.run_id}`",
         ) from error
 
 

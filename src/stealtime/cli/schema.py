@@ -1,4 +1,4 @@
-"""``stealtime schema``: what may stand in the files that people write."""
+"""``stealtime schema``: the JSON Schemas of the files that users write."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 
 class File(StrEnum):
-    """What ``stealtime schema`` knows."""
+    """The input files that have a schema."""
 
     CAMPAIGN = "campaign"
     VM = "vm"
@@ -19,15 +19,15 @@ def schema(
         File,
         typer.Argument(
             metavar="FILE",
-            help="campaign: of `stealtime run`; vm: of `stealtime protect start`; host: of `stealtime protect host`.",
+            help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`.",
             show_default=False,
         ),
     ],
 ) -> None:
-    """Print the JSON Schema of a TOML file that you write: every key, what it takes, its default and what it means.
+    """Print the JSON Schema of an input file: every key with its type, default and meaning.
 
-    An editor that knows JSON Schema completes and checks the file with it (Taplo, for one: `#:schema vm.schema.json` in
-    the first line):
+    Editors that support JSON Schema complete and check the file with it (for example Taplo, with
+    `#:schema vm.schema.json` as the first line of the file):
 
         stealtime schema vm > vm.schema.json
     """

@@ -13,20 +13,20 @@ def show(
         bool | None,
         typer.Option(
             "--paper-tables/--no-paper-tables",
-            help="First print tables laid out like those of the paper that the cells redo.  "
-            "[default: if the campaign is named after it, as hyperv2013]",
+            help="First print tables laid out like those of the paper whose cells were reproduced.  "
+            "[default: if the campaign is named after the paper, as hyperv2013 is]",
             show_default=False,
         ),
     ] = None,
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
-    """Show the figures of RUN: the worst case of every platform beside native, then every figure.
+    """Show the figures of RUN: each platform's worst case beside native, then every figure.
 
-    Of traced cells it says whose fault their spikes are, and what tracing cost.
+    Traced cells also show the causes of their spikes and the overhead of tracing.
 
-    Exit codes: 0 all is valid; 4 something failed or is invalid, or no cell fits the paper's tables that were asked
-    for; 1 the run is damaged.
+    Exit codes: 0 everything is valid; 4 something failed or is invalid, or no cell fits the paper's tables that were
+    asked for; 1 the run is damaged.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.report.summary import summarize
@@ -46,6 +46,6 @@ def show(
         for claim in claims:
             console.print(claim)
         print_tables(summary, console)
-        with message_console().status("finding out whose fault it was"):
+        with message_console().status("attributing spikes to causes"):
             print_explanations(found, console)
     raise typer.Exit(ExitCode.FINE if all(cell.valid for cell in summary.cells) else ExitCode.NOT_JUDGED)

@@ -1,1 +1,1 @@
-"""What this machine can do, what limits its results, and how to mend it."""
+"""Checks of what this machine can do, what limits its results, and how to fix that."""

@@ -1,4 +1,4 @@
-"""What cannot be read but must be tried: real-time priority, locked memory, performance counters, tracefs."""
+"""Checks by trying, where nothing can be read: real-time priority, locked memory, performance counters, tracefs."""
 
 import ctypes
 import mmap
@@ -124,9 +124,9 @@ class RealAttempts:
             script = f'mount -t {kind} {kind} {folder} && cd {folder} && exec cat "$@"'
             read = self.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *names])
         if not read.succeeded and read.text.startswith(("unshare:", "mount:")):
-            return replace(read, hint="look as root, outside of any container: sudo stealtime doctor")
+            return replace(read, hint="run as root, outside of any container: sudo stealtime doctor")
         if not read.succeeded and os.geteuid() != 0:
-            return replace(read, hint="look as root: sudo stealtime doctor")
+            return replace(read, hint="run as root: sudo stealtime doctor")
         return read
 
     def program(self, name: str) -> Path | None:
@@ -159,5 +159,5 @@ def _become_sched_fifo() -> Attempt:
     except OSError as error:
         return Attempt(succeeded=False, text=error.strerror or str(error))
     if os.sched_getscheduler(0) != os.SCHED_FIFO:
-        return Attempt(succeeded=False, text="the kernel said yes and did not do it")
+        return Attempt(succeeded=False, text="the kernel accepted the request but did not apply it")
     return Attempt(succeeded=True, text="a thread was SCHED_FIFO")

@@ -21,14 +21,15 @@ CLOCKSOURCE = Subject(
     "clocksource",
     Group.CLOCK,
     "clocksource",
-    "The kernel keeps time with it. If it has turned away from tsc it has seen that counter go wrong, and each reading "
-    "of another one is slower by a system call or an exit to the hypervisor.",
+    "The kernel keeps time with it. If it has switched away from tsc, it found that counter unreliable, and each "
+    "reading of another clock costs a system call or a VM exit.",
 )
 HYPERVISOR = Subject(
     "hypervisor",
     Group.CLOCK,
     "bare metal",
-    "Below a hypervisor, 'native' means without our virtual machine, not without any: its steals are in every result.",
+    "Under a hypervisor, 'native' means without our virtual machine, not without any: the steal time that it causes is "
+    "in every result.",
 )
 
 
@@ -70,7 +71,7 @@ def clocksource(files: Files) -> Finding:
     if "tsc" in available:
         fix = f"echo tsc > {CLOCKSOURCE_FOLDER}/current_clocksource"
     else:
-        fix = "see why the kernel gave tsc up: dmesg | grep -i tsc; if the hardware is sound, boot with tsc=reliable"
+        fix = "see why the kernel rejected tsc: dmesg | grep -i tsc; if the hardware is sound, boot with tsc=reliable"
     return CLOCKSOURCE.limits(f"{current} instead of tsc (available: {' '.join(available)})", value, fix)
 
 
@@ -88,5 +89,5 @@ def hypervisor(files: Files, attempts: Attempts) -> Finding:
     return HYPERVISOR.limits(
         f"this machine is a guest{by}: the CPU flag 'hypervisor' is set",
         value=True,
-        fix="for absolute figures measure on a physical machine; ratios between platforms stand",
+        fix="for absolute figures measure on a physical machine; ratios between platforms remain valid",
     )

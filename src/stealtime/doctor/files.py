@@ -1,4 +1,4 @@
-"""The files that the kernel describes itself with, below any root, so that a test can show another machine."""
+"""Access to ``/proc`` and ``/sys`` below a configurable root, so that tests can present another machine."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Looks at everything, in the order of the table."""
+"""Runs all checks, in the order of the table."""
 
 from collections.abc import Callable, Sequence
 

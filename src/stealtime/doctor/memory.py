@@ -69,7 +69,7 @@ def free_memory(files: Files) -> Finding:
         fix = f"end programs until {LEAST_MEMORY_BYTES >> 20} MiB are free"
         return FREE_MEMORY.blocks(f"{sentence}, less than one guest needs", value, fix)
     if available_bytes < ENOUGH_MEMORY_BYTES:
-        fix = "measure for shorter times, and few neighbours at once"
+        fix = "measure shorter trials with few neighbours"
         return FREE_MEMORY.limits(f"{sentence}, enough for one guest and short trials", value, fix)
     return FREE_MEMORY.ok(sentence, value)
 

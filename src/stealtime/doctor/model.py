@@ -1,4 +1,4 @@
-"""What a finding is: a level, the value that was read, why it matters and what to do."""
+"""The finding: a level, the value that was read, why it matters and how to fix it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which platforms this host can boot: each is proved by its own check and then by booting, never by a file."""
+"""Which platforms this host can boot: tested by the platform's own check and then by booting a guest."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ def kvm_device(files: Files) -> Finding:
         return KVM_DEVICE.limits("does not exist", {"exists": False, "writable": False}, fix)
     if not files.writable("/dev/kvm"):
         fix = "sudo usermod --append --groups kvm $USER, then log in anew"
-        return KVM_DEVICE.limits("must not be opened by this user", {"exists": True, "writable": False}, fix)
+        return KVM_DEVICE.limits("this user may not open it", {"exists": True, "writable": False}, fix)
     return KVM_DEVICE.ok(
-        "opens; whether it can run a guest is proved below, by booting one", {"exists": True, "writable": True}
+        "can be opened; whether it can run a guest is tested below, by booting one", {"exists": True, "writable": True}
     )
 
 
@@ -92,4 +92,4 @@ def _platform(name: str, availability: Availability) -> Finding:
 def _guests(usable: list[str]) -> Finding:
     if usable:
         return GUESTS.ok(f"{len(usable)} usable: {', '.join(usable)}", usable)
-    return GUESTS.blocks("none is usable", [], "mend one of the platforms above; uml needs no hardware support")
+    return GUESTS.blocks("none is usable", [], "fix one of the platforms above; uml needs no hardware support")

@@ -144,7 +144,7 @@ def idle_states(files: Files) -> Finding:
         if isinstance(name, str) and isinstance(latency_us, int) and files.number(f"{folder}/disable") != 1:
             exit_us[name] = latency_us
     if not exit_us:
-        reason = Absent(absent=f"no idle states are listed (driver {driver_name})")
+        reason = Absent(absent=f"the kernel lists no idle states (driver {driver_name})")
         return IDLE_STATES.absent(Level.OK, reason)
     deepest, latency_us = max(exit_us.items(), key=lambda item: item[1])
     value: Data = {"driver": driver_name, "exit_latency_us": exit_us}

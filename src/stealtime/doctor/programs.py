@@ -56,7 +56,7 @@ def development_programs(files: Files, attempts: Attempts) -> Finding:
     names = [package.test for package in missing]
     if not missing:
         return DEVELOPMENT_PROGRAMS.ok("all there", [])
-    return DEVELOPMENT_PROGRAMS.ok(f"not there: {', '.join(names)} ({_install(missing)})", names)
+    return DEVELOPMENT_PROGRAMS.ok(f"missing: {', '.join(names)} ({_install(missing)})", names)
 
 
 def _missing(files: Files, attempts: Attempts) -> list[RequiredPackage]:

@@ -33,7 +33,7 @@ PREEMPTION = Subject(
     "preemption",
     Group.SCHEDULING,
     "kernel preemption",
-    "A guest is never more punctual than the host kernel that schedules it; only PREEMPT_RT bounds that.",
+    "A guest's latency is never lower than that of the host kernel that schedules it; only PREEMPT_RT bounds it.",
 )
 WATCHDOGS = Subject(
     "watchdogs",

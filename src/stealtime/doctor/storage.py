@@ -1,4 +1,4 @@
-"""Where results go, and the agent that makes them."""
+"""Storage for runs and guest kernels, and the agent binary."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def _room(subject: Subject, folder: Path, variable: str, attempts: Attempts) -> 
     value: Data = {"folder": str(folder), "free_bytes": free_bytes, "writable": writable}
     text = f"{free_bytes / (1 << 30):.1f} GiB free in {folder}"
     if not writable:
-        return subject.blocks(f"{parent} must not be written by this user", value, f"set {variable} to another folder")
+        return subject.blocks(f"{parent} is not writable for this user", value, f"set {variable} to another folder")
     if free_bytes < LEAST_DISK_BYTES:
         return subject.blocks(text, value, f"make room, or set {variable} to a folder on another disk")
     if free_bytes < ENOUGH_DISK_BYTES:

@@ -1,4 +1,4 @@
-"""The findings for a person: grouped, what is not well in colour, with its fix under it."""
+"""The findings as a table: grouped, problems in colour, each with its fix below."""
 
 from itertools import groupby
 
@@ -36,7 +36,7 @@ def _group_table(findings: list[Finding]) -> Table:
     for finding in findings:
         style = _STYLES[finding.level]
         # Platforms of one accelerator fail for one reason; it fills three lines.
-        explanation = Text("as above, for the same reason") if finding.text in told else _explanation(finding)
+        explanation = Text("same as above") if finding.text in told else _explanation(finding)
         table.add_row(Text(finding.level.value, style=style), Text(finding.title), explanation)
         if finding.level is not Level.OK:
             told.add(finding.text)

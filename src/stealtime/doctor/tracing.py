@@ -128,7 +128,7 @@ def cgroups(files: Files) -> Finding:
     refused = [name for name, allowed in writable.items() if not allowed]
     if refused:
         fix = "run as root, or in a delegated group: systemd-run --user --scope -p Delegate=yes stealtime run"
-        return CGROUPS.limits(f"{kind}, but {' and '.join(refused)} must not be written by this user", value, fix)
+        return CGROUPS.limits(f"{kind}, but {' and '.join(refused)} is not writable for this user", value, fix)
     return CGROUPS.ok(f"{kind}, cpu and cpuset can be written", value)
 
 

@@ -29,16 +29,16 @@ _HIGHEST_PORT = 65535
 
 
 class BypassRule(Table):
-    """A table ``[[bypass]]``: all that stands in it must fit a packet."""
+    """A table ``[[bypass]]``: a packet must match all of its keys."""
 
     protocol: Literal["udp"]
     """Only UDP: a TCP segment acknowledges what was received, so each one is a proof of state."""
     source_port: str | None = None
-    """A port or a range, ``30000-40000``; the guest's."""
+    """The guest's port, or a range of ports such as ``30000-40000``."""
     destination_port: str | None = None
-    """The peer's."""
+    """The peer's port, or a range of ports."""
     dscp: int | None = Field(default=None, ge=0, le=_HIGHEST_DSCP)
-    """The mark that the guest gives its media: 46 is expedited forwarding (RFC 3246)."""
+    """The DSCP value of the guest's media packets: 46 is expedited forwarding (RFC 3246)."""
 
     @field_validator("protocol", mode="before")
     @classmethod
@@ -57,7 +57,7 @@ class BypassRule(Table):
             return None
         first, last = _range_of(ports)
         if not 1 <= first <= last <= _HIGHEST_PORT:
-            raise ValueError(f"{ports!r} is no range of ports: both lie in 1 to {_HIGHEST_PORT}, the lower first")
+            raise ValueError(f"{ports!r} is not a port range: both lie in 1 to {_HIGHEST_PORT}, the lower first")
         for port, service in ALWAYS_HELD.items():
             if first <= port <= last:
                 raise ValueError(
@@ -89,4 +89,4 @@ def _range_of(ports: Any) -> tuple[int, int]:
             first, separator, last = (part.strip() for part in ports.partition("-"))
             if first.isdecimal() and (last.isdecimal() or not separator):
                 return int(first), int(last) if separator else int(first)
-    raise ValueError(f'{ports!r} is no range of ports; expected a port such as 5004, or a range such as "30000-40000"')
+    raise ValueError(f'{ports!r} is not a port range; expected a port such as 5004, or a range such as "30000-40000"')

@@ -48,7 +48,7 @@ class ControlClient:
             key = ".".join(str(part) for part in first["loc"])
             raise ControlError(
                 f"the member at {self.path} gives no status: {key}: {first['msg']}",
-                hint="is it of another version of stealtime?",
+                hint="is it from another version of stealtime?",
             ) from error
 
     def failover(self, *, force: bool = False) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class ControlClient:
         except TimeoutError:
             raise ControlError(
                 f"the member at {self.path} has not answered {command!r} within {within_s:g} s",
-                hint="it stands still: see member.log beside the socket",
+                hint="it does not respond: see member.log beside the socket",
             ) from None
         except EOFError:
             raise MemberLeftError(
@@ -126,7 +126,7 @@ class ControlClient:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ControlError(f"the member at {self.path} answered {command!r} with {line[:80]!r}, no JSON object")
+            raise ControlError(f"the member at {self.path} answered {command!r} with {line[:80]!r}, not a JSON object")
         if "error" in answer:
             raise ControlError(str(answer["error"]), hint=answer.get("hint"))
         return answer

@@ -101,7 +101,7 @@ def demonstrate(mode: str, interval: str, accelerator: str, console: "Console") 
         after = await_status(standby, None, until=_runs, within_s=60.0)
         if after is None:
             raise StealtimeError("host b did not take the guest over", hint=_last_lines(state.host(_STANDBY).log))
-        tell("the guest goes on at b")
+        tell("the guest runs at b")
         again = await_status(standby, None, until=lambda status: status.protected, within_s=_PROTECTED_WITHIN_S)
         if again is not None:
             tell(f"protected again, by {again.standby.name if again.standby is not None else _PRIMARY}")
@@ -178,7 +178,7 @@ def _await_counter(laboratory: Laboratory) -> None:
     _, said = asking.communicate(timeout=2 * _ANSWERS_WITHIN_S)
     if asking.returncode != 0:
         lines = said.decode("utf-8", "replace").strip().splitlines()
-        raise StealtimeError(f"the guest does not answer: {lines[0] if lines else 'no word of why'}")
+        raise StealtimeError(f"the guest does not answer: {lines[0] if lines else 'without giving a reason'}")
 
 
 def _start_client(laboratory: Laboratory) -> psutil.Popen:

@@ -13,13 +13,13 @@ _DISK = "disks are not replicated; let the guest run from its initramfs"
 
 _REASONS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("vfio",), "a passed-through device writes memory that no page table shows, and its state stays in the hardware"),
-    (("vhost",), "another process or the kernel writes the guest's memory, which is not seen"),
+    (("vhost",), "another process or the kernel writes the guest's memory, unseen by any tracker"),
     (("blk", "scsi", "nvme", "disk", "ide-", "usb-storage"), _DISK),
     (("net", "e1000", "rtl8139"), "a machine has exactly one network card, the one that is held"),
     (("serial", "console", "vsock", "fs", "9p"), "what leaves the guest through it would not be held"),
 )
 _OPTIONS = re.compile(r"(max-bytes|period|ioport|events)=(0x)?[0-9a-fA-F]+")
-_UNKNOWN_OPTION = "of its options only numbers are known to be harmless: max-bytes, period, ioport, events"
+_UNKNOWN_OPTION = "of its options only numbers are known to be safe: max-bytes, period, ioport, events"
 _UNKNOWN = "it is not known that all its state is saved and that nothing leaves the guest through it"
 
 

@@ -23,7 +23,7 @@ class StandbyHost(Table):
     """A table ``[[standby_hosts]]``."""
 
     name: str = Field(pattern=HOST_NAME)
-    """As it stands in the register; each host has one name, whoever speaks of it."""
+    """The host's name in the register; each host has only one name."""
     endpoint: str
     """``tcp:HOST:PORT`` or ``unix:/path``."""
 
@@ -53,7 +53,7 @@ def checked_endpoint(endpoint: str) -> str:
         return endpoint
     match = _TCP.fullmatch(endpoint)
     if match is None:
-        raise ValueError(f"{endpoint!r} is no endpoint; expected unix:/PATH or tcp:HOST:PORT")
+        raise ValueError(f"{endpoint!r} is not an endpoint; expected unix:/PATH or tcp:HOST:PORT")
     if not 1 <= int(match["port"]) <= 65535:
         raise ValueError(f"{endpoint!r} has the port {match['port']}; ports lie in 1 to 65535")
     return endpoint

@@ -20,30 +20,30 @@ from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain
 from stealtime.vocabulary.toml_table import Table
 
-_SCHEMA_HINT = "`stealtime schema host` tells what each key takes"
+_SCHEMA_HINT = "`stealtime schema host` shows what each key takes"
 
 
 class HostFile(Table):
     """A host that receives machines."""
 
     name: str | None = Field(default=None, pattern=HOST_NAME)
-    """As ``standby_hosts`` of the VM files name it; without it, this machine's own name."""
+    """The name by which ``standby_hosts`` of VM files refers to this host; default: its hostname."""
     listen: str | None = None
-    """``tcp:0.0.0.0:7460`` or ``unix:/path``; without it, a socket that only this machine reaches."""
+    """``tcp:0.0.0.0:7460`` or ``unix:/path``; default: a socket for this machine only."""
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """What the TAPs of received machines join here, whatever it is called on the host that they come from."""
+    """The bridge that the TAPs of received machines join on this host."""
     qemu: Path | None = None
-    """The program that runs received machines; without it the one that is found here."""
+    """The QEMU that runs received machines; default: the one on PATH."""
     qemu_user: QemuUserName | None = None
-    """As whom it runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
+    """The user that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     images: list[Path] = Field(default=[])
-    """Folders that received machines may boot from, beside ``/boot`` and what stealtime makes: a guest reads them."""
+    """Folders that received machines may boot from, besides ``/boot`` and stealtime's cache; a guest can read them."""
     register_: Register = Field(default=Register(), alias="register")
-    """The same that decides for the active members."""
+    """The register that the active members use, too."""
     identity: Identity | None = None
-    """Of this host, for ``tcp:``."""
+    """This host's certificate, for ``tcp:``."""
     metrics: str = "127.0.0.1"
-    """The address at which received machines tell Prometheus their figures, each on the port that its VM file names."""
+    """The address at which received machines serve Prometheus, each on the port that its VM file names."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 
@@ -51,7 +51,7 @@ class HostFile(Table):
     @classmethod
     def _is_a_program(cls, path: Path | None) -> Path | None:
         if path is not None and not (path.is_file() and os.access(path, os.X_OK)):
-            raise ValueError(f"{path} is no program that can be run")
+            raise ValueError(f"{path} is not an executable file")
         return path
 
     @field_validator("images")
@@ -59,7 +59,7 @@ class HostFile(Table):
     def _are_folders(cls, paths: list[Path]) -> list[Path]:
         for path in paths:
             if not path.is_dir():
-                raise ValueError(f"{path} is no folder")
+                raise ValueError(f"{path} is not a folder")
         return paths
 
     @field_validator("listen")
@@ -73,7 +73,7 @@ class HostFile(Table):
         try:
             return str(ipaddress.ip_address(address))
         except ValueError:
-            raise ValueError(f"{address!r} is no address of this host such as 10.0.0.2") from None
+            raise ValueError(f"{address!r} is not an address of this host such as 10.0.0.2") from None
 
     @model_validator(mode="after")
     def _is_safe(self) -> Self:
@@ -95,7 +95,7 @@ def read_host_file(path: Path) -> HostFile:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no host file: it is no UTF-8 text", hint="host files are TOML") from error
+        raise UsageError(f"{path} is not a host file: it is not UTF-8 text", hint="host files are TOML") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not TOML: {error}", hint="see https://toml.io for the notation") from error
     except OSError as error:

@@ -99,7 +99,7 @@ def _read_authority(folder: Path) -> _Authority:
     except (OSError, ValueError) as error:
         raise StealtimeError(
             f"the authority in {folder} cannot be read: {error}",
-            hint=f"it needs {_AUTHORITY} and {_AUTHORITY_KEY}; give an empty folder to make another authority",
+            hint=f"it needs {_AUTHORITY} and {_AUTHORITY_KEY}; name an empty folder to create another authority",
         ) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise StealtimeError(f"{folder / _AUTHORITY_KEY} holds no key of an elliptic curve, so it is not ours")

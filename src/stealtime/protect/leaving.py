@@ -1,4 +1,4 @@
-"""All machines of a host handed over, before it goes down."""
+"""Moving all machines of a host to their standbys before it goes down."""
 
 import contextlib
 import time

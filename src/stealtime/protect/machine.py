@@ -95,7 +95,7 @@ def machine_types(program: str) -> dict[str, str | None]:
     """Ask a QEMU binary for its machine types.
 
     Returns:
-        By name: what the alias stands for, or None if it is no alias.
+        By name: what the alias stands for, or None if it is not an alias.
 
     Raises:
         StealtimeError: It cannot be asked.

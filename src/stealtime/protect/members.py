@@ -137,7 +137,7 @@ def await_socket(path: Path, process: psutil.Process, log: Path) -> None:
     deadline = time.monotonic() + _ANSWERS_WITHIN_S
     while not path.exists():
         if not is_running(process):
-            raise ending_error("the host daemon ended at once", log)
+            raise ending_error("the host daemon ended immediately", log)
         if time.monotonic() > deadline:
             raise StealtimeError(
                 f"the host daemon has not made {path} within {_ANSWERS_WITHIN_S:g} s", hint=f"see {log}"
@@ -223,12 +223,12 @@ def running_member(state: State, vm: str) -> tuple[MemberFolder, MemberStatus]:
     if standby is not None:
         raise StealtimeError(
             f"the VM {vm!r} does not run here: {standby.host!r} is its standby",
-            hint="give this command on the host where it runs",
+            hint="run this command on the host where it runs",
         )
     if found:
         raise StealtimeError(
-            f"the VM {vm!r} does not run here any more: its member is gone",
-            hint=f"see {found[0][0].log}; `stealtime protect stop {vm}` removes what it left",
+            f"the VM {vm!r} does not run here any more: its member has ended",
+            hint=f"see {found[0][0].log}; `stealtime protect stop {vm}` removes its files",
         )
     known = sorted({folder.vm for folder in state.members()})
     raise StealtimeError(

@@ -113,8 +113,8 @@ def check_destination(vm: VmFile, host: str, *, is_local: bool) -> None:
     if vm.mode == "off" or is_local or any(one.name != host for one in vm.standby_hosts):
         return
     raise UsageError(
-        f"the VM {vm.name!r} has no host to go to, and the mode is {vm.mode!r}",
-        hint="name one with --to HOST, or `--to local` for a trial, or in VM.toml; --mode off needs none",
+        f"the VM {vm.name!r} has no standby host, and the mode is {vm.mode!r}",
+        hint="name one with --to HOST or in VM.toml, or try `--to local`; --mode off needs none",
     )
 
 

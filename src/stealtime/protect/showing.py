@@ -31,7 +31,7 @@ def status_table(members: Sequence[MemberStatus]) -> "Table":
 
 UNPROVED_UNDER_KVM = (
     "warning: protection under KVM was proved in an emulated machine only, without nested paging (docs/kvm.md), not on"
-    " hardware; kill a host of yours on purpose before you rely on it"
+    " hardware; test a failover on your hosts before you rely on it"
 )
 
 

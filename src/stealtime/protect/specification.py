@@ -1,18 +1,20 @@
-"""What the Rust programs are told, as ``spec.rs`` and ``host.rs`` of ``crates/replicator`` read it: with no other keys.
+"""The specifications that the Rust programs read: ``spec.rs`` and ``host_config.rs`` of ``crates/replicator``.
 
 Everything that a member could not find out for itself, or must find the same on every host, is resolved here: the
-versioned machine type, the absolute paths of the images and their SHA-256.
+versioned machine type, the absolute paths of the images and their SHA-256. ``tests/golden/members.schema.json`` holds
+both sides to the same keys and types.
 """
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stealtime.protect.bypass import BypassRule
 from stealtime.protect.qemu_user import find_user
-from stealtime.protect.vm_file import Identity, Mode, Register, VmFile
+from stealtime.protect.vm_file import DeviceState, Identity, Mode, Register, Tracker, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 VERSION = 2
@@ -143,9 +145,9 @@ class MemberSpec(_Document):
     standby_hosts: tuple[StandbyHostSpec, ...]
     mode: Mode
     interval: FixedInterval | AutomaticInterval
-    bypass: tuple[dict[str, Any], ...]
-    tracker: str | None
-    device_state: str
+    bypass: tuple[BypassRule, ...]
+    tracker: Tracker | None
+    device_state: DeviceState
     network: NetworkSpec
     register_: RegisterSpec = Field(alias="register")
     timing: TimingSpec
@@ -214,7 +216,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
             if vm.interval == "auto"
             else FixedInterval(fixed_ns=vm.interval)
         ),
-        bypass=tuple(rule.model_dump(mode="json", exclude_none=True) for rule in vm.bypass),
+        bypass=tuple(vm.bypass),
         tracker=vm.tracker,
         device_state=vm.device_state,
         network=NetworkSpec(tap=vm.tap, bridge=vm.network.bridge),

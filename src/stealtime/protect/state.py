@@ -1,4 +1,4 @@
-"""Where members and host daemons keep what others look for: a folder for each host, in it one for each machine.
+"""The state folders of members and host daemons: one for each host, in it one for each machine.
 
 ``STATE/HOST/VM/`` belongs to a member: its spec, log, control socket, per-epoch figures. ``STATE/HOST/host.*`` belong
 to the daemon that receives machines. Several hosts have folders here only where one machine plays them.
@@ -231,11 +231,13 @@ def private_folder(path: Path) -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise StealtimeError(f"the folder {path} cannot be made: {error.strerror}", hint="see who made it") from error
+        raise StealtimeError(
+            f"the folder {path} cannot be made: {error.strerror}", hint="see who created it"
+        ) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise StealtimeError(
             f"{path} is not a folder of this user alone, so others could decide what is active here",
-            hint=f"see who made it, remove it, or set ${STATE_VARIABLE}",
+            hint=f"see who created it, remove it, or set ${STATE_VARIABLE}",
         )
     return path
 

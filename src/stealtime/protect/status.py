@@ -1,4 +1,4 @@
-"""What a member says of itself, and what that means for its machine."""
+"""The status of a member, and whether its machine is protected."""
 
 from typing import Literal
 

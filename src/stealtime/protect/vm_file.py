@@ -26,6 +26,8 @@ from stealtime.vocabulary.toml_errors import explain
 from stealtime.vocabulary.toml_table import Table
 
 Mode = Literal["off", "no-net", "net", "net+bypass"]
+Tracker = Literal["userfault", "soft-dirty", "shadow"]
+DeviceState = Literal["xen-save", "ignore-shared"]
 
 SHORTEST_INTERVAL_NS = 5_000_000
 """Below this the guest would be stopped more than it runs; the members refuse it too."""
@@ -33,7 +35,7 @@ SHORTEST_INTERVAL_NS = 5_000_000
 SMALLEST_MEMORY_BYTES = 64 << 20
 """Debian's cloud kernel with its initramfs does not come up with less."""
 
-_SCHEMA_HINT = "`stealtime schema vm` tells what each key takes"
+_SCHEMA_HINT = "`stealtime schema vm` shows what each key takes"
 
 LONGEST_INTERFACE_NAME = 15
 """IFNAMSIZ of linux/if.h without its final zero."""
@@ -54,13 +56,13 @@ class Network(Table):
     """``[network]``: the guest's one network card."""
 
     bridge: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The host's bridge that the guest's TAP joins; the same name on every host. Without it the TAP stands alone."""
+    """The host's bridge that the guest's TAP joins; the same name on every host. Default: none."""
     tap: str | None = Field(default=None, pattern=INTERFACE_NAME)
-    """The TAP's name; without it, made from the VM's."""
+    """The TAP's name; default: derived from the VM's."""
     mac: str | None = None
-    """The card's address; without it, made from the VM's name, so the same on every host."""
+    """The card's MAC address; default: derived from the VM's name, so the same on every host."""
     address: str | None = None
-    """With its prefix, ``10.0.0.2/24``: what the builtin program gives itself. Other guests do that as they like."""
+    """With its prefix, ``10.0.0.2/24``: the address of the builtin program. Other guests configure their own."""
     gateway: str | None = None
     """The builtin program's default route."""
 
@@ -70,11 +72,11 @@ class Network(Table):
         if mac is None:
             return None
         if not re.fullmatch(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", mac):
-            raise ValueError(f"{mac!r} is no MAC address; expected six bytes such as 52:54:00:12:34:56")
+            raise ValueError(f"{mac!r} is not a MAC address; expected six bytes such as 52:54:00:12:34:56")
         if int(mac[:2], 16) & 1:
             raise ValueError(f"{mac!r} is the address of a group, not of one card; 52:54:00:... is usual for guests")
         if int(mac.replace(":", ""), 16) == 0:
-            raise ValueError(f"{mac!r} is no card's address; 52:54:00:... is usual for guests")
+            raise ValueError(f"{mac!r} is not the address of a single card; 52:54:00:... is usual for guests")
         return mac.lower()
 
     @field_validator("address")
@@ -85,7 +87,7 @@ class Network(Table):
         try:
             interface = ipaddress.IPv4Interface(address)
         except ValueError:
-            raise ValueError(f"{address!r} is no IPv4 address with a prefix such as 10.0.0.2/24") from None
+            raise ValueError(f"{address!r} is not an IPv4 address with a prefix such as 10.0.0.2/24") from None
         if "/" not in address:
             raise ValueError(f"{address!r} has no prefix; expected one such as 10.0.0.2/24")
         if interface.ip in (interface.network.network_address, interface.network.broadcast_address):
@@ -99,7 +101,7 @@ class Network(Table):
             try:
                 ipaddress.IPv4Address(gateway)
             except ValueError:
-                raise ValueError(f"{gateway!r} is no IPv4 address such as 10.0.0.1") from None
+                raise ValueError(f"{gateway!r} is not an IPv4 address such as 10.0.0.1") from None
         return gateway
 
     @model_validator(mode="after")
@@ -118,11 +120,11 @@ class Identity(Table):
     """Paths of PEM files: who signs for both sides, our certificate, its key."""
 
     ca: Path
-    """Who signs for both sides."""
+    """The certificate of the authority that signs for both sides."""
     certificate: Path
-    """Ours; it holds this host's name."""
+    """This host's certificate, issued for its name."""
     key: Path
-    """Of the certificate."""
+    """The private key of the certificate."""
 
     @field_validator("ca", "certificate", "key")
     @classmethod
@@ -133,7 +135,7 @@ class Identity(Table):
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         if not head.lstrip().startswith(b"-----BEGIN "):
-            raise ValueError(f"{path} is no PEM file: it does not begin with -----BEGIN")
+            raise ValueError(f"{path} is not a PEM file: it does not begin with -----BEGIN")
         return path.absolute()
 
 
@@ -141,17 +143,17 @@ class Register(Table):
     """``[register]``: what decides who may be active; a folder on one machine, or an etcd cluster."""
 
     folder: Path | None = None
-    """Good where all members run on one machine, only there. Without it and etcd it is beside the members' folders."""
+    """Only for members that all run on one machine. Default, without etcd: beside the members' folders."""
     etcd: list[str] | None = Field(default=None, min_length=1)
-    """URLs of the cluster's members."""
+    """URLs of the etcd cluster's members."""
     identity: Identity | None = None
-    """The client's, for https://."""
+    """The client certificate for https://."""
     user: str | None = Field(default=None, min_length=1)
-    """Of etcd's own authentication, where that is on."""
+    """The user for etcd's authentication, where that is on."""
     password_file: Path | None = None
-    """Holds the user's password; readable for its owner alone."""
+    """The file with the user's password; readable only for its owner."""
     insecure: bool = False
-    """Let http:// go further than this machine, where whoever is on the way can decide which host is active."""
+    """Allow http:// to other machines, although anybody on the path could then decide which host is active."""
 
     @field_validator("password_file")
     @classmethod
@@ -171,7 +173,7 @@ class Register(Table):
     def _urls(cls, urls: list[str] | None) -> list[str] | None:
         for url in urls or []:
             if not re.fullmatch(r"https?://[^/\s:@]+(:\d+)?/?|https?://\[[0-9a-fA-F:]+\](:\d+)?/?", url):
-                raise ValueError(f"{url!r} is no URL of an etcd member such as https://10.0.0.9:2379")
+                raise ValueError(f"{url!r} is not a URL of an etcd member such as https://10.0.0.9:2379")
         return [url.rstrip("/") for url in urls] if urls is not None else None
 
     @model_validator(mode="after")
@@ -191,7 +193,7 @@ class Register(Table):
             if parts.scheme == "https" and self.identity is None:
                 raise ValueError(f"{url} needs an identity: the authority, and what is shown to the cluster")
             if parts.scheme == "http" and self.identity is not None:
-                raise ValueError(f"{url} shows nobody the identity; https:// does")
+                raise ValueError(f"{url} does not use the identity; https:// does")
             if parts.scheme == "http" and not self.insecure and not is_loopback(parts.hostname or ""):
                 raise ValueError(
                     f"{url} is on another machine, and whoever is on the way could decide which host is active; "
@@ -212,15 +214,15 @@ class Timing(Table):
     """``[timing]``: deadlines of the monotonic clock."""
 
     heartbeat_interval_ns: DurationNs = Field(default=25 * _MS, alias="heartbeat")
-    """How often members tell each other that they live."""
+    """How often members send each other heartbeats."""
     active_deadline_ns: DurationNs = Field(default=120 * _MS, alias="active_deadline")
-    """An active member that was not heard for so long releases nothing any more."""
+    """An active member whose heartbeats are unanswered for so long stops releasing output."""
     standby_timeout_ns: DurationNs = Field(default=200 * _MS, alias="standby_timeout")
-    """A standby that heard nothing for so long asks the register to be active."""
+    """A standby that hears nothing for so long claims the machine in the register."""
     register_deadline_ns: DurationNs = Field(default=2_000 * _MS, alias="register_deadline")
-    """An active member without standby and register stops the guest after so long."""
+    """An active member without standby and register stops the guest after this time."""
     qemu_deadline_ns: DurationNs = Field(default=5_000 * _MS, alias="qemu_deadline", ge=100 * _MS)
-    """A QEMU that does not answer for so long is given up: the standby goes on from what it acknowledged."""
+    """A QEMU that does not answer for so long is killed, and the standby resumes what it acknowledged."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -243,31 +245,31 @@ class VmFile(Table):
     """A virtual machine and how it is protected."""
 
     name: str = Field(pattern=VM_NAME)
-    """Names its folder, its register record and its TAP."""
+    """The machine's name, also of its folder, register record and TAP."""
     memory_bytes: SizeBytes = Field(default=128 << 20, alias="memory", le=1 << 40)
-    """Of the guest, a whole number of MiB."""
+    """The memory of the guest, a whole number of MiB."""
     vcpus: int = Field(default=1, ge=1, le=8)
-    """Virtual CPUs."""
+    """The number of vCPUs."""
     accelerator: Literal["tcg", "kvm"] = "tcg"
     """KVM needs a usable /dev/kvm on every host."""
     machine: str = Field(default="pc", pattern=_WORD)
-    """A type of QEMU's; an alias such as ``pc`` becomes the versioned one of the QEMU that is here."""
+    """A machine type of QEMU; an alias such as ``pc`` becomes the versioned type of this host's QEMU."""
     cpu: str = Field(default="max", pattern=_WORD)
-    """A model of QEMU's; features are chosen by the choice of a model."""
+    """A CPU model of QEMU, without additional features."""
     kernel: str = Field(default="cloud", min_length=1)
     """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     initramfs: Path | None = None
-    """The guest's whole file system; without it, one with the builtin program."""
+    """The guest's whole file system; default: one with the builtin program."""
     program: Literal["counter"] | None = None
     """A builtin program as the guest's only process, where no initramfs is given."""
     program_arguments: list[Annotated[str, Field(pattern=r"^[^\s\"',-][^\s\"',]*$")]] = Field(
         default=["tcp=7000", "udp=7000"]
     )
-    """Its options without the dashes (``stealtime-agent counter -h``); they travel on the kernel's command line."""
+    """The program's options without the dashes (``stealtime-agent counter -h``), passed on the kernel command line."""
     kernel_arguments: str = Field(default="", pattern=r"^[^\x00-\x1f\x7f]*$")
-    """Added to those that the machine needs."""
+    """Kernel arguments besides those that the machine needs."""
     virtio: Literal["legacy", "transitional"] = "legacy"
-    """Of the network card and all virtio devices. Each that can speak virtio 1.0 too has 45 KB of state to save."""
+    """The variant of the network card and all virtio devices. With virtio 1.0 each has 45 KB more state to save."""
     devices: list[str] = Field(default=["virtio-rng-pci"])
     """Further devices; those that cannot be protected are refused by name."""
     network: Network = Network()
@@ -275,36 +277,36 @@ class VmFile(Table):
     mode: Mode = "net"
     """What is held back until the standby has it; ``net`` loses nothing that a client was told."""
     interval: _AutoOrNs = 100 * _MS
-    """From one checkpoint to the next; ``auto`` keeps the guest stopped for ``overhead`` of the time."""
+    """The time between checkpoints; ``auto`` adapts it so that the guest is paused for ``overhead`` of the time."""
     overhead: float = Field(default=0.1, ge=0.001, le=0.9)
-    """With ``interval = "auto"``: the share of the time that the guest may stand still."""
+    """With ``interval = "auto"``: the share of the time for which the guest may be paused."""
     bypass: list[BypassRule] = Field(default=[])
     """Flows that may leave at once, in the mode ``net+bypass``."""
-    tracker: Literal["userfault", "soft-dirty", "shadow"] | None = None
-    """How written pages are found; without it, the best that the kernel has."""
-    device_state: Literal["xen-save", "ignore-shared"] = "xen-save"
-    """How QEMU's device state is taken; ``ignore-shared`` is its migration with shared memory left out."""
+    tracker: Tracker | None = None
+    """How written pages are found; default: the best way that the kernel supports."""
+    device_state: DeviceState = "xen-save"
+    """How QEMU's device state is saved; ``ignore-shared`` is a migration that leaves shared memory out."""
     qemu_user: QemuUserName | None = None
-    """Of this host, as whom QEMU runs; without it each QEMU has a user of its own, who may do nothing but use KVM."""
+    """The user of this host that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
-    """Of a guest that writes pages faster than they are shipped: one that would stand longer stays unprotected."""
+    """The longest first pause of a guest that writes faster than pages are shipped; if longer, it stays unprotected."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
-    """How many epochs may be on their way to the standby before the guest has to wait."""
+    """How many epochs may be unacknowledged before the guest has to wait."""
     hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)
-    """Held output at which the guest's network card is no longer read."""
+    """The amount of held output at which the guest's network card is no longer read."""
     standby_hosts: list[StandbyHost] = Field(default=[])
-    """The hosts that may go on with the machine."""
+    """The hosts that may take over the machine."""
     identity: Identity | None = None
-    """Of this host, for ``tcp:`` endpoints."""
+    """This host's certificate, for ``tcp:`` endpoints."""
     register_: Register = Field(default=Register(), alias="register")
     """What decides who may be active."""
     timing: Timing = Timing()
     """Deadlines of the members."""
     log_bytes: SizeBytes = Field(default=16 << 20, alias="log", ge=64 << 10, le=1 << 30)
-    """What each of a member's logs takes at most: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
+    """The size limit of each log of a member: ``epochs.csv``, ``events.jsonl`` and ``console.log``, with its older
     half ``NAME.1``."""
     metrics: str | None = Field(default=None, pattern=r"^[0-9A-Za-z.\[\]:-]+:\d{1,5}$")
-    """Where Prometheus may ask: ``127.0.0.1:9464``; on another host at its own address, on this port."""
+    """Where Prometheus can scrape: ``127.0.0.1:9464``; after a failover on the other host's address, on this port."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 
@@ -316,7 +318,7 @@ class VmFile(Table):
                 f"{size_bytes >> 20} MiB is too little memory, a guest needs {SMALLEST_MEMORY_BYTES >> 20} MiB at least"
             )
         if size_bytes % (1 << 20):
-            raise ValueError(f"{size_bytes} bytes of memory are no whole number of MiB")
+            raise ValueError(f"{size_bytes} bytes of memory are not a whole number of MiB")
         return size_bytes
 
     @field_validator("interval", mode="before")
@@ -390,7 +392,7 @@ def read_vm_file(path: Path) -> VmFile:
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no VM file: it is no UTF-8 text", hint="VM files are TOML") from error
+        raise UsageError(f"{path} is not a VM file: it is not UTF-8 text", hint="VM files are TOML") from error
     except OSError as error:
         raise UsageError(f"the VM file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
     return parse_vm_file(text, str(path), path.absolute().parent)
@@ -405,7 +407,7 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
         folder: What relative paths in it are relative to.
 
     Raises:
-        UsageError: It is no TOML, or no VM file.
+        UsageError: It is not TOML or not a VM file.
     """
     try:
         document = tomllib.loads(text)

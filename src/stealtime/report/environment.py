@@ -59,8 +59,8 @@ class ThreadLine:
 
 
 def fact_table(manifest: Manifest, trials: tuple[TrialRecord, ...]) -> FactTable:
-    """Put the facts of the host beside those of each machine; of each platform its first trial speaks."""
-    columns: dict[str, Facts] = {"host": manifest.host}
+    """Put the facts of the hosts beside those of each machine; of each platform its first trial speaks."""
+    columns: dict[str, Facts] = dict(manifest.hosts) if len(manifest.hosts) > 1 else {"host": manifest.host}
     for trial in trials:
         if trial.machine is not None and trial.cell.platform not in columns:
             booted: Facts = {name: Value(value=text) for name, text in trial.machine.boot.facts.items()}

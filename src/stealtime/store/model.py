@@ -204,6 +204,8 @@ class TrialRecord(Model):
     schema_version: Literal[4] = 4
     cell: Cell
     repetition: int = Field(ge=1)
+    host: str
+    """The name of the one that it was measured on, as in ``Manifest.hosts``."""
     state: Literal["measured", "failed"]
     started_at: datetime
     elapsed_s: float
@@ -259,7 +261,8 @@ class Provenance(Model):
     stealtime_version: str
     git_describe: Reading
     agent_sha256: Reading
-    host: Facts
+    hosts: dict[str, Facts]
+    """By name."""
 
 
 class Manifest(Model):
@@ -277,7 +280,8 @@ class Manifest(Model):
     """Of the beginning and of each resumption, in their order; all of them measure alike (``campaigns.provenance``)."""
     campaign: dict[str, JsonValue]
     """The whole campaign, as ``stealtime.campaigns.model.Campaign`` writes it."""
-    host: Facts
+    hosts: dict[str, Facts]
+    """What is measured on, by name."""
     platforms: list[PlatformRecord] = Field(default_factory=list)
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for here."""
@@ -288,6 +292,11 @@ class Manifest(Model):
     """The control plane's threads; those of machines are in each ``trial.json``."""
     seed: int
     """Of the order of platforms within the repetitions after the first."""
+
+    @property
+    def host(self) -> Facts:
+        """What the first host says of itself: of a run on one host, the only one."""
+        return next(iter(self.hosts.values()), {})
 
     @property
     def campaign_name(self) -> str:

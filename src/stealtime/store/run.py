@@ -83,7 +83,7 @@ class Trial:
         """See that the Parquet files are there and whole, by their length and last bytes; cheap.
 
         Raises:
-            StealtimeError: One of them is missing or was cut short.
+            StealtimeError: One of them is missing or is truncated.
         """
         if self.record.state == "measured":
             for path in self._expected_tables():
@@ -160,7 +160,7 @@ class Run:
         """See that every trial's Parquet files are whole.
 
         Raises:
-            StealtimeError: One is missing or was cut short.
+            StealtimeError: One is missing or is truncated.
         """
         for trial in self.trials:
             trial.check_tables()
@@ -209,7 +209,7 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
         listed = ", ".join(path.name for path in matches[-3:])
         raise UsageError(
             f"{name!r} is the name of {len(matches)} runs, for example {listed}",
-            hint="give more of the name, or `last`",
+            hint="give a longer part of the name, or `last`",
         )
     raise UsageError(
         f"there is no run {name!r} in {folder}; the last one is {runs[-1].name}",
@@ -250,7 +250,7 @@ def _damaged(path: Path, part: str, error: ValidationError, hint: str) -> Stealt
 
 
 def _check_parquet_end(path: Path) -> None:
-    """Parquet ends with the length of its footer and a magic word; a file that was cut short lacks them."""
+    """Parquet ends with the length of its footer and a magic word; a file that is truncated lacks them."""
     hint = f"remove {path.parent} and measure it again with `stealtime run --resume {path.parent.parent.parent.name}`"
     try:
         size = path.stat().st_size
@@ -262,4 +262,4 @@ def _check_parquet_end(path: Path) -> None:
         raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     footer_bytes = int.from_bytes(tail[:4], "little")
     if head != _PARQUET_MAGIC or tail[4:] != _PARQUET_MAGIC or footer_bytes + 12 > size:
-        raise StealtimeError(f"{path} is damaged: it was cut short at {size} bytes", hint=hint)
+        raise StealtimeError(f"{path} is damaged: it is truncated at {size} bytes", hint=hint)

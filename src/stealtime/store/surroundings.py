@@ -1,4 +1,4 @@
-"""The tables of what went on around a trial: traces of kernels, and when the neighbours worked.
+"""Tables recorded besides the samples of a trial: kernel traces, and when the neighbours' loads were on.
 
 Times of a trace are the counter of the machine that was traced; those of the neighbours are brought to the host's
 counter here, so that a reader of ``neighbours.parquet`` needs no other clock.

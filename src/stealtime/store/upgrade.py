@@ -47,7 +47,16 @@ def _from_2(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_3(document: dict[str, Any]) -> dict[str, Any]:
-    """Take the result, which could be nothing but durations, out of the outcome of a trial of 3."""
+    """Name the only host of 3, and take the result, which could only be durations, out of the outcome of a trial."""
+    if "cell" in document:
+        return _with_result({"host": "local", **document})
+    provenance = document.get("provenance")
+    if isinstance(provenance, list):
+        document = {**document, "provenance": [_with_hosts(one) for one in provenance]}
+    return _with_hosts(document)
+
+
+def _with_result(document: dict[str, Any]) -> dict[str, Any]:
     outcome = document.get("outcome")
     if not isinstance(outcome, dict):
         return document
@@ -58,6 +67,13 @@ def _from_3(document: dict[str, Any]) -> dict[str, Any]:
         **{key: outcome[key] for key in own if key in outcome},
     }
     return {**document, "outcome": {key: outcome[key] for key in outcome if key not in own}, "result": result}
+
+
+def _with_hosts(document: dict[str, Any]) -> dict[str, Any]:
+    if "host" not in document:
+        return document
+    rest = {key: value for key, value in document.items() if key != "host"}
+    return {**rest, "hosts": {"local": document["host"]}}
 
 
 _STEPS: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2, 3: _from_3}

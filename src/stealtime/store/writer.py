@@ -194,7 +194,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        hint = "see whether it may be written, or choose another folder"
+        hint = "check that it is writable, or choose another folder"
         if error.errno in DISK_FULL:
             hint = DISK_FULL_HINT
         raise DiskError(f"{path} cannot be written: {reason}", hint=hint) from error

@@ -1,1 +1,1 @@
-"""What every room may use: errors, quantities, readings, findings, clocks."""
+"""What every package may use: errors, quantities, readings, findings, clocks."""

@@ -1,4 +1,4 @@
-"""Whether a machine's clock is right, and by what that is known.
+"""Whether a machine's clock is right, and how that was checked.
 
 Two comparisons over each trial, each of which may find nothing because the two clocks are one:
 

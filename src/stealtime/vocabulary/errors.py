@@ -1,4 +1,4 @@
-"""What a user sees when something goes wrong: one sentence with the value, then a hint, and an exit code."""
+"""Errors that a user sees: one sentence with the value, then a hint, and an exit code."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""What a reader of a result must know beside its figures."""
+"""Findings: what limits or invalidates a result."""
 
 from typing import Literal
 

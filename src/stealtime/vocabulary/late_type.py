@@ -1,4 +1,4 @@
-"""A field whose type is made when a value is read: by then it is known which studies there are."""
+"""A field whose type is built when a value is validated: by then all studies are registered."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

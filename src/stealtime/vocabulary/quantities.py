@@ -138,7 +138,7 @@ def _duration_from(value: Any, info: ValidationInfo) -> int:
     if isinstance(value, int) and info.context == READ_ALREADY:
         return value
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_duration_ns(value)
 
 
@@ -146,7 +146,7 @@ def _size_from(value: Any, info: ValidationInfo) -> int:
     if isinstance(value, int) and info.context == READ_ALREADY:
         return value
     if not isinstance(value, str):
-        raise ValueError(f'{value!r} is no text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
+        raise ValueError(f'{value!r} is not text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError
     return parse_size_bytes(value)
 
 

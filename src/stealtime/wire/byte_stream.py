@@ -1,4 +1,4 @@
-"""What a channel to an agent is made of: bytes in and bytes out, of a pipe, a socket or an ssh session."""
+"""The byte stream of a channel to an agent: a pipe, a socket or an ssh session."""
 
 from typing import Protocol
 

@@ -88,7 +88,7 @@ class FrameDecoder:
         try:
             kind = FrameKind(byte)
         except ValueError:
-            raise FrameError(f"a frame has the unknown kind {byte}") from None
+            raise FrameError(f"a frame has an unknown kind {byte}") from None
         _check_length(kind, length)
         return kind, length
 

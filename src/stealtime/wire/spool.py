@@ -1,4 +1,4 @@
-"""Where the tables of a trial go as they come: straight into files, so that memory stays small.
+"""Spooling of a trial's tables straight into files, so that memory use stays small.
 
 A table comes either as Arrow frames on the channel, or, where the channel is slow (the 16550 of an emulated machine
 carries 0.1-0.5 MB/s), over a bulk disk that host and guest share. Either way the result is one file with the bytes of

@@ -1,4 +1,4 @@
-//! The counter's two doors. A TCP connection has a thread of its own, all of UDP has one.
+//! The counter's TCP and UDP servers. A TCP connection has a thread of its own, all of UDP has one.
 
 use std::convert::Infallible;
 use std::fmt::{self, Display, Formatter};

@@ -1,4 +1,4 @@
-//! What the counter is told: as a command line, or in one word of a kernel's.
+//! The counter's options: from its command line, or from one word of the kernel's.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -13,19 +13,19 @@ use crate::quantities::parse_bytes;
 #[derive(Debug, Clone, Args)]
 #[command(group = clap::ArgGroup::new("transport").required(true).multiple(true).args(["tcp", "udp"]))]
 pub struct Counter {
-    /// Answer over TCP on this port, or on this address and port; port 0 takes a free one
+    /// Listen for TCP on this port, or this address and port; port 0: any free port
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub tcp: Option<Place>,
-    /// Answer over UDP on this port, or on this address and port
+    /// Listen for UDP on this port, or this address and port
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub udp: Option<Place>,
     /// How much memory to rewrite and verify, e.g. 64MiB
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = parse_memory)]
     pub memory: usize,
-    /// How many pages of it to rewrite how often
+    /// How many pages of that memory to rewrite per interval
     #[arg(long, value_name = "PAGES/INTERVAL", default_value = "200/10ms")]
     pub dirty: Rate,
-    /// How much of a rewritten page changes
+    /// How many bytes of each rewritten page change
     #[arg(long, value_name = "SIZE", default_value = "256B", value_parser = parse_fill)]
     pub fill: usize,
 }

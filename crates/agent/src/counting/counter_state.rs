@@ -1,4 +1,4 @@
-//! What a counter says of itself.
+//! The state that a counter reports.
 
 use serde::Serialize;
 

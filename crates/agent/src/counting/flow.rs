@@ -1,4 +1,4 @@
-//! One count that goes on: ask, wait for the answer, judge it, pause, ask for the next.
+//! A flow, one continued count: ask, wait for the answer, judge it, pause, ask for the next.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! How it goes, on standard error: one line that is written over at a terminal, one a second otherwise.
+//! Progress on standard error: one line that is written over at a terminal, one a second otherwise.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What a client says at its end.
+//! The final report of a client.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -16,16 +16,16 @@ pub const VIOLATED: u8 = 3;
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXIT_CODES, group = clap::ArgGroup::new("transport").required(true).multiple(true).args(["tcp", "udp"]))]
 pub struct Count {
-    /// Count over one TCP connection to this address
+    /// Count over a TCP connection to this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub tcp: Option<SocketAddr>,
     /// Count over UDP to this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub udp: Option<SocketAddr>,
-    /// How many counts to keep going over each, every one with a client id (and a connection) of its own
+    /// Number of concurrent flows per protocol, each with its own client id and connection
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub flows: u32,
-    /// From one request of a flow to its next, if the answer has come by then
+    /// Time between the requests of a flow; a request waits for the answer to the one before
     #[arg(short, long, value_name = "DURATION", default_value = "10ms", value_parser = parse_duration)]
     pub interval: Duration,
     /// How long to count, e.g. 10s, 1m30s [default: until interrupted]
@@ -34,25 +34,25 @@ pub struct Count {
     /// Count until standard input is closed
     #[arg(long)]
     pub until_closed: bool,
-    /// Report every silence that is longer than this
+    /// Report every outage longer than this
     #[arg(long, value_name = "DURATION", default_value = "100ms", value_parser = parse_duration)]
     pub silence: Duration,
     /// Send a datagram again after this long without an answer
     #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = parse_duration)]
     pub resend: Duration,
-    /// How long to wait for the very first answers
+    /// How long to wait for the first answers
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub wait: Duration,
-    /// Let TCP send again at a steady pace, not ever more seldom (`TCP_THIN_LINEAR_TIMEOUTS`)
+    /// Let TCP retransmit at a steady pace instead of exponential backoff (`TCP_THIN_LINEAR_TIMEOUTS`)
     #[arg(long, requires = "tcp")]
     pub linear_timeouts: bool,
-    /// At the end let the counter verify all its memory (over a TCP connection of its own)
+    /// At the end, have the counter verify all its memory (over a separate TCP connection)
     #[arg(long, requires = "tcp")]
     pub check: bool,
     /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -1,4 +1,4 @@
-//! When answers failed to come.
+//! Outages: intervals without answers.
 
 use serde::Serialize;
 

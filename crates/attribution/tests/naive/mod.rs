@@ -1,4 +1,4 @@
-//! The plain implementation: what has the CPU at a single cycle, told from all events up to then. The
+//! The plain implementation: what has the CPU at a single cycle, derived from all events up to then. The
 //! followed thread is 5.
 
 use stealtime_attribution::EventKind;

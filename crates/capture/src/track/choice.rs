@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ShadowCompare, SoftDirtyTracker, TrackError, UserfaultTracker, WriteTracker};
@@ -10,7 +11,7 @@ use crate::ram::RamFile;
 use crate::reception::{Handover, HandoverError};
 
 /// The trackers, the best one first.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackerKind {
     Userfault,

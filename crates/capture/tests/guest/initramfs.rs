@@ -4,20 +4,27 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
-/// Compile the guest's program and pack it; gives the archive.
-pub fn build(modules_folder: Option<&Path>, folder: &Path) -> PathBuf {
-    let init = folder.join("init");
+/// The guest's program, compiled once for all tests of a process.
+static INIT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let folder = tempfile::Builder::new().prefix("stealtime-capture-").tempdir().unwrap();
+    let init = folder.path().join("init");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/init.rs");
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let options = ["--edition=2024", "-Copt-level=2", "-Ctarget-feature=+crt-static", "-o"];
     let compiled = Command::new(compiler).args(options).arg(&init).arg(source).output().unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    std::fs::read(init).unwrap()
+});
+
+/// Pack the guest's program with the modules it needs; gives the archive.
+pub fn build(modules_folder: Option<&Path>, folder: &Path) -> PathBuf {
     let mut archive = Archive::default();
     for name in ["proc", "sys", "dev"] {
         archive.add(name, 0o040_755, &[]);
     }
-    archive.add("init", 0o100_755, &std::fs::read(init).unwrap());
+    archive.add("init", 0o100_755, &INIT);
     let mut listing = String::new();
     for (number, module) in
         modules(modules_folder, &["virtio_pci", "virtio_net", "virtio_rng"]).iter().enumerate()

@@ -1,4 +1,4 @@
-//! Who a host is to others, and whom it trusts: three PEM files.
+//! The identity of a host, and the authority that it trusts: three PEM files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The PEM files of a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     /// The certificate of the authority that signs the certificates of all hosts.

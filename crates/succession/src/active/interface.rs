@@ -217,7 +217,7 @@ impl ActiveEnding {
     }
 }
 
-/// Where an active member stands; see `docs/succession.md`.
+/// Where an active member stands; see `docs/protect-internals.md`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveState {
     /// Asking the register for the virtual machine.

@@ -1,7 +1,7 @@
 //! The member that runs the guest.
 //!
 //! Does no input or output and reads no clock: [`ActiveMember::handle`] is told what happened and when, and
-//! says what to do. The states and their transitions are in `docs/succession.md`, the rules (R..) in the
+//! says what to do. The states and their transitions are in `docs/protect-internals.md`, the rules (R..) in the
 //! crate's documentation.
 
 mod ending;

@@ -146,7 +146,7 @@ pub enum StandbyEnding {
     Bye,
 }
 
-/// Where a standby stands; see `docs/succession.md`.
+/// Where a standby stands; see `docs/protect-internals.md`.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum StandbyState {
     /// The first full copy is not complete, or nobody said that we are named.

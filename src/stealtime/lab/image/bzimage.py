@@ -29,7 +29,7 @@ _LZ4_LEGACY_BLOCK_BYTES = 8 << 20
 
 
 class KernelImageError(StealtimeError):
-    """A file that is no usable kernel image."""
+    """A file that is not a usable kernel image."""
 
 
 def is_bzimage(head: bytes) -> bool:
@@ -52,7 +52,7 @@ def read_version_text(image: bytes) -> str:
     start = pointer + 0x200
     end = image.find(b"\0", start, start + 1024)
     if pointer == 0 or end <= start:
-        raise KernelImageError("the bzImage holds no version text")
+        raise KernelImageError("the bzImage contains no version string")
     return image[start:end].decode("ascii", errors="replace")
 
 
@@ -60,7 +60,7 @@ def extract_vmlinux(image: bytes) -> bytes:
     """Give the uncompressed ELF kernel inside a bzImage.
 
     Raises:
-        KernelImageError: The image is none, is cut short, is compressed in an unknown way, or holds no ELF file.
+        KernelImageError: The image is none, is truncated, is compressed in an unknown way, or holds no ELF file.
     """
     _check(image)
     (protocol,) = struct.unpack_from("<H", image, _PROTOCOL_OFFSET)
@@ -71,16 +71,16 @@ def extract_vmlinux(image: bytes) -> bytes:
     start = (setup_sectors + 1) * _SECTOR_BYTES + offset
     payload = image[start : start + length]
     if len(payload) < length or length < 8:
-        raise KernelImageError(f"the bzImage is cut short: {len(payload)} of {length} bytes of its payload are there")
+        raise KernelImageError(f"the bzImage is truncated: {len(payload)} of {length} bytes of its payload are there")
     vmlinux = _decompress(payload)
     if not vmlinux.startswith(_ELF_MAGIC):
-        raise KernelImageError(f"the payload of the bzImage begins with {vmlinux[:4].hex()}, which is no ELF file")
+        raise KernelImageError(f"the payload of the bzImage begins with {vmlinux[:4].hex()}, which is not an ELF file")
     return vmlinux
 
 
 def _check(image: bytes) -> None:
     if not is_bzimage(image):
-        raise KernelImageError(f"a file of {len(image)} bytes that begins with {image[:4].hex()} is no bzImage")
+        raise KernelImageError(f"a file of {len(image)} bytes that begins with {image[:4].hex()} is not a bzImage")
 
 
 def _decompress(payload: bytes) -> bytes:

@@ -89,7 +89,7 @@ def unpack_package(package: KernelPackage, folder: Path) -> str:
         _run(
             ["apt-get", *package.apt_options, "download", f"{package.name}={package.version}"],
             f"the package {package.name} {package.version} cannot be downloaded",
-            f"run `apt-get update` and look at the network, or {_OWN_KERNEL_HINT}",
+            f"run `apt-get update` and check the network, or {_OWN_KERNEL_HINT}",
             cwd=Path(downloads),
         )
         archives = sorted(Path(downloads).glob("*.deb"))
@@ -108,7 +108,7 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     _run(
         ["dpkg-deb", "--extract", str(archive), str(folder)],
         f"the package {archive.name} cannot be unpacked",
-        "look at the free space of the cache folder",
+        "check the free space of the cache folder",
     )
 
 
@@ -140,7 +140,7 @@ def _backports_options() -> tuple[str, ...]:
     """Fetch the lists of backports into our cache, as the host's stay as they are; give apt's options for them."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {codename}"]
-    mirrors = _run(targets, "apt does not tell its mirrors", _OWN_KERNEL_HINT).split()
+    mirrors = _run(targets, "apt lists no mirrors", _OWN_KERNEL_HINT).split()
     if not mirrors:
         hint = f"run `apt-get update`, or {_OWN_KERNEL_HINT}"
         raise StealtimeError(f"apt has no lists of Debian {codename!r}", hint=hint)

@@ -56,7 +56,7 @@ def find_kernel(choice: str) -> Kernel:
         choice: ``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux.
 
     Raises:
-        UsageError: The path is no kernel, or the host's kernel is not readable.
+        UsageError: The path is not a kernel, or the host's kernel is not readable.
         StealtimeError: The package cannot be had.
     """
     if choice in debian.META_PACKAGES:
@@ -127,7 +127,7 @@ def _find_kernel_file(choice: str, path: Path) -> Kernel:
         ) from error
     if not is_bzimage(head) and not head.startswith(b"\x7fELF"):
         raise UsageError(
-            f"the file {choice!r} is no kernel: it begins with {head[:4].hex() or 'nothing'}",
+            f"the file {choice!r} is not a kernel: it begins with {head[:4].hex() or 'nothing'}",
             hint="give a bzImage (as /boot/vmlinuz-*) or an ELF vmlinux",
         )
     folder = _kernels_folder() / f"file-{sha256[:32]}"
@@ -139,7 +139,7 @@ def _find_kernel_file(choice: str, path: Path) -> Kernel:
     try:
         facts = obtain_entry(folder, build).facts
     except KernelImageError as error:
-        raise UsageError(f"the kernel {choice!r} cannot be used: {error.message}", hint="is the file whole?") from error
+        raise UsageError(f"the kernel {choice!r} cannot be used: {error.message}", hint="is it complete?") from error
     return Kernel(
         choice=choice,
         release=facts["release"],
@@ -172,7 +172,7 @@ def _release_of(version_text: str) -> str:
     release = version_text.split(" ", 1)[0]
     # It becomes a part of paths.
     if not _RELEASE.fullmatch(release):
-        raise KernelImageError(f"the kernel calls itself {release!r}, which is no release")
+        raise KernelImageError(f"the kernel reports the release {release!r}, which is not a release")
     return release
 
 

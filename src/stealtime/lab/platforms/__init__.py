@@ -1,1 +1,1 @@
-"""How a machine comes to be and goes away: one protocol (``model``), one file for each way."""
+"""How machines are started and stopped: one protocol (``model``), one file for each platform."""

@@ -1,4 +1,4 @@
-"""Who may run where on the host: set, then read back from the kernel."""
+"""CPU affinity of threads on the host: set, then read back from the kernel."""
 
 import os
 from collections.abc import Iterable

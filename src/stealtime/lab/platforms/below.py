@@ -1,4 +1,4 @@
-"""What is below this host: a hypervisor that is itself emulated makes every time meaningless."""
+"""Detection of an emulated host, on which measured times mean nothing."""
 
 from stealtime._core import hypervisor_signature
 from stealtime.vocabulary.findings import Finding

@@ -1,4 +1,4 @@
-"""CPU groups: a quota and a weight for a machine and its emulator, by cgroup v2 or v1, removed when they have served.
+"""CPU groups: a quota and a weight for a machine and its emulator, by cgroup v2 or v1, removed afterwards.
 
 Groups lie under ``<hierarchy>/stealtime/<mark of the control plane>/<name>``, so that a later start knows those whose
 control plane is gone. Where systemd is the first process, the tree of cgroup v2 is its own: there each group lies in a
@@ -241,7 +241,7 @@ async def _remove_when_empty(hierarchy: CpuHierarchy, path: Path) -> None:
     deadline = time.monotonic() + _REMOVAL_PATIENCE_S
     while not _remove(hierarchy, path):
         if time.monotonic() > deadline:
-            logger.warning("the CPU group %s is left: processes are in it; the next start removes it", path)
+            logger.warning("the CPU group %s is kept, as it still has processes; the next start removes it", path)
             return
         await asyncio.sleep(_REMOVAL_PAUSE_S)
 

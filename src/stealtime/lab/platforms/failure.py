@@ -1,4 +1,4 @@
-"""What went wrong with a machine, told with what it said last."""
+"""Failures of a machine, reported with its last output."""
 
 import re
 from pathlib import Path

@@ -46,36 +46,45 @@ class Counter:
 
 
 COUNTERS = (
-    Counter("exits", "times", "the guest was left for KVM, for whatever reason"),
-    Counter("io_exits", "times", "the guest used an I/O port", "I/O port"),
-    Counter("mmio_exits", "times", "the guest used a device's memory, and QEMU had to answer", "device memory"),
-    Counter("halt_exits", "times", "the guest's processor halted: it had nothing to do", "halt"),
-    Counter("hypercalls", "times", "the guest called the hypervisor", "hypercall"),
-    Counter("pf_taken", "times", "the guest touched memory that had no page yet, or not the right one", "page fault"),
-    Counter("irq_exits", "times", "an interrupt of the host came", "host interrupt"),
-    Counter("signal_exits", "times", "a signal of the host sent the virtual CPU to QEMU", "signal"),
-    Counter("irq_window_exits", "times", "the guest could take an interrupt at last", "interrupt window"),
-    Counter("request_irq_exits", "times", "the same, asked for by QEMU", "QEMU's interrupt window"),
-    Counter("nmi_window_exits", "times", "the guest could take an NMI at last", "NMI window"),
-    Counter("notify_window_exits", "times", "the guest let no event in for too long", "notify window"),
-    Counter("pf_fixed", "times", "a page fault was answered with a page"),
-    Counter("pf_emulate", "times", "a page fault was answered by emulating the instruction"),
+    Counter("exits", "times", "VM exits to KVM, for any reason"),
+    Counter("io_exits", "times", "the guest accessed an I/O port", "I/O port"),
+    Counter("mmio_exits", "times", "the guest accessed device memory (MMIO) that QEMU emulates", "device memory"),
+    Counter("halt_exits", "times", "the vCPU halted: the guest was idle", "halt"),
+    Counter("hypercalls", "times", "the guest made a hypercall", "hypercall"),
+    Counter(
+        "pf_taken",
+        "times",
+        "the guest touched memory that was not mapped, or mapped differently (page fault)",
+        "page fault",
+    ),
+    Counter("irq_exits", "times", "an interrupt of the host arrived", "host interrupt"),
+    Counter("signal_exits", "times", "a signal of the host returned the vCPU to QEMU", "signal"),
+    Counter(
+        "irq_window_exits", "times", "the guest became able to take an interrupt (interrupt window)", "interrupt window"
+    ),
+    Counter("request_irq_exits", "times", "the same, requested by QEMU", "QEMU's interrupt window"),
+    Counter("nmi_window_exits", "times", "the guest became able to take an NMI (NMI window)", "NMI window"),
+    Counter(
+        "notify_window_exits", "times", "the guest blocked all events for too long (notify VM exit)", "notify window"
+    ),
+    Counter("pf_fixed", "times", "a page fault was resolved by mapping a page"),
+    Counter("pf_emulate", "times", "a page fault was resolved by emulating the instruction"),
     Counter("insn_emulation", "times", "KVM emulated an instruction of the guest"),
-    Counter("irq_injections", "times", "the guest was given an interrupt"),
-    Counter("nmi_injections", "times", "the guest was given an NMI"),
-    Counter("tlb_flush", "times", "the guest's cached address translations were thrown away"),
-    Counter("l1d_flush", "times", "the first-level cache was emptied before the guest (L1TF)"),
-    Counter("host_state_reload", "times", "the host's registers were loaded again, to leave the virtual CPU's thread"),
-    Counter("fpu_reload", "times", "the guest's floating-point registers were put aside for the host's"),
-    Counter("preemption_reported", "times", "the thread lost its CPU where the guest could be told of it"),
-    Counter("preemption_other", "times", "the thread lost its CPU where the guest could not be told of it"),
-    Counter("halt_attempted_poll", "times", "KVM polled for the end of a halt before it gave the CPU away"),
+    Counter("irq_injections", "times", "an interrupt was injected into the guest"),
+    Counter("nmi_injections", "times", "an NMI was injected into the guest"),
+    Counter("tlb_flush", "times", "the guest's TLB was flushed"),
+    Counter("l1d_flush", "times", "the first-level data cache was flushed before entering the guest (L1TF)"),
+    Counter("host_state_reload", "times", "the host's registers were restored, to leave the vCPU thread"),
+    Counter("fpu_reload", "times", "the guest's floating-point registers were saved to load the host's"),
+    Counter("preemption_reported", "times", "the thread was preempted, and the guest could be told"),
+    Counter("preemption_other", "times", "the thread was preempted, and the guest could not be told"),
+    Counter("halt_attempted_poll", "times", "KVM polled for the end of a halt before it yielded the CPU"),
     Counter("halt_successful_poll", "times", "the halt ended while KVM polled"),
-    Counter("halt_poll_invalid", "times", "the poll ended with nothing to do for the virtual CPU"),
-    Counter("halt_wakeup", "times", "a virtual CPU that had given its CPU away was woken"),
+    Counter("halt_poll_invalid", "times", "the poll ended without work for the vCPU"),
+    Counter("halt_wakeup", "times", "a vCPU that had yielded its CPU was woken"),
     Counter("halt_poll_success_ns", "ns", "polling until a halt ended"),
     Counter("halt_poll_fail_ns", "ns", "polling in vain"),
-    Counter("halt_wait_ns", "ns", "waiting for the end of a halt, with the CPU given away"),
+    Counter("halt_wait_ns", "ns", "waiting for the end of a halt, with the CPU yielded"),
 )
 """Those that are understood; which of them there are is the kernel's affair. Histograms and states are left out."""
 
@@ -127,7 +136,7 @@ async def look(monitor: "QemuMonitor") -> CountersLook | Absent:
         answer = await monitor.execute("query-stats", question)
         answered_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     except MachineError as error:
-        return Absent(absent=f"{error.message}; QEMU gives counters from {QEMU_WITH_COUNTERS} on")
+        return Absent(absent=f"{error.message}; QEMU reports counters from {QEMU_WITH_COUNTERS} on")
     by_path = read_answer(answer)
     if not any(by_path.values()):
         return Absent(absent=f"QEMU gave no counter of KVM; Linux has them from {LINUX_WITH_COUNTERS} on")

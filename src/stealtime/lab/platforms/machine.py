@@ -1,4 +1,4 @@
-"""A booted machine, whatever it is made of, and the way up to its agent's first word."""
+"""A booted machine of any platform, and its boot up to the agent's first message."""
 
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Guests of QEMU, in each of its flavours: started stopped, pinned over QMP, then let go."""
+"""QEMU guests of every flavour: started paused, pinned to CPUs over QMP, then resumed."""
 
 import asyncio
 import shutil
@@ -40,7 +40,7 @@ from stealtime.wire.connection import READ_BYTES, AgentConnection
 DEFAULT_KERNEL = "rt"
 
 _BULK_BYTES_MINIMUM = 1 << 30
-_NO_KVM = Absent(absent="QEMU's TCG translates instructions: there is no KVM that counts")
+_NO_KVM = Absent(absent="QEMU's TCG translates instructions: no KVM counters exist")
 
 
 class QemuPlatform:

@@ -1,4 +1,4 @@
-"""What we ask of a running QEMU over QMP, through the ``qemu.qmp`` library."""
+"""Requests to a running QEMU over QMP, through the ``qemu.qmp`` library."""
 
 import asyncio
 import logging

@@ -55,7 +55,7 @@ def parse_version(program: str, said: str) -> str:
     """
     match = re.search(r"version ((\d+)\.(\d+)\S*(?: \([^)]*\))?)", said)
     if match is None:
-        raise StealtimeError(f"{program} --version says {said.strip()!r}, no version", hint=INSTALL_HINT)
+        raise StealtimeError(f"{program} --version says {said.strip()!r}, which is not a version", hint=INSTALL_HINT)
     if (int(match.group(2)), int(match.group(3))) < _OLDEST_VERSION:
         oldest = ".".join(str(part) for part in _OLDEST_VERSION)
         raise StealtimeError(f"{program} is version {match.group(1)}, older than {oldest}", hint="install a newer QEMU")

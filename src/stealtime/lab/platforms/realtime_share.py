@@ -103,5 +103,5 @@ def _not_allowed(why: str) -> Finding:
         code="realtime_refused",
         level="limits",
         text=f"real-time threads are refused in the machine's CPU group: {why}",
-        hint="let other groups have less of cpu.rt_runtime_us, or use a scenario without a share",
+        hint="let other groups use less cpu.rt_runtime_us, or use a scenario without a share",
     )

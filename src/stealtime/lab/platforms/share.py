@@ -32,11 +32,11 @@ class Share(BaseModel):
     )
 
     quota_percent: float | None = None
-    """Of one CPU: 50 is half a CPU, 200 is two CPUs."""
+    """The quota in percent of one CPU: 50 is half a CPU, 200 is two CPUs."""
     weight: int | None = None
-    """Against the weights of the others, 1 to 10000; 100 is what everybody has who has none."""
+    """Relative to the weights of others, 1 to 10000; the default weight is 100."""
     period_ns: DurationNs = Field(default=DEFAULT_PERIOD_NS, alias="period")
-    """How often the quota is given anew."""
+    """The period of the quota."""
 
     @field_validator("weight")
     @classmethod

@@ -1,4 +1,4 @@
-"""Processes and threads by the ids that ``/proc`` shows, which need not be those by which we call them.
+"""Translation between the process ids of our PID namespace and those that ``/proc`` shows.
 
 In a PID namespace without a ``/proc`` of its own (``unshare --pid --fork``) system calls and QEMU give and take ids of
 that namespace, and ``/proc`` shows those of the one around. Where that is the initial one, they are also the trace's.

@@ -160,7 +160,7 @@ class SshPlatform:
     async def _remote_folder(self, connection: asyncssh.SSHClientConnection) -> AsyncIterator[str]:
         folder = await self._command(connection, _MAKE_FOLDER, "no temporary folder can be made there")
         if not folder.startswith("/") or "\n" in folder:
-            raise self._error(f"{self.host} answered {folder!r} instead of a folder", "is its login shell quiet?")
+            raise self._error(f"{self.host} answered {folder!r} instead of a folder", "is its login shell silent?")
         try:
             yield folder
         finally:

@@ -1,4 +1,4 @@
-"""A part of the tree of control groups that systemd hands over for as long as one process of ours lives in it.
+"""A delegated systemd scope, which lasts as long as one of our processes lives in it.
 
 Where systemd is the first process, the tree is its own: a controller that is enabled at its root, or a group that is
 made there, is what its next reload may undo, and what its rule of a single writer forbids
@@ -123,7 +123,9 @@ async def delegated_scope(name: str, weight: int | None, root: Path) -> AsyncIte
     finally:
         await _end(anchor)
         if folder is not None and not await _is_gone(folder):
-            logger.warning("the scope %s is left: processes are in it; it goes with the last of them", folder)
+            logger.warning(
+                "the scope %s is kept, as it still has processes; systemd removes it after the last one", folder
+            )
 
 
 def _settle(anchor: int, unit: str, root: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What the kernel counted of a CPU group's quota: ``cpu.stat`` of both versions of cgroups, as readings."""
+"""Throttling of a CPU group by its quota: ``cpu.stat`` of cgroup v1 and v2, as readings."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -45,5 +45,5 @@ def _difference(before: Reading, after: Reading) -> Reading:
     if not (isinstance(before, Value) and isinstance(after, Value)):
         raise TypeError("a reading is a value or absent")
     if not (isinstance(before.value, int) and isinstance(after.value, int)):
-        return Absent(absent=f"{before.value!r} and {after.value!r} are no counts")
+        return Absent(absent=f"{before.value!r} and {after.value!r} are not counts")
     return Value(value=after.value - before.value) if after.value >= before.value else Absent(absent="reset")

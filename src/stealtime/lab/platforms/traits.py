@@ -1,4 +1,4 @@
-"""What is true of a platform's machines, for those who have its name only: a plan, a record on disk. Pure."""
+"""Traits of a platform's machines, by the platform's name. Pure."""
 
 from dataclasses import dataclass
 
@@ -56,7 +56,7 @@ def _qemu(accelerator: str, devices: str, no_guest_steal: str | None) -> Platfor
     )
 
 
-_NO_STEAL_CLOCK = "a guest under TCG has no clock of stolen time"
+_NO_STEAL_CLOCK = "a guest under TCG has no steal-time clock"
 TRAITS = {
     NATIVE: PlatformTraits(
         description="the host itself, without a virtual machine of ours",
@@ -68,14 +68,14 @@ TRAITS = {
     "uml": PlatformTraits(
         description="User-Mode Linux: a paravirtual kernel as a process, user code runs directly on the CPU",
         is_seen_from_host=True,
-        no_guest_steal="User-Mode Linux does not count stolen time",
+        no_guest_steal="User-Mode Linux does not count steal time",
         boot_s=2.0,
     ),
     "qemu-kvm-emulated": _qemu(
-        "kvm", "paravirtual clock and features off", "a guest that is not told of KVM has no clock of stolen time"
+        "kvm", "paravirtual clock and features off", "a guest that does not see KVM has no steal-time clock"
     ),
     "qemu-kvm-paravirt": _qemu("kvm", "kvmclock and paravirtual features on", None),
-    "qemu-kvm-hyperv": _qemu("kvm", "Hyper-V enlightenments", "Hyper-V tells its guests of no stolen time"),
+    "qemu-kvm-hyperv": _qemu("kvm", "Hyper-V enlightenments", "Hyper-V reports no steal time to its guests"),
     "qemu-tcg-emulated": _qemu("tcg", "devices of a PC are emulated", _NO_STEAL_CLOCK),
     "qemu-tcg-paravirt": _qemu("tcg", "virtio devices", _NO_STEAL_CLOCK),
 }

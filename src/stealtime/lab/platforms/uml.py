@@ -188,7 +188,9 @@ def _kernel_version(program: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StealtimeError(f"{program} cannot be run: {error}", hint=_INSTALL_HINT) from error
     if not (match := re.search(r"\d+\.\d+\S*", done.stdout)):
-        raise StealtimeError(f"{program} --version says {done.stdout.strip()!r}, no version", hint=_INSTALL_HINT)
+        raise StealtimeError(
+            f"{program} --version says {done.stdout.strip()!r}, which is not a version", hint=_INSTALL_HINT
+        )
     return match.group(0)
 
 

@@ -35,7 +35,7 @@ def parse_cpus(text: str, allowed: tuple[int, ...]) -> tuple[int, ...]:
     Raises:
         UsageError: It is no such list, a CPU is named twice, or one of them may not be used; the message says which.
     """
-    hint = f"this machine lets us use the CPUs {format_cpus(allowed)}"
+    hint = f"this machine allows the CPUs {format_cpus(allowed)}"
     cpus: list[int] = []
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())
@@ -55,5 +55,5 @@ def parse_cpus(text: str, allowed: tuple[int, ...]) -> tuple[int, ...]:
         if cpu not in allowed:
             raise UsageError(f"CPU {cpu} of {text!r} does not exist or may not be used", hint=hint)
         if cpus.count(cpu) > 1:
-            raise UsageError(f"CPU {cpu} stands twice in {text!r}", hint="name each CPU once")
+            raise UsageError(f"CPU {cpu} is listed twice in {text!r}", hint="name each CPU once")
     return tuple(cpus)

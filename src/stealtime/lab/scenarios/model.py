@@ -23,14 +23,14 @@ _CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 def _machine_cpus(text: str) -> str:
     if text not in (MEASURED, ALL) and _CPU_LIST.fullmatch(text) is None:
-        raise ValueError(f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}" or a list such as "1,3-5"')
+        raise ValueError(f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}" or a list such as "1,3-5"')
     return text
 
 
 def _neighbour_cpus(text: str) -> str:
     if text not in (MEASURED, ALL, OTHERS) and _CPU_LIST.fullmatch(text) is None:
         raise ValueError(
-            f'{text!r} names no CPUs; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
+            f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
         )
     return text
 
@@ -43,26 +43,26 @@ class _Table(BaseModel):
 
 
 class NeighbourSpec(_Table):
-    """One or more equal neighbours of the machine under test."""
+    """One or more identical neighbours of the machine under test."""
 
     kind: Literal["machine", "process"]
     """``machine``: of the same platform as the machine under test (natively a process); ``process``: of the host."""
     load: Literal["cpu-load", "memory-load"]
     """Arithmetic that fits the first-level cache, or copying of a block that no cache holds."""
     count: Annotated[int, Field(ge=1, le=4096)] | Literal["others"] = 1
-    """How many; ``others`` is one less than there are CPUs."""
+    """The number of neighbours; ``others`` is one less than the number of CPUs."""
     cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
     """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
     share: Share | None = None
-    """Of the processor."""
+    """Its share of the CPU time."""
     priority: int = Field(default=0, ge=0, le=99)
     """SCHED_FIFO priority of a process's load; 0 is ordinary scheduling."""
     block_bytes: SizeBytes | None = Field(default=None, alias="block")
-    """What ``memory-load`` copies; without it twice the last-level cache, and never less than the paper's 9 MB."""
+    """The size of the blocks of ``memory-load``; default: twice the last-level cache, at least the paper's 9 MB."""
     on_ns: DurationNs | None = Field(default=None, alias="on")
-    """How long the load works before it pauses."""
+    """How long the load is on before it pauses."""
     off_ns: DurationNs | None = Field(default=None, alias="off")
-    """Alternating phases, the load on first; without them it never pauses."""
+    """How long it then pauses; without phases it never does."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> "NeighbourSpec":
@@ -80,14 +80,14 @@ class NeighbourSpec(_Table):
 
 
 class Scenario(_Table):
-    """What the machine under test shares its host with."""
+    """How the machine under test shares its host."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
-    """As ``scenarios`` of a campaign names it."""
+    """The name by which ``scenarios`` of a campaign refers to it."""
     description: str = ""
-    """For people; it stands in the plan and the report."""
+    """A description for the plan and the report."""
     vcpus: int = Field(default=1, ge=1, le=255)
-    """How many virtual CPUs the machine has; the last one is measured."""
+    """The number of vCPUs of the machine; the last one is measured."""
     cpus: Annotated[str, AfterValidator(_machine_cpus)] = MEASURED
     """Where the measured vCPU may run: pinned to the ``measured`` CPU, free to roam over ``all``, or a list of CPUs.
 
@@ -96,15 +96,15 @@ class Scenario(_Table):
     emulator: Literal["housekeeping", "measured", "all"] = "housekeeping"
     """Where the machine's emulator threads run; ``housekeeping`` is where the control plane is."""
     share: Share | None = None
-    """Of the processor, for the machine under test."""
+    """The share of the CPU time that the machine under test gets."""
     priority: int | None = Field(default=None, ge=0, le=99)
-    """Of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
+    """The priority of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
     neighbours: list[NeighbourSpec] = []
     """What runs beside the machine under test."""
     minimum_cpus: int = Field(default=1, ge=1)
     """On a host with fewer CPUs the scenario is skipped."""
     too_few: str | None = None
-    """Why it is skipped there, as half a sentence."""
+    """The reason that is given when it is skipped, as half a sentence."""
     paper_number: int | None = None
     """Its number in the Hyper-V paper of 2013."""
     paper_cpus: int = Field(default=4, ge=1)

@@ -1,4 +1,4 @@
-"""What a neighbour is told to do, and the memory that it takes."""
+"""The load of a neighbour, and the memory that it needs."""
 
 import psutil
 

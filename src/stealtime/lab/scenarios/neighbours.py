@@ -8,11 +8,11 @@ before and after, so that it can be put on the host's time line.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.platforms.model import HostThread, Machine, MachineRequest, Platform
 from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
@@ -26,17 +26,6 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.wire.message import LoadOutcome, LoadRequest
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class NeighbourThread:
-    """A thread of the host that belongs to a neighbour."""
-
-    neighbour: str
-    tid: int
-    name: str
-    cpus: tuple[int, ...]
-    """Where it is allowed to run, read back from the kernel."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +46,7 @@ class NeighbourResult:
     before: Alignment
     """Of its clock with the host's, just before the load was started."""
     after: Alignment
-    threads: tuple[NeighbourThread, ...]
+    threads: tuple[HostThread, ...]
     """Of the host, read back while the load was on."""
     throttling: Throttling | None
     """What its quota held back during the trial; None without a share."""
@@ -71,7 +60,7 @@ class _Running:
 
     load: LoadRequest
     before: Alignment
-    threads: tuple[NeighbourThread, ...]
+    threads: tuple[HostThread, ...]
     throttling: Throttling | None
 
 
@@ -95,9 +84,9 @@ class Neighbour:
         """For messages: ``neighbour 1 (uml)``."""
         return f"{self.name} ({'a process' if self.kind == 'process' else self.machine.platform})"
 
-    def threads(self) -> list[NeighbourThread]:
+    def threads(self) -> list[HostThread]:
         """Give its threads on the host, now."""
-        return [NeighbourThread(self.name, thread.tid, thread.name, thread.cpus) for thread in self.machine.threads()]
+        return [replace(thread, role="neighbour") for thread in self.machine.threads()]
 
     async def start(self, trial: int) -> None:
         """Start its load."""
@@ -112,7 +101,7 @@ class Neighbour:
         """Stop its load and take what it recorded."""
         running = self._running
         if running is None:
-            raise StealtimeError(f"{self.words} has no load that could be stopped")
+            raise StealtimeError(f"{self.words} has no load to stop")
         self._running = None
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         result = await self.machine.connection.stop_load(trial, folder)
@@ -173,30 +162,20 @@ class Neighbours:
         ends = [(each, each.machine.exit_reason()) for each in self.all]
         return "; ".join(f"{each.words} died: {why}" for each, why in ends if why is not None) or None
 
-    def threads(self) -> list[NeighbourThread]:
+    def threads(self) -> list[HostThread]:
         """Give all their threads on the host, now."""
         return [thread for each in self.all for thread in each.threads()]
 
 
 @asynccontextmanager
-async def neighbours(
-    placement: Placement,
-    platform: Platform,
-    folder: Path,
-    *,
-    kernel: str,
-    memory_bytes: int,
-    boot_timeout_s: float,
-) -> AsyncIterator[Neighbours]:
+async def neighbours(placement: Placement, platform: Platform, under_test: MachineRequest) -> AsyncIterator[Neighbours]:
     """Boot all neighbours of a placement at once; leaving the context ends them.
 
     Args:
         placement: Says how many, of which kind, and where.
         platform: Of the machine under test.
-        folder: Each neighbour has a folder in it for its logs.
-        kernel: Of guests.
-        memory_bytes: Of a guest; one that copies blocks gets more if they would not fit.
-        boot_timeout_s: For each.
+        under_test: Each neighbour is like it, with a folder in its folder for the logs; a guest that copies blocks gets
+            more memory if they would not fit.
 
     Raises:
         StealtimeError: One did not boot; the message names it.
@@ -206,22 +185,21 @@ async def neighbours(
     async with AsyncExitStack() as machines:
 
         async def boot(number: int, placed: PlacedNeighbour) -> Neighbour:
-            own = folder / f"neighbour-{number}"
+            own = under_test.folder / f"neighbour-{number}"
             await asyncio.to_thread(own.mkdir, parents=True, exist_ok=True)
             # Over ssh the processes run where the machine under test is.
             is_guest = placed.kind == "machine" and traits_of(platform.name).is_guest
             where = platform if is_guest or traits_of(platform.name).is_remote else NativePlatform()
-            request = MachineRequest(
+            memory_bytes = under_test.memory_bytes
+            request = replace(
+                under_test,
                 vcpu_cpus=(placed.cpus,),
-                housekeeping_cpus=placement.housekeeping_cpus,
                 folder=own,
                 emulator_cpus=placed.cpus,
                 share=placed.share,
                 group=f"neighbour-{number}",
                 realtime=placed.priority > 0,
                 memory_bytes=max(memory_bytes, memory_needed_bytes(placed)) if is_guest else memory_bytes,
-                kernel=kernel,
-                boot_timeout_s=boot_timeout_s,
             )
             try:
                 machine = await machines.enter_async_context(where.boot(request))

@@ -79,7 +79,7 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> 
     if measured_cpu is not None and measured_cpu not in host_cpus:
         raise UsageError(
             f"CPU {measured_cpu} does not exist or may not be used",
-            hint=f"this machine lets us use the CPUs {format_cpus(host_cpus)}",
+            hint=f"this machine allows the CPUs {format_cpus(host_cpus)}",
         )
     if len(host_cpus) < scenario.minimum_cpus:
         why = f": {scenario.too_few}" if scenario.too_few else ""

@@ -1,1 +1,1 @@
-"""What the host itself saw of a trial: its kernel's events, and its own counts of time that was not given."""
+"""What the host observed of a trial: its kernel's events, and its counters of lost CPU time."""

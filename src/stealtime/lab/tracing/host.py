@@ -1,4 +1,4 @@
-"""Recording the host's kernel around trials: an agent of its own on the housekeeping CPUs.
+"""Tracing of the host's kernel during trials: an agent of its own on the housekeeping CPUs.
 
 The recording may be refused (no tracefs, no right, a kernel that is locked down). Then everything is measured all the
 same, and the tracer says why it is absent; what cannot be attributed without it is said where it is missing.

@@ -1,4 +1,4 @@
-"""The time that threads could not run, as the host's kernel counts it: a second view beside the trace.
+"""Run delay and steal time as the host's kernel counts them: a second view besides the trace.
 
 ``/proc/PID/task/TID/schedstat`` holds how long a thread was runnable but on no CPU (Documentation/scheduler/
 sched-stats.rst), ``/proc/stat`` how long the host's own host had a CPU (``steal``, in clock ticks, see proc_stat(5)).
@@ -60,7 +60,7 @@ def _gained(before: Mapping[int, int | str], after: Mapping[int, int | str], wha
         return Absent(absent=f"no {what} was looked at")
     total = 0
     for key, first in before.items():
-        second = after.get(key, "it was not looked at again")
+        second = after.get(key, "it was not read again")
         for count in (first, second):
             if isinstance(count, str):
                 return Absent(absent=f"{what} {key}: {count}")
@@ -78,7 +78,7 @@ def _run_delay_ns(thread: int, proc: Path) -> int | str:
     except OSError as error:
         return f"{path}: {error.strerror}"
     except (IndexError, ValueError):
-        return f"{path} holds no delay (the kernel lacks CONFIG_SCHED_INFO)"
+        return f"{path} reports no run delay (the kernel lacks CONFIG_SCHED_INFO)"
 
 
 def _steal_ns(cpus: Iterable[int], proc: Path) -> dict[int, int | str]:

@@ -1,1 +1,1 @@
-"""Under what a trial was measured, in figures, whatever it measured: clocks, placement, neighbours, traces, exits."""
+"""The circumstances of a trial as figures, for any probe: clocks, placement, neighbours, traces, exits."""

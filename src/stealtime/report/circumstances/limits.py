@@ -28,8 +28,8 @@ class Remark:
 _TRACED = Remark(
     "traced",
     False,
-    "measured while the kernels were traced, which costs time",
-    'measure without as well: tracing = "both" in the campaign',
+    "measured with tracing, which has an overhead",
+    'measure without tracing as well: tracing = "both" in the campaign',
 )
 
 

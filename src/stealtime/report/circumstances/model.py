@@ -1,4 +1,4 @@
-"""Under what a cell was measured: parts of its figures that any study may have."""
+"""The circumstances of a cell: parts of its figures that any study may have."""
 
 from collections.abc import Sequence
 from typing import Literal

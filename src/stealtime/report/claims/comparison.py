@@ -324,7 +324,7 @@ def _differences(view: RunView, rows: Sequence[TableRow]) -> Iterator[str]:
                 f"the {machine.words}'s figures stand in every table, as theirs do: ours are from {', '.join(stood)}"
             )
     if view.traced:
-        yield f"traced cells left out, as looking has a cost of its own: {view.traced}"
+        yield f"traced cells left out, because of the tracing overhead: {view.traced}"
 
 
 def _other_durations(view: RunView) -> Iterator[str]:

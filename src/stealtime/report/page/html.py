@@ -39,7 +39,9 @@ def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int
             error: its cell is listed as damaged and the rest is drawn.
     """
     if not path.parent.is_dir():
-        raise StealtimeError(f"the folder {path.parent} does not exist", hint="make it, or choose another file with -o")
+        raise StealtimeError(
+            f"the folder {path.parent} does not exist", hint="create it, or choose another file with -o"
+        )
     if path.is_dir():
         raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
     parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]

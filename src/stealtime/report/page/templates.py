@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,8 +12,9 @@ from stealtime.report import notation
 from stealtime.report.figure_library import pack
 
 
+@cache
 def templates_of(package: str) -> Environment:
-    """Give the templates in the folder ``templates`` of a package."""
+    """Give the templates in the folder ``templates`` of a package, compiled once in a process."""
     templates = Environment(
         loader=PackageLoader(package),
         autoescape=True,

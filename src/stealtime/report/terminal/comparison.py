@@ -35,8 +35,8 @@ def _chance(comparison: Comparison) -> str:
     """Say how many differences are no news: who looks at a hundred figures finds five."""
     count, judged = len(comparison.different), len(comparison.judged)
     return (
-        f"{count} of {judged} judged figures differ; if both runs were of one machine, up to "
-        f"{comparison.different_by_chance:.1f} would by chance"
+        f"{count} of {judged} judged figures differ; if both runs were of the same machine, up to "
+        f"{comparison.different_by_chance:.1f} would differ by chance"
     )
 
 

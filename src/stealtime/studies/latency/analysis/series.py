@@ -32,7 +32,7 @@ __all__ = ["Series", "load_series", "pool", "read_series"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
-_HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
 KEPT_SAMPLES = 64 << 20
 """256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
 _kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
@@ -130,7 +130,7 @@ def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict"
     if max(units_per_s) > min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
         raise StealtimeError(
             f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled",
-            hint="look at each trial on its own",
+            hint="look at each trial separately",
         )
     return pooled_summary(parts)
 

@@ -26,7 +26,7 @@ _COLUMNS: dict[str, Any] = {
     "priority": np.int16,
     "name": np.uint32,
 }
-_HINT = "the file is not as it was written: measure the cell again with `stealtime run --resume`"
+_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
 
 
 def load_trace(

@@ -1,4 +1,4 @@
-"""What tracing itself costs: the same cell with and without it, pair by pair."""
+"""Tracing overhead: the same cell with and without tracing, pair by pair."""
 
 from collections.abc import Sequence
 from statistics import median

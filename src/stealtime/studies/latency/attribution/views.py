@@ -1,4 +1,4 @@
-"""Three views of one number: how long the machine could run and did not."""
+"""Three measurements of one quantity: how long the machine was runnable but did not run."""
 
 import numpy as np
 

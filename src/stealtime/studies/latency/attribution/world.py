@@ -1,4 +1,4 @@
-"""What was traced of a trial, told to the Rust core, platform by platform; missing traces are named steps down."""
+"""The traces of a trial as input of the Rust core, by platform; missing traces are named."""
 
 import re
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ _HOST_COSTS = {
 }
 _USER_MODE_COSTS = {
     **_HOST_COSTS,
-    "signals": "timer ticks of the guest are told as visits to its kernel",
+    "signals": "timer ticks of the guest are counted as visits to its kernel",
     "syscalls": "which thread of the guest ran cannot be told",
 }
 _KVM_COSTS = {"kvm": "VM exits are unexplained"}

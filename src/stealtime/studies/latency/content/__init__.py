@@ -1,1 +1,1 @@
-"""What is told of latencies, as plain data: filled from a run, worded, printed and drawn by others."""
+"""The content of the latency report as plain data, which the terminal and the page show."""

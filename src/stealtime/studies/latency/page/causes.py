@@ -287,7 +287,7 @@ def _view(name: str, reading: Reading) -> View:
     value = reading.value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return View(name, float(value), None)
-    return View(name, None, f"it reads {value!r}, which is no duration")
+    return View(name, None, f"it reads {value!r}, which is not a duration")
 
 
 def _overhead_line(cost: TracingOverhead) -> OverheadLine:

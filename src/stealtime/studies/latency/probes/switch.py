@@ -29,7 +29,7 @@ class ShortSwitch(ShortProbe):
     """``[short.switch]``."""
 
     threads: ThreadCounts | None = None
-    """Instead of its numbers of threads."""
+    """Replaces its numbers of threads."""
 
 
 def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> SwitchProbe:
@@ -55,5 +55,5 @@ SWITCH = LatencyProbe(
         "the last instruction of one before it yields to the first of the next."
     ),
     sample="duration of one switch",
-    answer="Of a thousand thread switches one is later by",
+    answer="One thread switch in a thousand exceeds the floor by",
 )

@@ -17,7 +17,7 @@ class TickCells(ProbeCells):
     probe: Literal["tick"]
     """The name of the probe."""
     loop_ns: DurationNs = Field(default=68_000, alias="loop")
-    """The length of the loop on this host, natively. 68 us is the paper's: short enough to see every tick apart."""
+    """The duration of a loop on this host, natively. 68 us is the paper's: short enough to separate all ticks."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell."""
@@ -42,5 +42,5 @@ TICK = LatencyProbe(
         "interrupted: by the timer tick, by the kernel, by the host."
     ),
     sample="duration of one loop",
-    answer="Of a thousand busy loops one is held up by",
+    answer="One busy loop in a thousand exceeds the floor by",
 )

@@ -17,7 +17,7 @@ class WakeupCells(ProbeCells):
     probe: Literal["wakeup"]
     """The name of the probe."""
     interval_ns: DurationNs = Field(default=1_000_000, alias="interval")
-    """From one wake-up to the next."""
+    """The time from one wake-up to the next."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """One cell."""
@@ -40,5 +40,5 @@ WAKEUP = LatencyProbe(
         "wake-up so late that it swallowed further ones counts for all of them."
     ),
     sample="lateness of a wake-up",
-    answer="Of a thousand wake-ups one is later by",
+    answer="One wake-up in a thousand exceeds the floor by",
 )

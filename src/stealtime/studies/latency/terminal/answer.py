@@ -1,7 +1,7 @@
 """The first tables that ``run`` and ``show`` print: one in a thousand, then the longest, which is a single event.
 
 The first question of a real-time engineer, *how long is it never longer than*, has no answer that a minute of measuring
-gives: a maximum depends on how long was looked. So the overhead at the 99.9th percentile leads, with its interval over
+gives: a maximum grows with the measuring time. So the overhead at the 99.9th percentile leads, with its interval over
 the repetitions and its ratio to native. The longest stands below, with what the kernel's own limit explains told apart.
 """
 
@@ -53,14 +53,12 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
     """
     cells = [cell for column in columns for cell in column.cells.values()]
     parts: list[RenderableType] = [
-        Text(
-            f"One in a thousand{suffix}: so far over the floor lies one sample in a thousand, or farther", style="bold"
-        ),
+        Text(f"One in a thousand{suffix}: overhead over the floor at the 99.9th percentile", style="bold"),
         _steady_table(columns),
     ]
     parts += [Text(f"{UNSTEADY_MARK} {sentence}", style="dim") for sentence in no_interval_sentences(cells)]
     parts += [
-        Text(f"\nThe longest{suffix}: one event each, which says what can happen and not how often", style="bold"),
+        Text(f"\nThe longest{suffix}: single events, which show what can happen but not how often", style="bold"),
         _longest_table(columns),
     ]
     parts += [Text(f"{HELD_BACK_MARK} {sentence}", style="yellow") for sentence in held_back_sentences(cells)]

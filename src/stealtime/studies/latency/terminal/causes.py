@@ -21,7 +21,7 @@ def render_causes(causes: Causes) -> RenderableType | None:
     """Give what ``show`` prints of the causes; None where nothing was traced."""
     if not causes.cells:
         return None
-    parts: list[RenderableType] = [Text("\nWhose fault the spikes are", style="bold")]
+    parts: list[RenderableType] = [Text("\nCauses of the spikes", style="bold")]
     for probe in causes.probes:
         for cell in probe.cells:
             parts += [Text(), *_cell(cell)]
@@ -29,9 +29,9 @@ def render_causes(causes: Causes) -> RenderableType | None:
     for rule in dict.fromkeys(cell.rule for cell in causes.cells if cell.rule):
         parts.append(Text(f"\nRule: {rule}", style="dim"))
     if causes.overhead_absent_because is not None:
-        parts.append(Text(f"\nWhat looking costs is not known: {causes.overhead_absent_because}", style="yellow"))
+        parts.append(Text(f"\nTracing overhead is not known: {causes.overhead_absent_because}", style="yellow"))
     if causes.overheads:
-        parts += [Text("\nWhat looking costs: with tracing less without", style="bold"), _overheads(causes.overheads)]
+        parts += [Text("\nTracing overhead: with tracing minus without", style="bold"), _overheads(causes.overheads)]
     return Group(*parts)
 
 

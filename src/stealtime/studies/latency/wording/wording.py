@@ -115,7 +115,7 @@ def _cost(group: Group, row: Row) -> str:
 def _figures(row: Row) -> str:
     longest = f"the longest by {notation.duration(row.worst_overhead_ns, 3)}"
     if row.tail_ns is None:
-        return f"what these samples cannot tell, {longest}"
+        return f"more than these samples can resolve; {longest}"
     value_ns = row.tail_ns if row.tail is None else row.tail.value
     return f"{notation.duration(value_ns, 3)} or more, {_compared(row)}; {longest}"
 
@@ -123,7 +123,7 @@ def _figures(row: Row) -> str:
 def _compared(row: Row) -> str:
     ratio = row.tail_ratio
     if ratio is None:
-        return "which cannot be compared with native"
+        return "no ratio to native"
     return f"{notation.ratio(ratio.value)} native ({interval_words(ratio, notation.ratio)})"
 
 

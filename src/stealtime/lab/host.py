@@ -1,20 +1,94 @@
-"""What the host says about itself, for the manifest: each fact a value or absent with a reason."""
+"""A host as an object: its CPUs, the platforms that boot on it, what records it, and what it says about itself.
 
+Each fact is a value or absent with a reason.
+"""
+
+import asyncio
 import os
 import platform
 import subprocess
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import stealtime
 from stealtime._core import hypervisor_signature
+from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.leftovers import clear_leftovers
+from stealtime.lab.platforms.model import HostThread, Platform
 from stealtime.lab.platforms.shown_ids import threads_of
+from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.cpus import allowed_cpus, format_cpus
-from stealtime.store.model import ThreadRecord
+from stealtime.lab.tracing.host import HostTracer, host_tracer
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Facts, Reading, Value
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu")
 _PROGRAM_TIMEOUT_S = 5.0
+_RESTORE_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Host:
+    """The host that this process runs on: machines, their CPU groups and the traces of its kernel are made on it."""
+
+    name: str = "local"
+    """As the manifest and each trial name it."""
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """Those that a run may use."""
+        return allowed_cpus()
+
+    def platforms(self) -> dict[str, Platform]:
+        """Give what boots on it, by name; what is reached over ssh must be asked for with :meth:`platform`."""
+        return {one.name: one for one in registry.all_platforms()}
+
+    def platform(self, name: str) -> Platform:
+        """Give one platform, also one over ssh.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        return registry.find(name)
+
+    def tracer(self, folder: Path, housekeeping_cpus: tuple[int, ...]) -> AbstractAsyncContextManager[HostTracer]:
+        """Start the agent that records its kernel; see :func:`stealtime.lab.tracing.host.host_tracer`."""
+        return host_tracer(folder, housekeeping_cpus, self.platform(NATIVE))
+
+    def read_facts(self, measured_cpu: int) -> Facts:
+        """Read what a reader of the results must know about it; see :func:`read_host_facts`."""
+        return read_host_facts(measured_cpu)
+
+    def read_load(self) -> Reading:
+        """Read how busy it is: the load average of the last minute."""
+        return _fact(lambda: round(os.getloadavg()[0], 2))
+
+    async def put_right(self) -> None:
+        """End guests of dead control planes and put back RT throttling that a killed agent had lifted.
+
+        Raises:
+            StealtimeError: The agent cannot be started or could not restore.
+        """
+        clear_leftovers()
+        process = await asyncio.create_subprocess_exec(
+            find_agent(), "restore", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        try:
+            async with asyncio.timeout(_RESTORE_TIMEOUT_S):
+                output, _ = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise StealtimeError(f"`stealtime-agent restore` did not end within {_RESTORE_TIMEOUT_S:.0f} s") from None
+        if process.returncode:
+            lines = output.decode("utf-8", "replace").strip().splitlines() or [f"exit code {process.returncode}"]
+            raise StealtimeError(
+                f"what an earlier run changed cannot be put back: {lines[-1]}",
+                hint="see /proc/sys/kernel/sched_rt_runtime_us; its default is 950000",
+            )
 
 
 def read_host_facts(measured_cpu: int) -> Facts:
@@ -58,11 +132,6 @@ def _signature() -> Reading:
     return Absent(absent="the CPU tells of no hypervisor") if signature is None else Value(value=signature)
 
 
-def read_load() -> Reading:
-    """Read how busy the host is: the load average of the last minute."""
-    return _fact(lambda: round(os.getloadavg()[0], 2))
-
-
 def read_git_describe() -> Reading:
     """Tell which commit this stealtime is, if it runs from a git work tree."""
     source = Path(stealtime.__file__).parents[2]
@@ -71,7 +140,7 @@ def read_git_describe() -> Reading:
     return _program("git", "-C", str(source), "describe", "--always", "--dirty", "--tags")
 
 
-def pin_control_plane(cpus: tuple[int, ...]) -> list[ThreadRecord]:
+def pin_control_plane(cpus: tuple[int, ...]) -> list[HostThread]:
     """Keep every thread of this process on ``cpus``; threads that are started later inherit it.
 
     Returns:
@@ -88,7 +157,7 @@ def pin_control_plane(cpus: tuple[int, ...]) -> list[ThreadRecord]:
             name = (entry / "comm").read_text().strip()
         except (ProcessLookupError, FileNotFoundError):
             continue
-        threads.append(ThreadRecord(role="control", name=name, tid=int(entry.name), cpus=allowed))
+        threads.append(HostThread("control", name, int(entry.name), tuple(allowed)))
     return threads
 
 

@@ -1,11 +1,11 @@
-"""A second observer of when a probe is held back: it looks on from outside, and knows of no sample and of no trace.
+"""An independent observer of when a probe is held back, from outside the probe: it uses neither samples nor traces.
 
 Natively it is an ordinary thread on the measured CPU. The probe is a real-time one, so that the thread runs exactly
 while the probe is held back; it notes its own stretches of running. In front of a guest it asks the host's kernel, once
 in a millisecond, whether any thread of the guest's CPU runs: a guest whose probe is held back is idle.
 
-Run as a program (``onlooker.py on-cpu`` or ``onlooker.py guest MARK PROGRAM``) it writes its stretches as JSON when it
-is told to end: ``[[begin, end], ...]`` in ns of CLOCK_MONOTONIC_RAW.
+Run as a program (``outside_observer.py on-cpu`` or ``outside_observer.py guest MARK PROGRAM``) it writes its intervals
+as JSON when it is asked to end: ``[[begin, end], ...]`` in ns of CLOCK_MONOTONIC_RAW.
 """
 
 import json
@@ -37,7 +37,7 @@ Stretch = tuple[int, int]
 
 
 @dataclass
-class Onlooker:
+class OutsideObserver:
     """What was seen, once it has ended."""
 
     stretches: list[Stretch] = field(default_factory=list)
@@ -56,9 +56,9 @@ class Onlooker:
 
 
 @contextmanager
-def looking_on(*arguments: str, cpu: int) -> Iterator[Onlooker]:
-    """Look on while the block runs."""
-    seen = Onlooker()
+def observing(*arguments: str, cpu: int) -> Iterator[OutsideObserver]:
+    """Observe while the block runs."""
+    seen = OutsideObserver()
     process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
     try:
         os.sched_setaffinity(process.pid, {cpu})

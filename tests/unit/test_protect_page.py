@@ -1,4 +1,4 @@
-"""What docs/protect-files.md shows can be used as it stands there."""
+"""What docs/protect.md shows of files can be used as it is shown."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from stealtime.protect.host_file import HostFile, read_host_file
 from stealtime.protect.vm_file import Network, Register, Timing, VmFile, parse_vm_file
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "protect-files.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "protect.md"
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
 HOSTS = [text for text in EXAMPLES if "\nlisten = " in text]
 MACHINES = [text for text in EXAMPLES if text not in HOSTS]

@@ -1,0 +1,164 @@
+"""Who carries out the trials of a plan on one host: the runner knows machines, neighbours and traces by this alone."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from stealtime.campaigns.beside import Beside, set_up_beside
+from stealtime.campaigns.events import Observer
+from stealtime.campaigns.loops import choose_loop
+from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
+from stealtime.campaigns.provenance import refuse_other_machine
+from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
+from stealtime.lab.host import Host
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.platforms.traits import NATIVE
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.store.model import LoopRecord, MachineRecord
+
+
+class Booted(Protocol):
+    """A machine that is up, with what is around it."""
+
+    async def measure(self, cell: PlannedCell) -> Measured:
+        """Carry out one trial.
+
+        Raises:
+            StealtimeError: There is no outcome.
+        """
+        ...
+
+    async def is_alive(self) -> bool:
+        """Tell whether it answers, and all that is around it lives."""
+        ...
+
+    def end(self) -> str | None:
+        """Say why it, or what was around it, is gone; None as far as nothing is known."""
+        ...
+
+
+class Executor(Protocol):
+    """Runs cells on one host."""
+
+    async def calibrate(self, loops_ns: Sequence[int], folder: Path) -> list[LoopRecord]:
+        """Find busy loops of these lengths, natively.
+
+        Raises:
+            StealtimeError: The host cannot be measured on.
+        """
+        ...
+
+    def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AbstractAsyncContextManager[Booted]:
+        """Boot a machine and what its trials need around it; leaving the context ends all of it.
+
+        Args:
+            boot: What is wanted.
+            folder: Where logs, sockets and tables are put until they are stored.
+            loops: The busy loops of the run.
+
+        Raises:
+            NeighbourError: What is around the machine did not come up.
+            OtherMakerError: It is not the machine that a resumed run was measured on.
+            StealtimeError: The machine did not boot.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Runs cells on the host of this process."""
+
+    plan: Plan
+    platforms: Mapping[str, Platform]
+    """Those of the plan, and ``native``."""
+    observer: Observer
+    run_id: str
+    host: Host = field(default_factory=Host)
+    earlier_loops: Mapping[int, LoopRecord] = field(default_factory=dict)
+    """By length: the loop of an earlier run, which is taken again where a calibration finds nearly the same."""
+    machines: Mapping[str, MachineRecord] = field(default_factory=dict)
+    """By platform, the machine that a resumed run has cells of."""
+
+    async def calibrate(self, loops_ns: Sequence[int], folder: Path) -> list[LoopRecord]:
+        """Find busy loops of these lengths; see :class:`Executor`."""
+        # On the whole of one CPU: a share would stretch the loop that everything is measured with.
+        placement = replace(self.plan.first_placement, share=None)
+        loops = []
+        async with self.platforms[NATIVE].boot(self._request(placement, folder)) as machine:
+            for loop_ns in loops_ns:
+                found = await machine.connection.calibrate(
+                    loop_ns=loop_ns, cpu=machine.measured_cpus[-1], priority=self.plan.campaign.priority
+                )
+                own = LoopRecord(loop_ns=loop_ns, iterations=found.iterations, floor_ns=found.floor_ns)
+                loops.append(choose_loop(own, self.earlier_loops))
+        return loops
+
+    @asynccontextmanager
+    async def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AsyncIterator[Booted]:
+        """Boot a machine and what its trials need around it; see :class:`Executor`."""
+        placement, platform = self.plan.placements[boot.scenario], self.platforms[boot.platform]
+        request = self._request(placement, folder)
+        async with (
+            set_up_beside(self.host, placement, platform, request, boot.cells) as beside,
+            platform.boot(request) as machine,
+        ):
+            refuse_other_machine(self.run_id, self.machines, machine)
+            yield _LocalMachine(machine, beside, self._settings(placement, machine, folder, loops), self.observer)
+
+    def _request(self, placement: Placement, folder: Path) -> MachineRequest:
+        campaign = self.plan.campaign
+        return MachineRequest(
+            vcpu_cpus=placement.vcpu_cpus,
+            housekeeping_cpus=placement.housekeeping_cpus,
+            folder=folder,
+            emulator_cpus=placement.emulator_cpus,
+            share=placement.share,
+            realtime=(campaign.priority if placement.priority is None else placement.priority) > 0,
+            memory_bytes=campaign.memory_bytes,
+            kernel=campaign.kernel,
+            boot_timeout_s=campaign.boot_timeout_ns / 1e9,
+        )
+
+    def _settings(
+        self, placement: Placement, machine: Machine, folder: Path, loops: Sequence[LoopRecord]
+    ) -> TrialSettings:
+        campaign, group = self.plan.campaign, machine.cpu_group
+        lifts = campaign.lifts_rt_throttling(machine.platform)
+        return TrialSettings(
+            priority=campaign.priority,
+            lift_rt_throttling=lifts,
+            iterations={loop.loop_ns: loop.iterations for loop in loops},
+            findings=(
+                *below.findings(),
+                *placement.findings,
+                *(() if group is None else group.findings_for(lift_rt_throttling=lifts)),
+            ),
+            spool=folder,
+            timeout_s=campaign.cell_timeout_ns / 1e9,
+            trace_buffer_bytes=campaign.trace_buffer_bytes,
+            injection=campaign.injection,
+        )
+
+
+@dataclass
+class _LocalMachine:
+    """A machine of this host."""
+
+    machine: Machine
+    beside: Beside
+    settings: TrialSettings
+    observer: Observer
+    trials: int = 0
+
+    async def measure(self, cell: PlannedCell) -> Measured:
+        self.trials += 1
+        return await measure(self.machine, self.beside, cell, self.trials, self.settings, self.observer)
+
+    async def is_alive(self) -> bool:
+        return await is_alive(self.machine) and self.beside.neighbours.failure() is None
+
+    def end(self) -> str | None:
+        return self.machine.exit_reason() or self.beside.neighbours.failure()

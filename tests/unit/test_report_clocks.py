@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from stealtime.report.circumstances.told import told_of
+from stealtime.report.circumstances.notes import notes_of
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
@@ -17,7 +17,7 @@ CELLS = [
 
 
 def lines_of(run: Run) -> list[str]:
-    return told_of(summarize(run))["Clock of the samples beside the host's, worst trial"]
+    return notes_of(summarize(run))["Clock of the samples beside the host's, worst trial"]
 
 
 def test_each_platform_is_said_to_agree_or_why_that_says_nothing(tmp_path: Path) -> None:

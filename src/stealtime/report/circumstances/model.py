@@ -92,7 +92,7 @@ class MeasuredTrial(Figures):
 
 
 class MeasuredCell(CellFigures):
-    """A cell with what is told of any measurement; a study adds its figures."""
+    """A cell with the circumstances of its measurement; a study adds its figures."""
 
     clock: Clock | None
     trials: Sequence[MeasuredTrial]
@@ -103,5 +103,5 @@ class MeasuredCell(CellFigures):
 
 
 def measured_cells(summary: RunSummary) -> list[MeasuredCell]:
-    """Give the cells of which more is told than their figures."""
+    """Give the cells whose circumstances are known."""
     return [cell for cell in summary.cells if isinstance(cell, MeasuredCell)]

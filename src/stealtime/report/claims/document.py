@@ -33,7 +33,7 @@ class TestWords(Figures):
     """Of its column there."""
 
 
-class FigureBeside(Figures):
+class FigurePair(Figures):
     """One figure of a table, theirs and ours, in the unit of the document."""
 
     role: str
@@ -90,21 +90,21 @@ class TableRow(Figures):
     test: str
     source: str
     """Where it stands."""
-    figures: list[FigureBeside]
+    figures: list[FigurePair]
     """Of each machine, in their order."""
 
-    def figure(self, role: str) -> FigureBeside:
+    def figure(self, role: str) -> FigurePair:
         """Give the figure of one machine."""
         return next(one for one in self.figures if one.role == role)
 
 
-class ApartRow(Figures):
-    """A figure that also stands in a table of its own."""
+class RepeatedRow(Figures):
+    """A figure that the publication gives in another table as well."""
 
     test: str
     source: str
     heading: str
-    figure: FigureBeside
+    figure: FigurePair
 
 
 class JudgedClaim(Figures):
@@ -189,7 +189,7 @@ class PublishedComparison(Figures):
     tests: list[TestWords]
     rule: str
     """How every verdict is found."""
-    apart: list[ApartRow]
+    repeated: list[RepeatedRow]
     rows: list[TableRow]
     groups: list[ClaimGroup]
     differences: list[str]

@@ -1,4 +1,4 @@
-"""The tables and lines that tell under what a run was measured, and what limits it: the same for every study."""
+"""The circumstances of a run and what limits it, as tables and lines: the same for every study."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report.circumstances.exits import TITLE, HypervisorLine, hypervisor_lines
-from stealtime.report.circumstances.told import told_of
+from stealtime.report.circumstances.notes import notes_of
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table
 from stealtime.report.summary import CellFigures, RunSummary
 
 
 def circumstances(summary: RunSummary) -> list[RenderableType]:
-    """Give the exits of hypervisors, and how clocks, neighbours, scenarios and traces did, as far as there are any."""
+    """Give the exits of hypervisors and the notes on clocks, neighbours, scenarios and traces."""
     parts = exit_tables(summary)
-    for title, lines in told_of(summary).items():
+    for title, lines in notes_of(summary).items():
         parts += [Text(f"\n{title}", style="bold"), *(Text(f"  {line}") for line in lines)]
     return parts
 

@@ -1,4 +1,4 @@
-"""What is told of how cells were measured, in lines: clocks, neighbours' rates, scenarios, lost events."""
+"""Notes on how cells were measured: clock checks, neighbours' rates, scaled and skipped scenarios, lost events."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -10,16 +10,16 @@ from stealtime.vocabulary.clock_agreement import ClockAgreement, worst
 _GIGABYTE = 1e9
 
 
-def told_of(summary: RunSummary) -> dict[str, list[str]]:
-    """Give the lines by their title; a title without lines is not there."""
+def notes_of(summary: RunSummary) -> dict[str, list[str]]:
+    """Give the lines under each title; titles without lines are left out."""
     cells = measured_cells(summary)
-    told = {
+    notes = {
         "Clock of the samples beside the host's, worst trial": _clock_lines(cells),
         "Neighbours, while their load was on": _neighbour_lines(cells),
         "Scenarios on this host": _scenario_lines(summary),
         "Traces": _trace_lines(cells),
     }
-    return {title: lines for title, lines in told.items() if lines}
+    return {title: lines for title, lines in notes.items() if lines}
 
 
 def _clock_lines(cells: Sequence[MeasuredCell]) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 from stealtime.report.circumstances.limits import Limits, Remark
 from stealtime.report.interval import Interval
 from stealtime.report.neighbours import Surroundings
+from stealtime.report.palette import Look
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
-from stealtime.studies.latency.content.palette import Look
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.circumstances.limits import limits_of, remarks_of, stored_cell
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
+from stealtime.report.palette import looks_of
 from stealtime.store.model import Cell, TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.content.palette import looks_of
 from stealtime.studies.latency.content.report import FigureSeries, Group, ReportContent, Row
 from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
 from stealtime.studies.latency.probes.catalogue import PROBES

@@ -1,4 +1,4 @@
-"""Which of our platforms stands for which of a publication's machines: decided by the end of the name, and told."""
+"""Which of our platforms stands for which of a publication's machines: decided by the end of its name, and stated."""
 
 from collections.abc import Iterable
 

@@ -21,7 +21,7 @@ class Study(Protocol):
 
     @property
     def name(self) -> str:
-        """By which its results are told from those of other studies."""
+        """The name that distinguishes its results from those of other studies."""
         ...
 
     @property

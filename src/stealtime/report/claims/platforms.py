@@ -1,4 +1,4 @@
-"""Which of our platforms stands for which of a publication's machines: decided by their names, and told."""
+"""Which of our platforms stands for which of a publication's machines: decided by their names, and stated."""
 
 from collections.abc import Iterable, Sequence
 

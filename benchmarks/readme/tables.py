@@ -37,7 +37,7 @@ def answer_rows(cells: Sequence[CellSummary]) -> Iterator[str]:
     titles = list(dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells))
     by_key = {(cell.platform, cell_title(cell.probe, cell.parameters)): cell for cell in cells}
     platforms = sorted(dict.fromkeys(cell.platform for cell in cells), key=lambda name: name != "native")
-    yield from _head("one in a thousand over the floor, or more", titles)
+    yield from _head("99.9th percentile over the floor", titles)
     for platform in platforms:
         row = [_steady(by_key.get((platform, title)), by_key.get(("native", title))) for title in titles]
         yield _row(platform, row)
@@ -117,7 +117,8 @@ def caption(run: Run) -> str:
     guest = ", itself a guest" if facts.get("hypervisor") else ""
     return (
         f"Run `{run.run_id}` of {manifest.created_at:%Y-%m-%d}: {facts.get('cpu_model', 'unknown CPU')}, "
-        f"CPUs {facts.get('cpus_allowed', 'unknown')}, Linux {facts.get('kernel_release', 'unknown')}{guest}."
+        f"CPUs {facts.get('cpus_allowed', 'unknown')}, Linux {facts.get('kernel_release', 'unknown')}{guest}; "
+        f"guest kernel `{manifest.campaign.get('kernel', 'rt')}`; stealtime {manifest.stealtime_version}."
     )
 
 

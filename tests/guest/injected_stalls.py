@@ -12,7 +12,7 @@ thefts of nothing show the *way* to the thief and back, which is longer on a mac
   together, besides as many as the share of the pauses over that percentile gives. (If an error is the sum of what the
   instrument adds and of an independent disturbance, it is not over the sum of two bounds more often than its parts are
   over theirs.)
-* ``OWN_MAKING``: over 2 % of the pauses are over the tolerance only if the thief was disturbed too. It spins for a
+* ``CAUSED_BY_PROBE``: over 2 % of the pauses are over the tolerance only if the thief was disturbed too. It spins for a
   fixed time: what its stamp has beyond that was taken from it by others, and the probe has no part in it.
 
 Trials are short and several, and those with the calmest pauses are pooled.
@@ -48,7 +48,7 @@ CONFIDENCE = 0.999
 MISSING = "stolen time is missing from the samples"
 LENGTH = "the thefts have another length"
 SPREAD = "more thefts are off than the pauses account for"
-OWN_MAKING = "the pauses are disturbed, and the thief was not"
+CAUSED_BY_PROBE = "the pauses are disturbed, and the thief was not"
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def judge(trials: Sequence[Comparison]) -> Verdict:
         MISSING: error_ns.min() < -TOLERANCE_NS,
         LENGTH: not -pooled.tolerance_ns <= np.median(error_ns) <= pooled.tolerance_ns + pooled.way_ns,
         SPREAD: beyond > beyond_max,
-        OWN_MAKING: pooled.disturbed_share > disturbed_max,
+        CAUSED_BY_PROBE: pooled.disturbed_share > disturbed_max,
     }
     return Verdict(
         compared=pooled,

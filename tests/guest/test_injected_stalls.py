@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from injected_stalls import (
+    CAUSED_BY_PROBE,
     LENGTH,
     MISSING,
-    OWN_MAKING,
     Comparison,
     Measured,
     Thefts,
@@ -133,7 +133,7 @@ async def test_stalls_that_only_the_probe_saw_are_held_against_it(robbed: tuple[
     _, trials = robbed
     compared = [compare(invented(measured)) for measured in trials]
     verdict = judge([replace(one, overrun_ns=np.zeros_like(one.overrun_ns)) for one in compared])
-    assert OWN_MAKING in verdict.complaints, verdict.text()
+    assert CAUSED_BY_PROBE in verdict.complaints, verdict.text()
 
 
 @pytest.mark.parametrize("name", PROBES)

@@ -7,4 +7,4 @@ from stealtime.studies.latency.page.section import Periodic, section
 
 
 def latency_page(content: ReportContent, causes: Causes, periodic: Periodic) -> str:
-    return render(content.manifest, content.trials, [section(content, causes, periodic)])
+    return render(content.manifest, content.trials, [section(content, causes, periodic)], content.limits)

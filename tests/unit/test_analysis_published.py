@@ -110,7 +110,7 @@ def test_the_bare_machine_is_the_one_without_neighbours_in_every_table() -> None
         bare = row.figure("bare")
         assert bare.ours == pytest.approx(bare.theirs), f"{row.scenario}: the cell beside neighbours is 10 times that"
         assert bare.scenario == "one-to-all"
-    assert [row.figure.ours for row in comparison.apart] == pytest.approx([11_200, 11_450])
+    assert [row.figure.ours for row in comparison.repeated] == pytest.approx([11_200, 11_450])
 
 
 def test_a_valid_bare_cell_is_taken_before_an_invalid_one() -> None:

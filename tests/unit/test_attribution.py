@@ -299,10 +299,10 @@ def test_the_samples_of_a_run_are_read_once_for_all_that_is_told_of_them(
     monkeypatch.setattr(series, "read_series", counted)
     monkeypatch.setattr(series, "KEPT_SAMPLES", kept)
     run = Run.open(traced.folder.parent.parent)
-    summarize(run)
+    summary = summarize(run)
     print_explanations(run, Console(file=io.StringIO()))
-    write_report(run, tmp_path / "page.html")
-    # Figures, causes; and on the page figures, causes and periods again.
+    write_report(run, tmp_path / "page.html", summary)
+    # Figures, causes; and on the page what is drawn, causes and periods.
     assert read == [traced.folder] * times
 
 

@@ -11,6 +11,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
 from stealtime.campaigns.planner import HostCpus, plan
 from stealtime.store.model import PlatformRecord
+from stealtime.vocabulary import quantities
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 HOST = HostCpus((0, 1))
@@ -132,6 +133,16 @@ def test_options_change_the_campaign() -> None:
     assert switch.duration_ns == 10**9
     assert [parameters["threads"] for parameters in switch.parameter_sets()] == [2, 4]
     assert changed.priority == 90
+
+
+def test_durations_and_sizes_that_were_read_are_not_turned_to_text_and_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    campaign = find_campaign("hyperv2013")
+    monkeypatch.delattr(quantities, "_parse")
+    changed = apply_overrides(campaign, Overrides(duration_ns=10**9, of_probes={"--loop": 5_000}, repetitions=3))
+    assert {cells.duration_ns for cells in changed.probes} == {10**9}
+    assert changed.memory_bytes == campaign.memory_bytes
 
 
 @pytest.mark.parametrize(

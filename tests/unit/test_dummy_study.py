@@ -76,6 +76,7 @@ def test_it_is_planned_run_stored_and_shown(
     ]
     assert "8 trials echoed for want of a reply" in shown.out
     assert "over the floor" not in shown.out
+    assert "Clock of the samples beside the host's" in shown.out
 
 
 def test_it_is_held_against_what_others_claim(stealtime: Command) -> None:
@@ -100,9 +101,20 @@ def test_it_has_a_section_of_the_page(stealtime: Command, runs: Path) -> None:
     page = (find_run("last", runs).folder / "report.html").read_text()
     assert '<a href="#echoes">Echoes</a>' in page
     assert "8000 came back." in page
-    assert page.index('id="echoes"') < page.index('id="environment"')
+    assert page.index('id="echoes"') < page.index('id="limits"') < page.index('id="environment"')
     assert "no echo at all" in page
     assert 'id="answer"' not in page
+
+
+def test_what_failed_or_was_limited_stands_on_the_page_whatever_its_study(
+    stealtime: Command, platforms: list[ScriptedPlatform], runs: Path
+) -> None:
+    platforms[1].behaviour = lambda _: "refuse"
+    assert stealtime("run", "canyon", "--short").code == 4
+    page = (find_run("last", runs).folder / "report.html").read_text()
+    limits = page[page.index('id="limits"') : page.index('id="environment"')]
+    assert "uml.alone.echo-3.r1</b>: the agent of uml failed" in limits
+    assert "the agent of uml failed" in stealtime("show").out
 
 
 def test_two_runs_of_it_are_compared(stealtime: Command) -> None:

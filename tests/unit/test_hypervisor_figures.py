@@ -11,12 +11,12 @@ from rich.console import Console
 from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 from syrupy.assertion import SnapshotAssertion
 
+from stealtime.report.circumstances.exits import TITLE
 from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
 from stealtime.report.circumstances.model import HypervisorFigures
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from stealtime.studies.latency.terminal.hypervisor import TITLE
 from stealtime.studies.latency.terminal.summary import render_summary
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.

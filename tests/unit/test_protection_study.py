@@ -186,7 +186,10 @@ def test_a_failover_that_nobody_takes_over_fails_alone(stealtime: Command, playe
     ended = stealtime("run", "protection", "--short")
     assert ended.code != 0
     assert len(find_run("last", runs).measured) == 3
-    assert "failover silent 100ms net: b did not take the guest over" in stealtime("show").out
+    shown = " ".join(stealtime("show").out.split())
+    assert "b did not take the guest over [qemu-tcg-paravirt failover silent 100ms net]" in shown
+    page = (find_run("last", runs).folder / "report.html").read_text()
+    assert page.count("b did not take the guest over") == 1
 
 
 def test_it_has_a_section_of_the_page_and_lines_of_a_table(
@@ -198,6 +201,7 @@ def test_it_has_a_section_of_the_page_and_lines_of_a_table(
     assert '<a href="#protection">Protection</a>' in page
     assert "<td>301 ms</td>" in page
     assert 'id="answer"' not in page
+    assert "its record holds neither" not in page, "a trial without an agent's outcome has not failed"
     assert stealtime("export", "last", "--csv", str(tmp_path / "csv")).code == 0
     (head, *lines) = csv.DictReader((tmp_path / "csv/summary.csv").read_text().splitlines())
     assert {line["silence_tcp_ns"] for line in [head, *lines]} == {"301000000.0", ""}

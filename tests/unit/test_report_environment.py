@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord, ThreadRecord
@@ -10,7 +11,6 @@ from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.wording import wording
 from stealtime.wire.message import CpuLoad, LoadRequest
-from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> ReportContent:
 
 
 def test_remark_of_many_cells_is_told_once_with_all_of_them(content: ReportContent) -> None:
-    spread = wording.spread_remarks(content)
+    spread = content.limits.remarks
     assert [one.remark.text for one in spread] == [RT_THROTTLING["text"]]
     assert spread[0].where == (("native", "every probe"), ("qemu-tcg-paravirt", "every probe"))
 

@@ -130,7 +130,7 @@ def test_damaged_samples_are_listed_and_the_rest_is_drawn(tmp_path: Path) -> Non
     samples = known.find("native.alone.switch-2.r1").folder / "samples.parquet"
     samples.write_bytes(samples.read_bytes()[:-100])
     content = gather(Run.open(known.folder))
-    assert [(missing.name, missing.kind) for missing in content.missing] == [("native.alone.switch-2.r1", "damaged")]
+    assert [(one.name, one.kind) for one in content.limits.missing] == [("native.alone.switch-2.r1", "damaged")]
     assert [group.title for group in content.groups] == ["Clock tick, loop of 68 µs", "Thread switch, 10 threads"]
 
 

@@ -2,6 +2,7 @@ import pytest
 
 from stealtime.report import notation
 from stealtime.store.model import Cell
+from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.studies.latency.wording import wording
 from stealtime.vocabulary.readings import Absent, Facts, Value
 
@@ -44,8 +45,7 @@ def test_native_says_whether_it_is_itself_virtual(facts: Facts, expected: str) -
 
 def test_titles_name_probe_and_parameters() -> None:
     def title(probe: str, **parameters: int) -> str:
-        cell = {"platform": "native", "scenario": "alone", "probe": probe, "parameters": parameters}
-        return wording.probe_title(Cell.model_validate(cell))
+        return PROBES[probe].describe(parameters)
 
     assert title("tick", loop_ns=68_000) == "Clock tick, loop of 68 µs"
     assert title("switch", threads=1000) == "Thread switch, 1000 threads"

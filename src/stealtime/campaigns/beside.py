@@ -114,7 +114,7 @@ def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
 
 
 def neighbour_clock(result: NeighbourResult) -> list[Finding]:
-    """Warn of a neighbour whose second is not the host's: its rate and its times are told in such seconds."""
+    """Warn of a neighbour whose clock rate differs from the host's: its load rate and times are in such seconds."""
     is_host = traits_of(result.platform).is_native
     agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
     if agreement.state != "disagreed":

@@ -38,7 +38,7 @@ class CellStarted:
 
 @dataclass(frozen=True)
 class CellProgressed:
-    """A trial is running; only told by machines with a CPU besides the measured one."""
+    """A trial is running; only reported by machines with a CPU besides the measured one."""
 
     cell: PlannedCell
     elapsed_ns: int

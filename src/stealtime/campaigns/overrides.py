@@ -11,7 +11,7 @@ from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import shorten
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.quantities import READ_ALREADY
+from stealtime.vocabulary.quantities import PARSED
 from stealtime.vocabulary.toml_errors import nearest
 
 _VALUES_SHOWN = 60
@@ -86,7 +86,7 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     changes["probes"] = [cells.model_copy(update=everywhere | own[cells.probe]) for cells in kept]
     changed = campaign.model_copy(update=changes)
     try:
-        return Campaign.model_validate(changed.model_dump(), context=READ_ALREADY)
+        return Campaign.model_validate(changed.model_dump(), context=PARSED)
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][-1]) if isinstance(first["loc"][-1], str) else str(first["loc"][-2])

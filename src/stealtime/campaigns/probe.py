@@ -104,3 +104,7 @@ class Probe:
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""
     follows_user_mode_linux: bool = True
     """Whether the host's trace follows the threads of a User-Mode Linux guest: not where each sample is an event."""
+
+    def describe(self, parameters: Mapping[str, JsonValue]) -> str:
+        """Name it with the parameters of a cell, for people."""
+        return ", ".join([self.name, *(f"{key} {value}" for key, value in sorted(parameters.items()))])

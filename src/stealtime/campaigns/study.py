@@ -21,7 +21,7 @@ class Study(Protocol):
 
     @property
     def name(self) -> str:
-        """By which its results are told from those of other studies."""
+        """The name that distinguishes its results from those of other studies."""
         ...
 
     @property
@@ -60,8 +60,8 @@ class Study(Protocol):
         """Give what takes longer to find out than ``tables``; None where there is nothing to explain."""
         ...
 
-    def section(self, run: "Run") -> "Section":
-        """Draw its part of the report; ``run`` holds its own trials alone."""
+    def section(self, run: "Run", summary: "RunSummary") -> "Section":
+        """Draw its part of the report; ``run`` holds its own trials alone, ``summary`` the figures of the whole run."""
         ...
 
     def compare_cells(self, a: Any, b: Any) -> "CellComparison":

@@ -73,7 +73,7 @@ async def measure(
         cell: What to measure.
         number: Of the trial, unique on this machine.
         settings: The same for all trials of the machine.
-        observer: Is told of the progress.
+        observer: Receives the progress.
 
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.

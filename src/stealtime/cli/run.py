@@ -317,7 +317,7 @@ def _conclude(
     stored = Run.open(finished.folder)
     summary = summarize(stored)
     report = finished.folder / "report.html"
-    write_report(stored, report)
+    write_report(stored, report, summary)
     if as_json:
         print_document(summary)
     else:

@@ -71,7 +71,7 @@ class Attempts(Protocol):
         ...
 
     def hypervisor_signature(self) -> str | None:
-        """What the CPU says of a hypervisor below; None if it tells of none."""
+        """The hypervisor that the CPU reports; None if it reports none."""
         ...
 
 

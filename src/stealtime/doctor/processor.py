@@ -66,7 +66,7 @@ def cpus(files: Files) -> Finding:
 
 
 def isolation(files: Files) -> Finding:
-    """Which CPUs the kernel was told to stay away from."""
+    """The CPUs that the kernel command line isolates."""
     command_line = files.text("/proc/cmdline")
     if isinstance(command_line, Absent):
         return ISOLATION.absent(Level.LIMITS, command_line)
@@ -124,7 +124,7 @@ def smt(files: Files) -> Finding:
     if isinstance(active, Absent):
         return SMT.absent(Level.LIMITS, active)
     if active == 0:
-        return SMT.ok("none: each CPU has a core of its own, as far as this kernel is told", {"active": False})
+        return SMT.ok("none: each CPU has a core of its own, as far as this kernel knows", {"active": False})
     read = [files.text(path) for path in files.matching(f"{CPU_FOLDER}/cpu[0-9]*/topology/thread_siblings_list")]
     siblings = list(dict.fromkeys(text for text in read if isinstance(text, str)))
     return SMT.limits(

@@ -129,7 +129,7 @@ def read_host_facts(measured_cpu: int) -> Facts:
 
 def _signature() -> Reading:
     signature = hypervisor_signature()
-    return Absent(absent="the CPU tells of no hypervisor") if signature is None else Value(value=signature)
+    return Absent(absent="the CPU reports no hypervisor") if signature is None else Value(value=signature)
 
 
 def read_git_describe() -> Reading:

@@ -28,7 +28,7 @@ class Demonstration:
     runs_again_monotonic_ns: int | None
 
     def is_whole(self) -> bool:
-        """Tell whether the client's connection lived on and nothing that it was told is missing."""
+        """Tell whether the client's connection survived and nothing that was acknowledged to it is missing."""
         return self.seen["violations_total"] == 0 and self.seen["tcp_lived"] is True
 
     def document(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
 
 
 def ending_error(what: str, log: Path) -> StealtimeError:
-    """Give the error that tells of the end of a process.
+    """Give the error for a process that has ended.
 
     Args:
         what: What ended, as the beginning of a sentence: ``the member of 'phone' ended``.

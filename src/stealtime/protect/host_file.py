@@ -107,7 +107,7 @@ def read_host_file(path: Path) -> HostFile:
 
 
 def host_spec(host: HostFile, state: State) -> HostSpec:
-    """Say what the daemon of a host is told; makes the host's folder.
+    """Give the specification of a host's daemon; makes the host's folder.
 
     Raises:
         StealtimeError: There is no QEMU, or no folder.

@@ -20,7 +20,7 @@ class _Member:
     folder: MemberFolder
     role: Role = "starting"
     process: psutil.Process | None = None
-    """It was told to leave. None: it is not known yet which one it is."""
+    """It was asked to leave. None: it is not known yet which one it is."""
 
     def tell_to_leave(self) -> None:
         """Terminate it if it has a machine: it hands over, now or as soon as a standby can take it."""
@@ -29,7 +29,7 @@ class _Member:
         if status.role in RUNNING_ROLES:
             self.process = _process_of(self.folder, status)
         if self.process is not None:
-            # It may have ended meanwhile; the others are told all the same.
+            # It may have ended meanwhile; the others are asked all the same.
             with contextlib.suppress(psutil.Error):
                 self.process.terminate()
 

@@ -47,7 +47,7 @@ def host_command(folder: HostFolder) -> list[str]:
 
 
 def prepare_member(folder: MemberFolder, spec: MemberSpec) -> None:
-    """Make a member's folder anew and write what it is told.
+    """Make a member's folder anew and write its specification.
 
     Raises:
         UsageError: A member of the same machine lives there.
@@ -160,7 +160,7 @@ def await_status(
         process: The member; its end ends the waiting. None if it is not known.
         until: What is waited for.
         within_s: How long.
-        on_status: Is told of each answer.
+        on_status: Receives each answer.
 
     Returns:
         The answer that was waited for, or None if it did not come in time.

@@ -83,7 +83,7 @@ def with_local_hosts(vm: VmFile, state: State, host: str) -> VmFile:
 
 
 def make_spec(vm: VmFile, state: State, host: str, folder: Path | None = None) -> MemberSpec:
-    """Say what the member of a VM on a host is told; fetches kernels and packs images that are missing.
+    """Give the specification of a VM's member on a host; fetches kernels and packs images that are missing.
 
     Args:
         vm: The VM.
@@ -142,7 +142,7 @@ def give_up(state: State) -> None:
 
 
 def prepare(vm: VmFile, state: State, host: str, *, is_local: bool) -> tuple[MemberFolder, MemberSpec]:
-    """Write what a member is told into its folder.
+    """Write a member's specification into its folder.
 
     Raises:
         UsageError: It lives already.

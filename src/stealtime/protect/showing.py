@@ -47,7 +47,7 @@ def remarks(members: Sequence[MemberStatus]) -> list[str]:
 
 @contextmanager
 def show_full_copy(console: "Console") -> Iterator[Callable[[MemberStatus], None]]:
-    """Show how far the first full copy is; gives what must be told each status."""
+    """Show the progress of the first full copy; gives the function that takes each status."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (

@@ -203,7 +203,7 @@ class Place:
 
 
 def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
-    """Say what a member is told, by the VM's file, the machine as it was resolved, and the place."""
+    """Give a member's specification from the VM's file, the resolved machine, and the place."""
     return MemberSpec(
         machine=machine,
         qemu=place.qemu,
@@ -288,7 +288,7 @@ def write_document(path: Path, document: MemberSpec | HostSpec) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> StealtimeError:
-    """Give the error that tells of a file that cannot be written, as on a full disk."""
+    """Give the error for a file that cannot be written, as on a full disk."""
     return StealtimeError(
         f"{path} cannot be written: {error.strerror or error}",
         hint=f"see that there is room in {path.parent} and that it is yours",

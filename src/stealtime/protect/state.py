@@ -62,7 +62,7 @@ class MemberFolder:
 
     @property
     def spec(self) -> Path:
-        """What it was told."""
+        """Its specification."""
         return self.path / "spec.json"
 
     @property
@@ -116,7 +116,7 @@ class HostFolder:
 
     @property
     def config(self) -> Path:
-        """What the daemon was told."""
+        """The daemon's specification."""
         return self.path / "host.json"
 
     @property
@@ -243,7 +243,7 @@ def private_folder(path: Path) -> Path:
 
 
 def this_host() -> str:
-    """Give the name by which this machine goes in the register, unless it is told another."""
+    """Give this machine's name in the register, unless another one is given."""
     return socket.gethostname().partition(".")[0] or "host"
 
 

@@ -64,7 +64,7 @@ class MemberStatus(_Document):
     guest_time_loss_ppm: float = 0.0
     """How much of each second, over the last epochs."""
     qemu_events: dict[str, int] = {}
-    """How often QEMU told what, unasked."""
+    """How often each of QEMU's events came."""
     bytes_per_s: float = 0.0
     dirty_pages_per_s: float = 0.0
     held_frames: int = 0

@@ -275,7 +275,7 @@ class VmFile(Table):
     network: Network = Network()
     """The guest's one network card."""
     mode: Mode = "net"
-    """What is held back until the standby has it; ``net`` loses nothing that a client was told."""
+    """What is held back until the standby has it; ``net`` loses nothing that was acknowledged to a client."""
     interval: _AutoOrNs = 100 * _MS
     """The time between checkpoints; ``auto`` adapts it so that the guest is paused for ``overhead`` of the time."""
     overhead: float = Field(default=0.1, ge=0.001, le=0.9)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
@@ -93,6 +93,15 @@ class RunSummary(Figures):
     """Scenarios of the campaign that cannot be honest on this host, and why."""
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for on this host."""
+
+
+_Cell = TypeVar("_Cell", bound=CellFigures)
+
+
+def plain_cells(cells: Sequence[_Cell]) -> list[_Cell]:
+    """Give the cells to compare platforms by: a traced one only where it was not measured untraced as well."""
+    untraced = {cell.key[:4] for cell in cells if not cell.traced}
+    return [cell for cell in cells if not cell.traced or cell.key[:4] not in untraced]
 
 
 def summarize(run: Run) -> RunSummary:

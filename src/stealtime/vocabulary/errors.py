@@ -17,7 +17,7 @@ class ExitCode(IntEnum):
 
 
 class StealtimeError(Exception):
-    """An error that is told to the user without a traceback.
+    """An error that is shown to the user without a traceback.
 
     Args:
         message: One sentence that holds the value that was wrong.

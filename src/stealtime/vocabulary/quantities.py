@@ -130,12 +130,12 @@ def _refusal(text: str, rest: str, part: re.Match[str] | None, units: dict[str, 
     return f"{text!r} is not {expected}"
 
 
-READ_ALREADY = "read already"
-"""The context of a validation of values that were text once: a number then is one in ns or bytes."""
+PARSED = "parsed"
+"""The validation context of values that have been parsed: numbers in ns or bytes, which a file may not hold."""
 
 
 def _duration_from(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and info.context == READ_ALREADY:
+    if isinstance(value, int) and info.context == PARSED:
         return value
     if not isinstance(value, str):
         raise ValueError(f'{value!r} is not text; expected a duration such as "5s", in quotes')  # noqa: TRY004 - pydantic shows ValueError
@@ -143,7 +143,7 @@ def _duration_from(value: Any, info: ValidationInfo) -> int:
 
 
 def _size_from(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and info.context == READ_ALREADY:
+    if isinstance(value, int) and info.context == PARSED:
         return value
     if not isinstance(value, str):
         raise ValueError(f'{value!r} is not text; expected a size such as "256MiB", in quotes')  # noqa: TRY004 - pydantic shows ValueError

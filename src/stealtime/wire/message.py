@@ -160,7 +160,7 @@ class TracingOutcome(Model):
     start: ClockReading
     end: ClockReading
     events: int
-    """Rows of the table, without those that tell of losses."""
+    """Rows of the table, without those that record losses."""
     lost: int
     """Events that the kernel had no room for."""
     groups: Facts
@@ -364,7 +364,7 @@ class RunTrial(TrialRequest):
 
 
 class StartTracing(Model):
-    """Record what the kernel does, until told to stop."""
+    """Record what the kernel does, until ``stop_tracing``."""
 
     type: Literal["start_tracing"] = "start_tracing"
     trial: int
@@ -379,7 +379,7 @@ class StopTracing(Model):
 
 
 class StartLoad(Model):
-    """Load the machine, until told to stop."""
+    """Load the machine, until ``stop_load``."""
 
     type: Literal["start_load"] = "start_load"
     trial: int

@@ -7,13 +7,14 @@ from typing import Literal
 from pydantic import JsonValue
 
 from dummy_study.stored import Echoes
+from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
+from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
 from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
-from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
 
 
-class EchoFigures(CellFigures):
+class EchoFigures(MeasuredCell):
     study: Literal["echo"] = "echo"
     echoes: list[int]
     """Of each valid repetition."""
@@ -46,24 +47,23 @@ class EchoComparison(StatisticComparison):
 
 
 def figures_of(trials: Sequence[Trial]) -> EchoFigures:
-    cell = trials[0].record.cell
-    outcomes = [trial.record.outcome for trial in trials if trial.record.outcome is not None]
-    findings = [finding for outcome in outcomes for finding in outcome.findings]
-    reasons = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
-    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
+    told = [_trial(trial) for trial in trials]
+    reasons = [reason for one in told for reason in one.reasons]
     return EchoFigures(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
-        traced=cell.traced,
+        **cell_circumstances([trial.record for trial in trials], told),
         valid=not reasons,
         reasons=reasons,
-        limits=[finding.text for finding in findings if finding.level == "limits"],
-        echoes=[
-            trial.result(Echoes).came_back for trial in trials if trial.record.outcome and trial.record.outcome.is_valid
-        ],
+        trials=told,
+        echoes=[trial.result(Echoes).came_back for trial, one in zip(trials, told, strict=True) if one.valid],
     )
+
+
+def _trial(trial: Trial) -> MeasuredTrial:
+    record = trial.record
+    reasons = [] if record.failure is None else [record.failure.message]
+    findings = [] if record.outcome is None else record.outcome.findings
+    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
+    return MeasuredTrial(**trial_circumstances(record), valid=not reasons, reasons=reasons)
 
 
 def compare_cells(a: EchoFigures, b: EchoFigures) -> CellComparison:

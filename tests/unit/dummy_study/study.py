@@ -5,7 +5,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 from markupsafe import Markup
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 
 from dummy_study.probe import ECHO
@@ -17,6 +17,7 @@ from stealtime.report.comparison import CellComparison
 from stealtime.report.page.section import Section
 from stealtime.report.plain_table import cell_title, new_table
 from stealtime.report.summary import RunSummary
+from stealtime.report.terminal.circumstances import circumstances, limits
 from stealtime.store.run import Run, Trial
 
 
@@ -31,7 +32,8 @@ class DummyStudy:
         return figures_of(trials)
 
     def tables(self, summary: RunSummary) -> RenderableType:
-        return _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
+        table = _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
+        return Group(table, *circumstances(summary), *limits(_own(summary)))
 
     def measurement(self, cell: EchoFigures, figure: str) -> Measurement:
         return measurement(cell, figure)
@@ -39,7 +41,7 @@ class DummyStudy:
     def explanation(self, run: Run) -> RenderableType | None:
         return f"{len(run.measured)} trials echoed for want of a reply"
 
-    def section(self, run: Run) -> Section:
+    def section(self, run: Run, summary: RunSummary) -> Section:
         total = sum(trial.result(Echoes).came_back for trial in run.measured)
         body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
         return Section(links=(("echoes", "Echoes"),), body=body, contents="no echo at all")

@@ -2,7 +2,7 @@
 
 KVM counts for each virtual CPU since that was made (Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD, Linux 5.14; what
 x86 counts: ``kvm_vcpu_stats_desc`` in arch/x86/kvm/x86.c). QEMU hands the counters out from 7.1 on (``query-stats``,
-qapi/stats.json). They only count up, so they are read twice and the difference is told; one that went down is absent.
+qapi/stats.json). They only count up, so they are read twice and the difference is taken; one that went down is absent.
 
 Limits:
 
@@ -76,8 +76,8 @@ COUNTERS = (
     Counter("l1d_flush", "times", "the first-level data cache was flushed before entering the guest (L1TF)"),
     Counter("host_state_reload", "times", "the host's registers were restored, to leave the vCPU thread"),
     Counter("fpu_reload", "times", "the guest's floating-point registers were saved to load the host's"),
-    Counter("preemption_reported", "times", "the thread was preempted, and the guest could be told"),
-    Counter("preemption_other", "times", "the thread was preempted, and the guest could not be told"),
+    Counter("preemption_reported", "times", "the thread was preempted, and the guest was informed"),
+    Counter("preemption_other", "times", "the thread was preempted, and the guest could not be informed"),
     Counter("halt_attempted_poll", "times", "KVM polled for the end of a halt before it yielded the CPU"),
     Counter("halt_successful_poll", "times", "the halt ended while KVM polled"),
     Counter("halt_poll_invalid", "times", "the poll ended without work for the vCPU"),
@@ -168,7 +168,7 @@ def read_answer(answer: Any) -> dict[str, dict[str, int]]:
 
 
 def between(before: CountersLook, after: CountersLook) -> CountersGained:
-    """Give what was counted from one look to a later one; what cannot be told says why, and is never below 0."""
+    """Give the differences between two readings; each is absent with a reason or at least 0."""
     numbers = range(max((*before.vcpus, *after.vcpus), default=-1) + 1)
     vcpus = tuple(_gained(before.vcpus.get(number), after.vcpus.get(number), number) for number in numbers)
     names = [counter.name for counter in COUNTERS if any(counter.name in one for one in vcpus)]

@@ -159,7 +159,7 @@ async def _lacks(machine: Machine) -> list[str]:
     lacks = []
     offset, counters = machine.tsc_offset(), await machine.hypervisor_counters()
     if isinstance(offset, Absent):
-        lacks.append(f"the offset of a guest's counter is not told: {offset.absent}")
+        lacks.append(f"the offset of a guest's counter is not known: {offset.absent}")
     if isinstance(counters, Absent):
         lacks.append(f"exits are not counted: {counters.absent}")
     if left_out := machine.boot.facts.get("hyperv_features_left_out"):

@@ -26,7 +26,7 @@ DEFAULT_SHARES, MINIMUM_SHARES, MAXIMUM_SHARES = 1024, 2, 1 << 18
 class Share(BaseModel):
     """A quota (never more than this) and a weight (how much when others want the CPU too)."""
 
-    # The docstrings of the fields are what `stealtime schema` tells of the keys.
+    # The docstrings of the fields are the descriptions that `stealtime schema` prints.
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
     )

@@ -87,7 +87,7 @@ def folder_in(proc_cgroup: str, root: Path) -> Path:
         number, _, path = line.split(":", 2)
         if number == "0" and path.startswith("/") and not path.startswith("/.."):
             return root / path.removesuffix(" (deleted)").lstrip("/")
-    raise CpuGroupError(f"no group of cgroup v2 below {root} is told: {proc_cgroup.strip()!r}")
+    raise CpuGroupError(f"no group of cgroup v2 below {root} is listed: {proc_cgroup.strip()!r}")
 
 
 @asynccontextmanager

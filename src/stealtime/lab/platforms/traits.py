@@ -23,7 +23,7 @@ class PlatformTraits:
     shares_host_counter: bool = True
     """Whether it reads the host's own time-stamp counter, without an offset."""
     is_told_host_rate: bool = False
-    """Whether its kernel is told the rate of the counter instead of measuring it."""
+    """Whether its kernel is given the rate of the counter instead of measuring it."""
     no_guest_steal: str | None = None
     """Why its kernel knows nothing of stolen time; None where it does."""
     boot_s: float = 10.0

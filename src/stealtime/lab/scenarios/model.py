@@ -36,7 +36,7 @@ def _neighbour_cpus(text: str) -> str:
 
 
 class _Table(BaseModel):
-    # The docstrings of the fields are what `stealtime schema` tells of the keys.
+    # The docstrings of the fields are the descriptions that `stealtime schema` prints.
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, use_attribute_docstrings=True
     )

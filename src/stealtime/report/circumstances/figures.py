@@ -1,13 +1,54 @@
 """From the records of trials to the figures of their circumstances."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from stealtime.report.circumstances.model import Clock, NeighbourFigures, PlacementFigures, TraceFigures
+from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
+from stealtime.report.circumstances.model import (
+    Clock,
+    MeasuredTrial,
+    NeighbourFigures,
+    PlacementFigures,
+    TraceFigures,
+)
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.vocabulary.clock_agreement import worst
 
 
-def neighbour_figures(record: NeighbourRecord) -> NeighbourFigures:
+def trial_circumstances(record: TrialRecord) -> dict[str, Any]:
+    """Give the fields of ``MeasuredTrial`` that are about the surroundings of a trial."""
+    return {
+        "repetition": record.repetition,
+        "neighbours": [_neighbour_figures(one) for one in record.neighbours],
+        "trace": _trace_figures(record),
+        "hypervisor": hypervisor_figures(record),
+    }
+
+
+def cell_circumstances(records: Sequence[TrialRecord], used: Sequence[MeasuredTrial]) -> dict[str, Any]:
+    """Give the fields of ``MeasuredCell`` but for its trials and what is wrong with it.
+
+    Args:
+        records: Of all trials of the cell, at least one.
+        used: Those that its figures are of.
+    """
+    cell = records[0].cell
+    findings = [one for record in records if record.outcome is not None for one in record.outcome.findings]
+    return {
+        "platform": cell.platform,
+        "scenario": cell.scenario,
+        "probe": cell.probe,
+        "parameters": cell.parameters,
+        "traced": cell.traced,
+        "limits": list(dict.fromkeys(finding.text for finding in findings if finding.level == "limits")),
+        "clock": _clock_figures(records),
+        "placement": _placement_figures(records),
+        "scaled": next((record.placement.scaled for record in records if record.placement is not None), None),
+        "hypervisor": median_figures([one.hypervisor for one in used if one.hypervisor is not None]),
+    }
+
+
+def _neighbour_figures(record: NeighbourRecord) -> NeighbourFigures:
     """Give what a neighbour achieved."""
     outcome = record.outcome
     return NeighbourFigures(
@@ -21,7 +62,7 @@ def neighbour_figures(record: NeighbourRecord) -> NeighbourFigures:
     )
 
 
-def trace_figures(record: TrialRecord) -> TraceFigures | None:
+def _trace_figures(record: TrialRecord) -> TraceFigures | None:
     """Give how much was recorded; None if nothing was."""
     host = record.host_tracing
     machine = record.outcome.tracing if record.outcome is not None else None
@@ -35,7 +76,7 @@ def trace_figures(record: TrialRecord) -> TraceFigures | None:
     )
 
 
-def placement_figures(records: Sequence[TrialRecord]) -> PlacementFigures | None:
+def _placement_figures(records: Sequence[TrialRecord]) -> PlacementFigures | None:
     """Give where the scenario put the machine; None where nothing was measured."""
     placement = next((record.placement for record in records if record.placement is not None), None)
     if placement is None:
@@ -48,7 +89,7 @@ def placement_figures(records: Sequence[TrialRecord]) -> PlacementFigures | None
     )
 
 
-def clock_figures(records: Sequence[TrialRecord]) -> Clock | None:
+def _clock_figures(records: Sequence[TrialRecord]) -> Clock | None:
     """Give what the samples are counted in, by the worst of all trials; None where nothing was measured."""
     clocks = [record.outcome.clock for record in records if record.outcome is not None]
     if not clocks:

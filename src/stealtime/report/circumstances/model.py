@@ -1,8 +1,11 @@
 """The circumstances of a cell: parts of its figures that any study may have."""
 
+from collections.abc import Sequence
 from typing import Literal
 
-from stealtime.report.summary import Figures
+from pydantic import Field
+
+from stealtime.report.summary import CellFigures, Figures, RunSummary
 from stealtime.vocabulary.clock_agreement import ClockAgreement
 
 
@@ -73,3 +76,32 @@ class PlacementFigures(Figures):
     quota_percent: float | None
     """Of one CPU; None is no limit."""
     weight: int | None
+
+
+class MeasuredTrial(Figures):
+    """One execution of a cell."""
+
+    repetition: int
+    valid: bool
+    reasons: list[str]
+    neighbours: list[NeighbourFigures] = Field(default_factory=list)
+    trace: TraceFigures | None = None
+    """None if nothing was traced."""
+    hypervisor: HypervisorFigures | None = None
+    """None where no hypervisor was asked, or had nothing to tell."""
+
+
+class MeasuredCell(CellFigures):
+    """A cell with the circumstances of its measurement; a study adds its figures."""
+
+    clock: Clock | None
+    trials: Sequence[MeasuredTrial]
+    placement: PlacementFigures | None = None
+    """None where nothing was measured."""
+    hypervisor: HypervisorFigures | None = None
+    """The medians over the repetitions that the figures are of; None where none of them has any."""
+
+
+def measured_cells(summary: RunSummary) -> list[MeasuredCell]:
+    """Give the cells whose circumstances are known."""
+    return [cell for cell in summary.cells if isinstance(cell, MeasuredCell)]

@@ -7,13 +7,13 @@ one is, what neighbours cost. Maxima themselves cannot, they only stand side by 
 from collections.abc import Iterable, Iterator, Sequence
 
 from stealtime.report.claims.document import (
-    ApartRow,
     ClaimGroup,
-    FigureBeside,
+    FigurePair,
     JudgedClaim,
     Judgement,
     MeanRow,
     PublishedComparison,
+    RepeatedRow,
     TableRow,
     TestWords,
 )
@@ -69,15 +69,15 @@ def compare_with_published(summary: RunSummary, published: Published) -> Publish
             for test in published.tests
         ],
         rule="; ".join(dict.fromkeys(RULES[claims.rule] for claims in published.claims)),
-        apart=[
+        repeated=[
             # It is the same in every table, which the published figures are checked for.
-            ApartRow(
+            RepeatedRow(
                 test=one.test,
                 source=one.source,
                 heading=one.heading,
                 figure=next(row for row in rows.values() if row.test == one.test).figure(one.machine),
             )
-            for one in published.apart
+            for one in published.repeated
         ],
         rows=list(rows.values()),
         groups=[_group(view, claims, rows) for claims in published.claims],
@@ -94,12 +94,12 @@ def comparison_of_campaign(summary: RunSummary) -> PublishedComparison | None:
     return compare_with_published(summary, published) if RunView(summary, published).has_fitting_cells else None
 
 
-def _figure_beside(view: RunView, row: PublishedRow, role: str) -> FigureBeside:
+def _figure_pair(view: RunView, row: PublishedRow, role: str) -> FigurePair:
     scenario = view.scenario_of(role, row)
     cell, ours = view.cell(scenario, row.test, role), view.measurement(scenario, row.test, role)
     scaled = None if cell is None else cell.scaled
     unusable = _why_unusable(view, row.test, scenario, role)
-    return FigureBeside(
+    return FigurePair(
         role=role,
         platform=view.platform(role),
         scenario=scenario,
@@ -160,7 +160,7 @@ def _table_row(view: RunView, row: PublishedRow) -> TableRow:
         neighbours=row.neighbours,
         test=row.test,
         source=row.source,
-        figures=[_figure_beside(view, row, role) for role in view.published.roles],
+        figures=[_figure_pair(view, row, role) for role in view.published.roles],
     )
 
 
@@ -198,7 +198,7 @@ def _judged_claim(view: RunView, claims: ClaimSet, claim: Claim, rows: _Rows) ->
     )
 
 
-def _sides(claim: Claim, rows: _Rows) -> list[FigureBeside]:
+def _sides(claim: Claim, rows: _Rows) -> list[FigurePair]:
     """Give our figure, and that of its base if it has one."""
     value = rows[claim.row.scenario, claim.row.test].figure(claim.machine)
     if claim.base_row is None:
@@ -206,13 +206,13 @@ def _sides(claim: Claim, rows: _Rows) -> list[FigureBeside]:
     return [value, rows[claim.base_row.scenario, claim.base_row.test].figure(claim.base_machine)]
 
 
-def _resolution(view: RunView, test: str, sides: Sequence[FigureBeside]) -> float:
+def _resolution(view: RunView, test: str, sides: Sequence[FigurePair]) -> float:
     """Give the unit of the coarsest clock that any of some figures of a test was measured with."""
     found = [view.measurement(one.scenario, test, one.role) for one in sides]
     return max((one.resolution for one in found if one is not None), default=0.0)
 
 
-def _judge(rule: RuleName, theirs: float, sides: Sequence[FigureBeside], resolution: float) -> Judgement:
+def _judge(rule: RuleName, theirs: float, sides: Sequence[FigurePair], resolution: float) -> Judgement:
     """Judge our figure or ratio; it is given also where it may not be judged."""
     reasons = list(dict.fromkeys(one.unusable for one in sides if one.unusable is not None))
     ours = _figure_of(sides[0]) if rule == "figure" else _ratio_of(sides[0], sides[1], resolution)
@@ -225,14 +225,14 @@ def _judge(rule: RuleName, theirs: float, sides: Sequence[FigureBeside], resolut
     return not_judged(theirs, ours, "; ".join(reasons))
 
 
-def _figure_of(one: FigureBeside) -> Ours | None:
+def _figure_of(one: FigurePair) -> Ours | None:
     values = [value for value in one.ours_of_repetitions if value > 0.0]
     if one.ours is None or one.ours <= 0.0 or not values:
         return None
     return Ours(one.ours, None, None, Interval(one.ours, min(values), max(values)))
 
 
-def _ratio_of(value: FigureBeside, base: FigureBeside, resolution: float) -> Ours | None:
+def _ratio_of(value: FigurePair, base: FigurePair, resolution: float) -> Ours | None:
     ratio = _ratio(value.ours, base.ours)
     if ratio is None or value.samples is None or base.samples is None:
         return None
@@ -286,13 +286,13 @@ def _mean_row(view: RunView, test: str, judged: Sequence[tuple[Claim, JudgedClai
     )
 
 
-def _is_usable(sides: Sequence[FigureBeside], judgement: Judgement) -> bool:
+def _is_usable(sides: Sequence[FigurePair], judgement: Judgement) -> bool:
     """Tell whether nothing stands against a ratio but how far its repetitions differ."""
     is_whole = judgement.ours is not None and all(one.unusable is None for one in sides)
     return is_whole and may_stand_together([one.samples for one in sides])
 
 
-def _means_of_repetitions(figures: Sequence[FigureBeside]) -> list[float]:
+def _means_of_repetitions(figures: Sequence[FigurePair]) -> list[float]:
     """Give the geometric mean over figures of each repetition: its own spread, whatever they have in common."""
     columns = zip(*(one.ours_of_repetitions for one in figures), strict=False)
     return [geometric_mean(column) if min(column) > 0.0 else 0.0 for column in columns]

@@ -33,7 +33,7 @@ class TestWords(Figures):
     """Of its column there."""
 
 
-class FigureBeside(Figures):
+class FigurePair(Figures):
     """One figure of a table, theirs and ours, in the unit of the document."""
 
     role: str
@@ -90,21 +90,21 @@ class TableRow(Figures):
     test: str
     source: str
     """Where it stands."""
-    figures: list[FigureBeside]
+    figures: list[FigurePair]
     """Of each machine, in their order."""
 
-    def figure(self, role: str) -> FigureBeside:
+    def figure(self, role: str) -> FigurePair:
         """Give the figure of one machine."""
         return next(one for one in self.figures if one.role == role)
 
 
-class ApartRow(Figures):
-    """A figure that also stands in a table of its own."""
+class RepeatedRow(Figures):
+    """A figure that the publication gives in another table as well."""
 
     test: str
     source: str
     heading: str
-    figure: FigureBeside
+    figure: FigurePair
 
 
 class JudgedClaim(Figures):
@@ -124,23 +124,19 @@ class JudgedClaim(Figures):
     judgement: Judgement
 
     @property
-    def scenario_words(self) -> str:
-        """The scenario with its number."""
-        return named(self.number, self.scenario)
-
-    @property
-    def short_scenarios(self) -> str:
-        """Both scenarios of a growth, by their numbers if they have some."""
-        return f"{self.number or self.scenario} / {self.base_number or self.base_scenario}"
+    def short_name(self) -> str:
+        """The scenario with its number, or both scenarios of a growth by their numbers, if they have some."""
+        if self.kind == "scenarios":
+            return f"{self.number or self.scenario} / {self.base_number or self.base_scenario}"
+        return self.scenario if self.number is None else f"{self.number} {self.scenario}"
 
     @property
     def subject(self) -> str:
         """What is judged."""
         if self.kind == "scenarios":
-            scenarios = f"{self.number or self.scenario} over {self.base_number or self.base_scenario}"
-            return f"growth of scenario {scenarios}, {self.role}, {self.test}"
+            return f"growth of scenario {self.short_name.replace(' / ', ' over ')}, {self.role}, {self.test}"
         of = self.role if self.base_role is None else f"{self.role}/{self.base_role}"
-        return f"{of}, scenario {self.scenario_words}, {self.test}"
+        return f"{of}, scenario {self.short_name}, {self.test}"
 
 
 class MeanRow(Figures):
@@ -193,7 +189,7 @@ class PublishedComparison(Figures):
     tests: list[TestWords]
     rule: str
     """How every verdict is found."""
-    apart: list[ApartRow]
+    repeated: list[RepeatedRow]
     rows: list[TableRow]
     groups: list[ClaimGroup]
     differences: list[str]
@@ -237,8 +233,3 @@ class PublishedComparison(Figures):
         if would_agree + would_disagree == 0:
             return sentence
         return f"{sentence} But for scaling, {would_agree} of these would agree and {would_disagree} disagree."
-
-
-def named(number: int | None, scenario: str) -> str:
-    """Name a scenario with its number, if it has one."""
-    return scenario if number is None else f"{number} {scenario}"

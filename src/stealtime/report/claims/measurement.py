@@ -1,4 +1,4 @@
-"""What a study tells of one of its cells, so that it can stand beside a published figure."""
+"""A figure of one of a study's cells, to be compared with a published one."""
 
 from dataclasses import dataclass
 

@@ -23,7 +23,7 @@ class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class TheirMachine(_Document):
+class PublishedMachine(_Document):
     """One of the machines that figures are of, and which of our platforms stands for it."""
 
     role: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
@@ -51,7 +51,7 @@ class NearestDuration(_Document):
     words: Words
 
 
-class TheirTest(_Document):
+class PublishedTest(_Document):
     """What was measured, and which of our probes does the same."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
@@ -85,8 +85,8 @@ class PublishedRow(_Document):
     """Where they stand: ``Table 2``."""
 
 
-class FigureApart(_Document):
-    """A figure that also stands in a table of its own."""
+class RepeatedFigure(_Document):
+    """A figure that the publication gives in another table as well."""
 
     test: str
     machine: str
@@ -146,14 +146,14 @@ class Published(_Document):
     """Of the figures in the file; durations are given on in ns."""
     samples: int | None = Field(default=None, ge=1)
     """Of which each figure is the maximum."""
-    machines: list[TheirMachine] = Field(min_length=1)
-    tests: list[TheirTest] = Field(min_length=1)
+    machines: list[PublishedMachine] = Field(min_length=1)
+    tests: list[PublishedTest] = Field(min_length=1)
     claims: list[ClaimSet] = Field(min_length=1)
     differences: list[str] = Field(default_factory=list)
     """In what any measurement of ours differs from theirs."""
     remarks: list[str] = Field(default_factory=list)
     """What in the publication does not fit together, or must be known to read it."""
-    apart: list[FigureApart] = Field(default_factory=list)
+    repeated: list[RepeatedFigure] = Field(default_factory=list)
     rows: list[PublishedRow] = Field(min_length=1)
 
     @property
@@ -166,11 +166,11 @@ class Published(_Document):
         """The scenarios' names in the publication's order."""
         return list(dict.fromkeys(row.scenario for row in self.rows))
 
-    def machine(self, role: str) -> TheirMachine:
+    def machine(self, role: str) -> PublishedMachine:
         """Give a machine by its role."""
         return next(machine for machine in self.machines if machine.role == role)
 
-    def test(self, name: str) -> TheirTest:
+    def test(self, name: str) -> PublishedTest:
         """Give a test by its name, which was checked."""
         return next(test for test in self.tests if test.name == name)
 
@@ -225,7 +225,7 @@ class Published(_Document):
             numbers = {row.number for row in self.rows if row.scenario == scenario}
             if len(numbers) > 1:
                 raise ValueError(f"{scenario} has the numbers {sorted(number or 0 for number in numbers)}")
-        for one in self.apart:
+        for one in self.repeated:
             if one.test not in tests:
                 raise ValueError(f"{one.source} has the test {one.test!r}, of which there are no other figures")
             for row in self.rows:

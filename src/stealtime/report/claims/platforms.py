@@ -1,16 +1,16 @@
-"""Which of our platforms stands for which of a publication's machines: decided by their names, and told."""
+"""Which of our platforms stands for which of a publication's machines: decided by their names, and stated."""
 
 from collections.abc import Iterable, Sequence
 
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report.claims.document import StandIn
-from stealtime.report.claims.model import TheirMachine
+from stealtime.report.claims.model import PublishedMachine
 
 _TRANSLATED = "-tcg"
 """In the name of a platform whose every instruction is translated in software."""
 
 
-def choose_platforms(machines: Sequence[TheirMachine], platforms: Iterable[str]) -> list[StandIn]:
+def choose_platforms(machines: Sequence[PublishedMachine], platforms: Iterable[str]) -> list[StandIn]:
     """Choose a platform for each machine.
 
     Those that are told by an ending are of one family (``qemu-kvm``, ``qemu-tcg``): a ratio between families would

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from stealtime.campaigns.registry import study_of
 from stealtime.report.claims.measurement import Measurement
-from stealtime.report.claims.model import Published, PublishedRow, TheirTest
+from stealtime.report.claims.model import Published, PublishedRow, PublishedTest
 from stealtime.report.claims.platforms import choose_platforms
 from stealtime.report.summary import CellFigures, RunSummary
 
@@ -75,11 +75,11 @@ class RunView:
         return any(cell.scenario == scenario and cell.platform in wanted for cell in self._cells.values())
 
 
-def _fits(cell: CellFigures, test: TheirTest) -> bool:
+def _fits(cell: CellFigures, test: PublishedTest) -> bool:
     return cell.probe == test.probe and test.parameters.items() <= cell.parameters.items()
 
 
-def _distance_to(test: TheirTest) -> Callable[[CellFigures], float]:
+def _distance_to(test: PublishedTest) -> Callable[[CellFigures], float]:
     def distance(cell: CellFigures) -> float:
         nearest = test.nearest
         own = None if nearest is None else cell.parameters.get(nearest.parameter)

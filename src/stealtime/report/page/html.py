@@ -12,17 +12,24 @@ from markupsafe import Markup
 from stealtime import __version__
 from stealtime.campaigns.registry import studies
 from stealtime.report import environment
+from stealtime.report.circumstances.limits import Limits, limits_of
 from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import source, templates_of
+from stealtime.report.summary import RunSummary, summarize
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Reading
 
 
-def write_report(run: Run, path: Path) -> int:
+def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int:
     """Write the report of ``run`` to ``path``; a file that is there is replaced when the new one is whole.
+
+    Args:
+        run: What was measured.
+        path: Of the file.
+        summary: The figures of ``run``, for callers that have them already.
 
     Returns:
         The size in bytes.
@@ -38,19 +45,22 @@ def write_report(run: Run, path: Path) -> int:
     if path.is_dir():
         raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
     parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]
-    sections = [study.section(part) for study, part in parts if part.trials or not run.trials]
-    page = render(run.manifest, tuple(trial.record for trial in run.trials), sections).encode()
+    summary = summarize(run) if summary is None else summary
+    sections = [study.section(part, summary) for study, part in parts if part.trials or not run.trials]
+    records = tuple(trial.record for trial in run.trials)
+    page = render(run.manifest, records, sections, limits_of(run, summary)).encode()
     _replace(path, page)
     return len(page)
 
 
-def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequence[Section]) -> str:
-    """Give the page as text: what the studies say, then what the run was measured on and how to do it again."""
+def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequence[Section], limits: Limits) -> str:
+    """Give the page as text: what the studies say, what limits that, on what it was measured, how to do it again."""
     templates = templates_of("stealtime.report.page")
     script = "\n".join(section.script for section in sections)
     library = figure_library()
     return templates.get_template("report.html.jinja").render(
         sections=sections,
+        limits=limits,
         manifest=manifest,
         facts=environment.fact_table(manifest, trials),
         clocks=environment.clock_lines(trials),

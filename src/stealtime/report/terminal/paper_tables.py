@@ -12,7 +12,7 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.claims.comparison import compare_with_published, comparison_of_campaign
-from stealtime.report.claims.document import ApartRow, FigureBeside, PublishedComparison, TableRow
+from stealtime.report.claims.document import FigurePair, PublishedComparison, RepeatedRow, TableRow
 from stealtime.report.claims.library import find_published, published_names
 from stealtime.report.claims.platforms import is_translated
 from stealtime.report.plain_table import INVALID_MARK, new_table
@@ -52,8 +52,8 @@ def render_paper_tables(comparison: PublishedComparison, *, with_theirs: bool) -
         with_theirs: Whether the paper's figures stand beside ours, and every table is shown.
     """
     parts: list[RenderableType] = [*platform_lines(comparison)]
-    for title, rows_apart in groupby(comparison.apart, key=lambda row: f"{row.source}: {row.heading}"):
-        parts += [Text(), Text(title, style="bold"), _table_apart(comparison, list(rows_apart), with_theirs)]
+    for title, repeated in groupby(comparison.repeated, key=lambda row: f"{row.source}: {row.heading}"):
+        parts += [Text(), Text(title, style="bold"), _repeated_table(comparison, list(repeated), with_theirs)]
     said: set[str] = set()
     for name, rows_of_scenario in groupby(comparison.rows, key=lambda row: (row.number, row.scenario)):
         rows = list(rows_of_scenario)
@@ -82,7 +82,7 @@ def _scenario_title(number: int | None, scenario: str, neighbours: str) -> str:
     return f"Scenario {name}" + (f", beside {neighbours}" if neighbours else "")
 
 
-def _beside(rows: Sequence[TableRow]) -> list[FigureBeside]:
+def _beside(rows: Sequence[TableRow]) -> list[FigurePair]:
     """Give the figures of ours that are of this scenario."""
     return [one for row in rows for one in row.figures if not one.stands_alone and one.ours is not None]
 
@@ -99,7 +99,7 @@ def _notes(rows: Sequence[TableRow]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _table_apart(comparison: PublishedComparison, rows: Sequence[ApartRow], with_theirs: bool) -> Table:
+def _repeated_table(comparison: PublishedComparison, rows: Sequence[RepeatedRow], with_theirs: bool) -> Table:
     table = new_table()
     table.add_column("test", no_wrap=True)
     _add_figure_columns(table, "maximum", with_theirs)
@@ -136,7 +136,7 @@ def _add_figure_columns(table: Table, question: str, with_theirs: bool) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
 
 
-def _figures(one: FigureBeside, unit: str, with_theirs: bool) -> tuple[str, str, str]:
+def _figures(one: FigurePair, unit: str, with_theirs: bool) -> tuple[str, str, str]:
     is_marked = one.ours is not None and one.unusable is not None and not one.is_only_scaled
     ours = f"{notation.quantity(one.ours, unit, _DIGITS)}{INVALID_MARK if is_marked else ''}"
     count = notation.ABSENT if one.samples is None else _count(one.samples)

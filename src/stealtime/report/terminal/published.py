@@ -1,6 +1,6 @@
 """What ``compare RUN --published NAME`` prints: the paper's tables with ours, the ratios, the verdicts in words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -8,32 +8,12 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
-from stealtime.report.claims.document import ClaimGroup, JudgedClaim, Judgement, PublishedComparison, Verdict
-from stealtime.report.claims.model import ClaimKind
+from stealtime.report.claims.document import ClaimGroup, Judgement, PublishedComparison, Verdict
 from stealtime.report.plain_table import new_table
 from stealtime.report.terminal.paper_tables import render_paper_tables
 
 STYLES: dict[Verdict, str] = {"agrees": "green", "disagrees": "red", "not judged": "dim"}
 _VERDICTS: tuple[Verdict, ...] = ("agrees", "disagrees", "not judged")
-
-
-_SUBJECTS: dict[ClaimKind, dict[str, Callable[[PublishedComparison, JudgedClaim], str]]] = {
-    "machines": {
-        "scenario": lambda _, claim: claim.scenario_words,
-        "test": lambda comparison, claim: comparison.test(claim.test).title,
-    },
-    "scenarios": {
-        "scenarios": lambda _, claim: claim.short_scenarios,
-        "test": lambda comparison, claim: comparison.test(claim.test).title,
-        "of": lambda _, claim: claim.role,
-    },
-    "figures": {
-        "scenario": lambda _, claim: claim.scenario_words,
-        "test": lambda comparison, claim: comparison.test(claim.test).title,
-        "of": lambda _, claim: claim.role,
-    },
-}
-"""The columns that tell what a claim is about."""
 
 
 def render_published_comparison(comparison: PublishedComparison) -> RenderableType:
@@ -58,13 +38,14 @@ def render_published_comparison(comparison: PublishedComparison) -> RenderableTy
 
 def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     table = new_table()
-    subjects = _SUBJECTS[group.kind]
-    for heading in subjects:
+    # Which machine a ratio of two machines is of stands in the title.
+    names_role = group.kind != "machines"
+    for heading in ("scenarios" if group.kind == "scenarios" else "scenario", "test", *(["of"] if names_role else [])):
         table.add_column(heading, no_wrap=True)
     _add_judgement_columns(table)
     unit = comparison.unit if group.kind == "figures" else None
     for claim in group.claims:
-        subject = (words(comparison, claim) for words in subjects.values())
+        subject = [claim.short_name, comparison.test(claim.test).title, *([claim.role] if names_role else [])]
         table.add_row(*subject, *_cells(claim.judgement, unit), style=STYLES[claim.judgement.verdict])
     return table
 

@@ -70,11 +70,12 @@ class LatencyStudy:
 
         return render_causes(gather_causes(run))
 
-    def section(self, run: "Run") -> "Section":
-        """Draw the answer, tables, figures, causes and limits."""
+    def section(self, run: "Run", summary: "RunSummary") -> "Section":
+        """Draw the answer, tables, figures and causes."""
+        from stealtime.studies.latency.analysis.model import own_part
         from stealtime.studies.latency.page.section import section_of
 
-        return section_of(run)
+        return section_of(run, own_part(summary))
 
     def compare_cells(self, a: "CellSummary", b: "CellSummary") -> "CellComparison":
         """Compare percentiles and the longest sample."""

@@ -10,8 +10,8 @@ from rich.text import Text
 from stealtime.report import notation
 from stealtime.report.page.section import Section
 from stealtime.report.plain_table import cell_title, new_table
-from stealtime.report.summary import RunSummary, summarize
-from stealtime.store.run import Run
+from stealtime.report.summary import RunSummary
+from stealtime.report.terminal.circumstances import limits
 from stealtime.studies.protection.figures import LABELS, OF_PROBE, ProtectionFigures, in_words, interval_words, ratio_to
 
 _CHECKPOINTS = ("pause_p50_ns", "pause_max_ns", "hold_p50_ns", "guest_time_lost_ppm", "shipped_bytes_per_s")
@@ -39,16 +39,17 @@ def tables(summary: RunSummary) -> RenderableType:
         for row in one.rows:
             table.add_row(*row)
         parts += [table, Text()]
-    return Group(*parts, *(Text(line) for line in _remarks(cells)))
+    return Group(*parts, *(Text(line) for line in _remarks(cells)), *limits(cells))
 
 
-def section(run: Run) -> Section:
-    """Give the same as a part of the page."""
-    cells = _own(summarize(run))
+def section(summary: RunSummary) -> Section:
+    """Give the same as a part of the page, which tells by itself what failed."""
+    cells = _own(summary)
     if not cells:
         return Section(links=(), body=Markup())
     body = Markup("").join(_html(one) for one in _tables(cells))
-    lines = Markup("").join(Markup("<p>{}</p>").format(line) for line in _remarks(cells))
+    remarks = [*_remarks(cells), *(f"{_name(cell, cells)}: {text}" for cell in cells for text in cell.limits)]
+    lines = Markup("").join(Markup("<p>{}</p>").format(line) for line in remarks)
     text = Markup('<section id="protection"><h2>Protection</h2>{}{}</section>').format(body, lines)
     return Section(links=(("protection", "Protection"),), body=text)
 
@@ -115,13 +116,10 @@ def _against_unprotected(cells: Sequence[ProtectionFigures]) -> _Table:
 
 
 def _remarks(cells: Sequence[ProtectionFigures]) -> list[str]:
-    """Say how to read the figures, what is not judged and why, and what went wrong."""
+    """Say how to read the figures, and what is not judged and why."""
     reasons = {one.because: None for cell in cells for one in cell.figures if one.because is not None}
     lines = [_EXPLANATION] if any(cell.figures for cell in cells) else []
-    lines += [f"Intervals are not judged where {reason}." for reason in reasons]
-    for cell in cells:
-        lines += [f"{_name(cell, cells)}: {text}" for text in (*cell.limits, *cell.reasons)]
-    return lines
+    return [*lines, *(f"Intervals are not judged where {reason}." for reason in reasons)]
 
 
 def _platform(cells: Sequence[ProtectionFigures]) -> str:

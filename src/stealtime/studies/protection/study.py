@@ -61,11 +61,11 @@ class ProtectionStudy:
         """Give nothing: the tables say it all."""
         return None
 
-    def section(self, run: "Run") -> "Section":
+    def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw the tables."""
         from stealtime.studies.protection.shown import section
 
-        return section(run)
+        return section(summary)
 
     def compare_cells(self, a: "ProtectionFigures", b: "ProtectionFigures") -> "CellComparison":
         """Compare each figure's repetitions."""

@@ -3,17 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from stealtime.report import summary as report_summary
-from stealtime.report.circumstances.model import (
-    Clock,
-    HypervisorFigures,
-    NeighbourFigures,
-    PlacementFigures,
-    TraceFigures,
-)
-from stealtime.report.summary import CellFigures, Figures
+from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
+from stealtime.report.summary import Figures
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -145,23 +139,15 @@ class Period(Figures):
     """... of those that were looked at."""
 
 
-class TrialSummary(_Measured):
+class TrialSummary(MeasuredTrial, _Measured):
     """One execution of a cell."""
 
-    repetition: int
-    valid: bool
-    reasons: list[str]
     folder: str
     loop_iterations: int | None = None
     """Of the busy loop of ``tick``: the work that a sample is of."""
-    neighbours: list[NeighbourFigures] = Field(default_factory=list)
-    trace: TraceFigures | None = None
-    """None if nothing was traced."""
-    hypervisor: HypervisorFigures | None = None
-    """None where no hypervisor was asked, or had nothing to tell."""
 
 
-class CellSummary(CellFigures, _Measured):
+class CellSummary(MeasuredCell, _Measured):
     """A cell: all its repetitions.
 
     ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
@@ -170,14 +156,9 @@ class CellSummary(CellFigures, _Measured):
 
     study: Literal["latency"] = "latency"
     probe: Literal["tick", "switch", "wakeup"]
-    clock: Clock | None
     periods: list[Period]
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
-    placement: PlacementFigures | None = None
-    """None where nothing was measured."""
-    hypervisor: HypervisorFigures | None = None
-    """The medians over the repetitions that ``stats`` are of; None where none of them has any."""
 
     @property
     def is_measured(self) -> bool:
@@ -217,9 +198,8 @@ class RunSummary(report_summary.RunSummary):
 
     @property
     def plain_cells(self) -> list[CellSummary]:
-        """The cells to compare platforms by: a traced one only where it was not measured untraced as well."""
-        untraced = {cell.key[:4] for cell in self.cells if not cell.traced}
-        return [cell for cell in self.cells if not cell.traced or cell.key[:4] not in untraced]
+        """The cells to compare platforms by."""
+        return report_summary.plain_cells(self.cells)
 
 
 def own_part(summary: report_summary.RunSummary) -> RunSummary:

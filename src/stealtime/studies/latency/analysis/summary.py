@@ -1,12 +1,11 @@
 """From a run on disk to its figures; the samples of one cell are in memory at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stealtime._core import Series
-from stealtime.report.circumstances.figures import clock_figures, neighbour_figures, placement_figures, trace_figures
-from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
+from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
 from stealtime.report.summary import summarize as summarize_run
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
@@ -49,40 +48,24 @@ def summarize(run: Run) -> RunSummary:
     return own_part(summarize_run(run))
 
 
-def summarize_cell(trials: Sequence[Trial], load: Callable[[Trial], Series] = load_series) -> CellSummary:
-    """Compute the figures of one cell from all its trials, at least one.
-
-    Args:
-        trials: All of one cell.
-        load: Gives the samples of a trial, for callers that need them as well; raises as ``load_series``.
-    """
+def summarize_cell(trials: Sequence[Trial]) -> CellSummary:
+    """Compute the figures of one cell from all its trials, at least one."""
     ordered = sorted(trials, key=lambda trial: trial.record.repetition)
-    reads = [_read(trial, load) for trial in ordered]
+    reads = [_read(trial) for trial in ordered]
     measured = [read for read in reads if read.series is not None]
     pooled = [read for read in measured if read.is_valid] or measured
     stats, trouble = _pooled_stats(pooled)
     trials_of = {read.trial.folder: _trial_summary(read) for read in reads}
-    cell = ordered[0].record.cell
+    used = [trials_of[read.trial.folder] for read in pooled]
     reasons = _distinct([reason for read in reads for reason in read.reasons] + trouble)
     return CellSummary(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=PROBES[cell.probe].name,
-        parameters=cell.parameters,
+        **cell_circumstances([trial.record for trial in ordered], used),
         valid=not reasons,
         reasons=reasons,
-        limits=_distinct([text for trial in ordered for text in _findings(trial.record, "limits")]),
-        clock=clock_figures([trial.record for trial in ordered]),
         stats=stats,
-        periods=_periods(pooled) if PROBES[cell.probe].is_tiled else [],
+        periods=_periods(pooled) if PROBES[ordered[0].record.cell.probe].is_tiled else [],
         trials=list(trials_of.values()),
-        traced=cell.traced,
-        placement=placement_figures([trial.record for trial in ordered]),
-        scaled=next((one.record.placement.scaled for one in ordered if one.record.placement is not None), None),
-        held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
-        hypervisor=median_figures(
-            [one for read in pooled if (one := trials_of[read.trial.folder].hypervisor) is not None]
-        ),
+        held_back=pool_held_back(used),
     )
 
 
@@ -91,22 +74,17 @@ def to_stats(figures: Any) -> Stats:
     return Stats(**{name: figures[name] for name in Stats.model_fields})
 
 
-def _read(trial: Trial, load: Callable[[Trial], Series]) -> _Read:
+def _read(trial: Trial) -> _Read:
     record = trial.record
     if record.outcome is None:
         message = record.failure.message if record.failure is not None else "the trial has no outcome"
         return _Read(trial, None, (message,))
     try:
-        series = load(trial)
+        series = load_series(trial)
     except StealtimeError as error:
         return _Read(trial, None, (error.message,))
-    return _Read(trial, series, tuple(_findings(record, "invalidates")))
-
-
-def _findings(record: TrialRecord, level: str) -> list[str]:
-    if record.outcome is None:
-        return []
-    return [finding.text for finding in record.outcome.findings if finding.level == level]
+    invalidating = (finding.text for finding in record.outcome.findings if finding.level == "invalidates")
+    return _Read(trial, series, tuple(invalidating))
 
 
 def _pooled_stats(reads: Sequence[_Read]) -> tuple[Stats | None, list[str]]:
@@ -131,16 +109,13 @@ def _periods(reads: Sequence[_Read]) -> list[Period]:
 
 def _trial_summary(read: _Read) -> TrialSummary:
     return TrialSummary(
-        repetition=read.trial.record.repetition,
+        **trial_circumstances(read.trial.record),
         valid=read.is_valid,
         reasons=list(read.reasons),
         stats=None if read.series is None else to_stats(read.series.summary()),
         held_back=_held_back(read),
         folder=str(read.trial.folder),
         loop_iterations=_loop_iterations(read.trial.record),
-        neighbours=[neighbour_figures(record) for record in read.trial.record.neighbours],
-        trace=trace_figures(read.trial.record),
-        hypervisor=hypervisor_figures(read.trial.record),
     )
 
 

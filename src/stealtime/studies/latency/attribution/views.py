@@ -30,7 +30,7 @@ def judge_views(views: HostViews | None, tracing: TracingOutcome | None, outcome
     not_read = Absent(absent="it was not read over this trial")
     guest_steal: Reading = not_read if views is None else views.guest_steal_ns
     run_delay: Reading = not_read if views is None else views.run_delay_ns
-    traced: Reading = Absent(absent="the host was not traced, or its trace does not tell of this machine")
+    traced: Reading = Absent(absent="the host was not traced, or its trace does not cover this machine")
     if world.has_host:
         traced = Value(value=round(_traced_ns(_window(views, tracing, outcome, world), outcome, world)))
     return Views(

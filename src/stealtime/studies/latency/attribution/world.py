@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 _TRACE_HINT = 'measure the cell again with tracing (`tracing = "on"` in the campaign)'
 _MACHINE_COSTS = {
-    "sched": "which thread ran instead of the probe cannot be told",
+    "sched": "which thread ran instead of the probe is not known",
     "interrupts": "the interrupts of devices are unexplained",
     "vectors": "timer ticks are unexplained",
     "softirqs": "softirqs are unexplained, or part of the interrupt before them",
 }
 _HOST_COSTS = {
-    "sched": "who ran instead of the machine cannot be told",
+    "sched": "which thread ran instead of the machine is not known",
     "interrupts": "the host's device interrupts are unexplained",
     "vectors": "the host's timer interrupts are unexplained",
     "softirqs": "the host's softirqs are unexplained",
@@ -43,7 +43,7 @@ _HOST_COSTS = {
 _USER_MODE_COSTS = {
     **_HOST_COSTS,
     "signals": "timer ticks of the guest are counted as visits to its kernel",
-    "syscalls": "which thread of the guest ran cannot be told",
+    "syscalls": "which thread of the guest ran is not known",
 }
 _KVM_COSTS = {"kvm": "VM exits are unexplained"}
 _SWITCH, _WAKING = EVENT_KINDS.index("switch"), EVENT_KINDS.index("waking")

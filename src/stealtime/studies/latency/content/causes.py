@@ -150,7 +150,7 @@ class TracedCell:
 
     @property
     def tiny_lines(self) -> tuple[CauseLine, ...]:
-        """Causes that are too small to be told one by one at first; ``unexplained`` is never among them."""
+        """Causes that are too small to be listed one by one at first; ``unexplained`` is never among them."""
         tiny = tuple(line for line in self.lines if line.share < TINY_SHARE and line.family != UNEXPLAINED)
         return tiny if len(tiny) > 1 else ()
 

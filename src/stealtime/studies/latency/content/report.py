@@ -4,35 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stealtime.report.circumstances.limits import Limits, Remark
 from stealtime.report.interval import Interval
 from stealtime.report.neighbours import Surroundings
+from stealtime.report.palette import Look
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.studies.latency.analysis.model import HeldBack, RunSummary, Stats
-from stealtime.studies.latency.content.palette import Look
-
-
-@dataclass(frozen=True)
-class Remark:
-    """Something that a reader of a result must know."""
-
-    code: str
-    is_invalidating: bool
-    text: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True)
-class SpreadRemark:
-    """A remark and all cells that it is about."""
-
-    remark: Remark
-    where: tuple[tuple[str, str], ...]
-    """Platform, and its probes in words: ``("uml", "every probe")``."""
-
-    @property
-    def platforms(self) -> str:
-        """The platforms, in words."""
-        return ", ".join(platform for platform, _ in self.where)
 
 
 @dataclass(frozen=True)
@@ -118,24 +95,12 @@ class ScenarioGroups:
 
 
 @dataclass(frozen=True)
-class Missing:
-    """A trial without figures: it failed, or what it left on the disk is damaged."""
-
-    name: str
-    kind: str
-    """``failed`` or ``damaged``."""
-    message: str
-    hint: str | None
-    log_tail: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class ReportContent:
     """All of a report."""
 
     manifest: Manifest
     groups: tuple[Group, ...]
-    missing: tuple[Missing, ...]
+    limits: Limits
     trials: tuple[TrialRecord, ...]
     platforms: tuple[str, ...]
     """Those with figures, native first."""
@@ -146,7 +111,7 @@ class ReportContent:
     surroundings: Mapping[str, Surroundings]
     """Of each scenario that says something of itself: where it was placed and what ran beside."""
     summary: RunSummary
-    """The figures of all cells that are shown, also of those that failed."""
+    """Of the cells that are shown, also of those that failed."""
     looks: Mapping[str, Look]
     """Of each of ``platforms``."""
 

@@ -32,7 +32,8 @@ from stealtime.studies.latency.content.causes import (
     WorstSpike,
 )
 from stealtime.studies.latency.page.spikes import cause_family, worst_spike
-from stealtime.studies.latency.wording import cause_wording, wording
+from stealtime.studies.latency.probes.catalogue import PROBES
+from stealtime.studies.latency.wording import cause_wording
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Reading
 
@@ -128,7 +129,7 @@ def gather_periodic(
             )
         except StealtimeError as error:
             sentences = (f"not matched with traced events: {error.message}",)
-        matched[figures.platform, figures.scenario, wording.probe_title(cell)] = sentences
+        matched[figures.platform, figures.scenario, PROBES[cell.probe].describe(cell.parameters)] = sentences
     return matched
 
 
@@ -177,7 +178,7 @@ def gather_cell(trials: Sequence[Trial], identity: str, attribute: Attribute) ->
         identity=identity,
         platform=cell.platform,
         scenario=cell.scenario,
-        probe=wording.probe_title(cell),
+        probe=PROBES[cell.probe].describe(cell.parameters),
         measured_s=sum(one.measured_s for one in attributed),
         spikes=sum(one.judged + one.not_judged for one in results),
         judged=sum(one.judged for one in results),

@@ -1,39 +1,32 @@
 """From a run on disk to what its report says. The samples of one cell are in memory at a time."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stealtime._core import Series
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.report.circumstances.limits import limits_of, remarks_of, stored_cell
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
+from stealtime.report.palette import looks_of
 from stealtime.store.model import Cell, TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, Stats
 from stealtime.studies.latency.analysis.series import load_series
-from stealtime.studies.latency.analysis.summary import summarize_cell
+from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
-from stealtime.studies.latency.content.palette import looks_of
-from stealtime.studies.latency.content.report import FigureSeries, Group, Missing, Remark, ReportContent, Row
+from stealtime.studies.latency.content.report import FigureSeries, Group, ReportContent, Row
 from stealtime.studies.latency.page.packing import Envelope, PackedEnvelope, buckets_a_cell, pack_envelope
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.studies.latency.wording import wording
+from stealtime.vocabulary.errors import StealtimeError
 
 WORST_A_TRIAL = 256
 """Embedded exactly; the rest of the samples is within the envelope's 0.07 %."""
-
-
-_TRACED = Remark(
-    "traced",
-    False,
-    "measured with tracing, which has an overhead",
-    'measure without tracing as well: tracing = "both" in the campaign',
-)
-_MEASURE_AGAIN = "measure the cell again with `stealtime run --resume`"
 
 
 @dataclass(frozen=True)
@@ -47,35 +40,36 @@ class _Measured:
     series: tuple[FigureSeries, ...]
 
 
-def gather(run: Run) -> ReportContent:
+def gather(run: Run, summary: RunSummary | None = None) -> ReportContent:
     """Compute all that the report of ``run`` says.
+
+    Args:
+        run: With trials of this study alone.
+        summary: The figures of its cells, for callers that have them already.
 
     Raises:
         StealtimeError: A document of the run is damaged. Damaged samples only make their trial *damaged*.
     """
-    missing: list[Missing] = []
-    cells: dict[str, list[Trial]] = {}
-    untraced = {trial.record.cell.name for trial in run.measured if not trial.record.cell.traced}
+    summary = summarize(run) if summary is None else summary
+    trials: dict[str, list[Trial]] = {}
     for trial in run.trials:
-        cell = trial.record.cell
-        if cell.traced and cell.untraced.name in untraced:
-            # Tracing costs time: where the cell was measured without it too, figures are drawn from that alone.
-            missing += [_failed(trial.record)] if trial.record.outcome is None else []
-            continue
-        cells.setdefault(cell.name, []).append(trial)
-    buckets = buckets_a_cell(sum(len(trials) for trials in cells.values()))
+        trials.setdefault(trial.record.cell.name, []).append(trial)
+    # Tracing costs time: where a cell was measured without it too, figures are drawn from that alone.
+    untraced = {trial.record.cell.name for trial in run.measured if not trial.record.cell.traced}
+    shown = [cell for cell in summary.cells if not (cell.traced and stored_cell(cell).untraced.name in untraced)]
+    own = [trials[stored_cell(cell).name] for cell in shown]
+    buckets = buckets_a_cell(sum(map(len, own)))
     readings = host_readings(trial.record for trial in run.trials)
-    measured: list[_Measured] = []
-    summaries: list[CellSummary] = []
-    for number, trials in enumerate(cells.values()):
-        summary, figures = _measure(trials, f"cell-{number}", buckets, missing, readings)
-        summaries.append(summary)
-        measured += [figures] if figures is not None else []
+    found = [
+        _measure(cell, of_cell, f"cell-{number}", buckets, readings)
+        for number, (cell, of_cell) in enumerate(zip(shown, own, strict=True))
+    ]
+    measured = [one for one in found if one is not None]
     platforms = _in_order([cell.cell.platform for cell in measured])
     return ReportContent(
         manifest=run.manifest,
         groups=tuple(_groups(measured, platforms)),
-        missing=tuple(missing),
+        limits=limits_of(run, summary),
         trials=tuple(trial.record for trial in run.trials),
         platforms=tuple(platforms),
         buckets=buckets,
@@ -85,55 +79,35 @@ def gather(run: Run) -> ReportContent:
             for name in dict.fromkeys(cell.cell.scenario for cell in measured)
             if (words := surroundings_of(name, run)) is not None
         },
-        summary=RunSummary(
-            run_id=run.manifest.run_id,
-            created_at=run.manifest.created_at,
-            campaign=run.manifest.campaign_name,
-            host=run.manifest.host,
-            cells=summaries,
-        ),
+        summary=summary.model_copy(update={"cells": shown}),
         looks=looks_of(platforms),
     )
 
 
 def _measure(
-    trials: Sequence[Trial], identity: str, buckets: int, missing: list[Missing], readings: Sequence[HostReading]
-) -> tuple[CellSummary, _Measured | None]:
-    """Compute the figures of a cell; repetitions that failed or cannot be read are added to ``missing``."""
-    loaded: dict[Path, Series] = {}
-
-    def load_and_keep(trial: Trial) -> Series:
-        """The summary and the figures need the same samples; reading 50 million of them takes most of the time."""
-        loaded[trial.folder] = load_series(trial)
-        return loaded[trial.folder]
-
-    summary = summarize_cell(trials, load_and_keep)
-    reasons = {trial.repetition: trial.reasons for trial in summary.trials}
-    readable = [trial for trial in trials if trial.folder in loaded]
+    summary: CellSummary, trials: Sequence[Trial], identity: str, buckets: int, readings: Sequence[HostReading]
+) -> _Measured | None:
+    """Draw the figures of a cell; None where no repetition can be read."""
+    loaded = []
     for trial in trials:
-        record = trial.record
-        if record.outcome is None:
-            missing.append(_failed(record))
-        elif trial.folder not in loaded:
-            missing.append(Missing(record.trial_id, "damaged", " ".join(reasons[record.repetition]), _MEASURE_AGAIN))
-    if not readable:
-        return summary, None
+        if trial.record.outcome is not None:
+            with suppress(StealtimeError):
+                # What cannot be read is among the limits.
+                loaded.append((trial, load_series(trial)))
+    if not loaded:
+        return None
     # Repetitions whose clocks differ cannot be pooled; the worst one then speaks for the cell, which is invalid.
     stats = summary.stats or max(
         (trial.stats for trial in summary.trials if trial.stats is not None), key=lambda one: one.max_ns
     )
     figures = tuple(
         _figure_series(
-            trial.record,
-            loaded[trial.folder],
-            f"{identity}-{trial.record.repetition}",
-            buckets,
-            bands_of(trial, readings),
+            trial.record, series, f"{identity}-{trial.record.repetition}", buckets, bands_of(trial, readings)
         )
-        for trial in readable
+        for trial, series in loaded
     )
-    records = tuple(trial.record for trial in readable)
-    return summary, _Measured(summary, stats, records[0].cell, records, figures)
+    records = tuple(trial.record for trial, _ in loaded)
+    return _Measured(summary, stats, records[0].cell, records, figures)
 
 
 def _figure_series(
@@ -209,7 +183,7 @@ def _groups(measured: Sequence[_Measured], platforms: Sequence[str]) -> list[Gro
                 scenario=cells[0].cell.scenario,
                 probe=cells[0].cell.probe,
                 parameter=PROBES[cells[0].cell.probe].parameter(cells[0].cell.parameters),
-                title=wording.probe_title(cells[0].cell),
+                title=PROBES[cells[0].cell.probe].describe(cells[0].cell.parameters),
                 question=wording.probe_question(cells[0].cell, _policies(cells)),
                 measured=PROBES[cells[0].cell.probe].sample,
                 rows=tuple(_rows(cells)),
@@ -245,22 +219,11 @@ def _rows(cells: Sequence[_Measured]) -> list[Row]:
                 worst_ratio=_worst_ratio(cell.summary, reference.summary) if reference else None,
                 held_back=cell.summary.held_back,
                 median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
-                remarks=_remarks(cell),
+                remarks=remarks_of(cell.summary, cell.records),
                 periods=wording.describe_periods(cell.summary.periods) if PROBES[cell.cell.probe].is_tiled else (),
             )
         )
     return rows
-
-
-def _remarks(cell: _Measured) -> tuple[Remark, ...]:
-    """Give what the agent found in any repetition, once, and what makes the cell invalid besides."""
-    findings = [one for record in cell.records if record.outcome is not None for one in record.outcome.findings]
-    remarks = [Remark(one.code, one.level == "invalidates", one.text, one.hint) for one in findings]
-    if cell.cell.traced:
-        remarks.append(_TRACED)
-    told = {remark.text for remark in remarks}
-    remarks += [Remark("repetitions", True, reason) for reason in cell.summary.reasons if reason not in told]
-    return tuple(dict.fromkeys(remarks))
 
 
 def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:
@@ -273,14 +236,6 @@ def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:
 
 def _ratio(value: float, reference: float) -> float | None:
     return value / reference if reference > 0 else None
-
-
-def _failed(record: TrialRecord) -> Missing:
-    if record.failure is None:
-        return Missing(record.trial_id, "failed", "its record holds neither an outcome nor a failure", None)
-    return Missing(
-        record.trial_id, "failed", record.failure.message, record.failure.hint, tuple(record.failure.log_tail)
-    )
 
 
 def _in_order(platforms: list[str]) -> list[str]:

@@ -1,20 +1,20 @@
-"""What the report shows of latencies: the answer, tables, figures, causes, and what limits them."""
+"""What the report shows of latencies: the answer, tables, figures and causes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
-from stealtime.report.page.claims import published_section
+from stealtime.report.page.parts import hypervisor_section, published_section
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.model import RunSummary
 from stealtime.studies.latency.content import cause_palette
 from stealtime.studies.latency.content.causes import Causes
 from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
 from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.terminal.hypervisor import hypervisor_lines, kind_meanings
 from stealtime.studies.latency.wording import cause_wording, wording
 from stealtime.studies.latency.wording.held_back import held_back_sentences
 from stealtime.studies.latency.wording.no_interval import no_interval_sentences
@@ -28,13 +28,13 @@ Periodic = Mapping[tuple[str, str, str], tuple[str, ...]]
 """What was traced in the periods of a platform, scenario and probe."""
 
 
-def section_of(run: Run) -> Section:
+def section_of(run: Run, summary: RunSummary) -> Section:
     """Gather and draw what the report of ``run`` says of latencies.
 
     Raises:
         StealtimeError: A document of the run is damaged.
     """
-    content = gather(run)
+    content = gather(run, summary)
     return section(content, gather_causes(run), gather_periodic(content.summary, run))
 
 
@@ -48,26 +48,23 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
     )
     templates.globals["cause_looks"] = cause_palette.LOOKS
     published = published_section(content.summary)
-    hypervisor = hypervisor_lines(content.summary)
+    hypervisor = hypervisor_section(content.summary, content.platforms)
     values: dict[str, Any] = {
         "content": content,
         "causes": causes,
         "periodic": periodic,
         "published": published,
-        "skipped": [scenario for scenario in content.manifest.scenarios if scenario.skipped is not None],
         "manifest": content.manifest,
         "answer": wording.answer(content),
         "hypervisor": hypervisor,
-        "hypervisor_kinds": kind_meanings(hypervisor),
         "held_back": held_back_sentences(content.summary.cells),
         "no_interval": no_interval_sentences(content.summary.cells),
-        "remarks": wording.spread_remarks(content),
         "nativeness": wording.describe_nativeness(content.manifest.host),
         "traits_of": traits_of,
         "like_with_like": cause_wording.like_with_like,
     }
     return Section(
-        links=tuple(_links(content, has_published=published is not None, has_hypervisor=bool(hypervisor))),
+        links=tuple(_links(content, has_published=published is not None, has_hypervisor=hypervisor is not None)),
         navigation=rendered(templates, "navigation.html.jinja", values),
         body=rendered(templates, "sections.html.jinja", values),
         style=rendered(templates, "causes.css", values) + rendered(templates, "looks.css.jinja", values),
@@ -94,7 +91,6 @@ def _links(content: ReportContent, *, has_published: bool, has_hypervisor: bool)
         yield from ((group.identity, group.title) for group in content.groups)
     elif content.groups:
         yield "figures", "Figures"
-    yield "limits", "Limits"
 
 
 def _embedded(content: ReportContent) -> dict[str, Any]:

@@ -27,6 +27,10 @@ class LatencyProbe(Probe):
     """Whether its samples lie end to end over all of its time: only there can a period be told from what was missed,
     and only there does the kernel count when the measuring thread was put off its CPU."""
 
+    def describe(self, parameters: Mapping[str, JsonValue]) -> str:
+        """Name it with the parameters of a cell: ``Thread switch, 1000 threads``."""
+        return f"{self.title}, {self.parameter(parameters)}"
+
 
 def duration_words(nanoseconds: JsonValue | None) -> str:
     """Write a duration that somebody chose: ``68 µs``, ``1.5 s``."""

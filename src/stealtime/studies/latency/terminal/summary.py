@@ -9,12 +9,10 @@ from rich.text import Text
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.report import notation
 from stealtime.report.order import probe_rank
-from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table, number, unit_for
+from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table, number, unit_for
+from stealtime.report.terminal.circumstances import circumstances, limits
 from stealtime.studies.latency.analysis.model import CellSummary, Period, RunSummary, Stats
 from stealtime.studies.latency.terminal.answer import HELD_BACK_MARK, Column, answer_tables, platforms_of
-from stealtime.studies.latency.terminal.clocks import clock_lines
-from stealtime.studies.latency.terminal.hypervisor import hypervisor_tables
-from stealtime.studies.latency.terminal.surroundings import surroundings_lines
 
 UNRESOLVED_MARK = "*"
 _PERIODS_SHOWN = 4
@@ -33,10 +31,10 @@ def render_summary(summary: RunSummary) -> RenderableType:
             parts += [Text(), _cell_table(column, suffix)]
     parts.append(Text("\nover: the longest sample less the floor; p50 ratio: to native", style="dim"))
     parts += _periods(summary.plain_cells)
-    parts += hypervisor_tables(summary)
-    parts += clock_lines(summary.cells)
-    parts += surroundings_lines(summary)
-    parts += _remarks(summary.cells)
+    parts += circumstances(summary)
+    if any(cell.stats is not None and cell.stats.unresolved for cell in summary.cells):
+        parts.append(Text(f"\n{UNRESOLVED_MARK} less than one sample lies beyond this percentile: it is the maximum"))
+    parts += limits(summary.cells)
     return Group(*parts)
 
 
@@ -116,33 +114,6 @@ def period_words(period: Period) -> str:
 def repetitions(count: int) -> str:
     """Count repetitions in words."""
     return "1 repetition" if count == 1 else f"{count} repetitions"
-
-
-def _remarks(cells: Sequence[CellSummary]) -> list[RenderableType]:
-    """Explain the marks that were used, and give each finding once with the platforms that it is about."""
-    parts: list[RenderableType] = []
-    if any(cell.stats is not None and cell.stats.unresolved for cell in cells):
-        parts.append(Text(f"\n{UNRESOLVED_MARK} less than one sample lies beyond this percentile: it is the maximum"))
-    for title, style, texts_of in (
-        (f"{INVALID_MARK} Must not be used, or failed", "bold yellow", _reasons),
-        ("Limits these results", "bold", _limits),
-    ):
-        by_text: dict[str, list[str]] = {}
-        for cell in cells:
-            for text in texts_of(cell):
-                by_text.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
-        if by_text:
-            parts.append(Text(f"\n{title}", style=style))
-            parts += [Text(f"  {text} [{about(names, len(cells))}]") for text, names in by_text.items()]
-    return parts
-
-
-def _reasons(cell: CellSummary) -> list[str]:
-    return cell.reasons
-
-
-def _limits(cell: CellSummary) -> list[str]:
-    return cell.limits
 
 
 def _median_ratio(column: Column, platform: str) -> str:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report import notation
+from stealtime.report.circumstances.limits import some_names
 from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.store.model import Cell
 from stealtime.studies.latency.analysis.model import Period
-from stealtime.studies.latency.content.report import Group, Remark, ReportContent, Row, SpreadRemark
+from stealtime.studies.latency.content.report import Group, ReportContent, Row
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.readings import Facts, Value
 
@@ -28,12 +29,6 @@ def describe_nativeness(host: Facts) -> str:
             "machine; what the host's own hypervisor takes is contained in every figure, native ones too."
         )
     return "The CPU's hypervisor flag is not set: native is the bare machine, as far as the CPU tells."
-
-
-def probe_title(cell: Cell) -> str:
-    """Name a probe with its parameters: ``Thread switch, 1000 threads``."""
-    probe = PROBES[cell.probe]
-    return f"{probe.title}, {probe.parameter(cell.parameters)}"
 
 
 def probe_question(cell: Cell, policies: Sequence[str] = ("SCHED_FIFO",)) -> str:
@@ -98,43 +93,13 @@ def _costs_of(platform: str, content: ReportContent) -> list[str]:
         costs.setdefault(worst_group.probe, []).append(words)
     sentences = [f"{PROBES[probe].answer} {figures}." for probe, several in costs.items() for figures in several]
     if invalid:
-        sentences.append(f"Not judged, because invalid: {_some(invalid)}.")
+        sentences.append(f"Not judged, because invalid: {some_names(invalid)}.")
     return sentences
 
 
 def group_name(content: ReportContent, group: Group) -> str:
     """Name a group: by its probe, and by its scenario where there are several."""
     return group.title if len(content.scenarios) == 1 else f"{group.title} in {group.scenario}"
-
-
-def _some(names: Sequence[str]) -> str:
-    """Name a few, and say how many more there are: seven scenarios of three probes would fill a page."""
-    return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-
-
-def spread_remarks(content: ReportContent) -> list[SpreadRemark]:
-    """Tell each remark once, with the cells that it is about; what invalidates comes first."""
-    cells: dict[Remark, dict[str, list[str]]] = {}
-    probes: dict[str, int] = {}
-    for group in content.groups:
-        for row in group.rows:
-            probes[row.platform] = probes.get(row.platform, 0) + 1
-            for remark in row.remarks:
-                cells.setdefault(remark, {}).setdefault(row.platform, []).append(group_name(content, group))
-    spread = [
-        SpreadRemark(
-            remark,
-            tuple(
-                (platform, "every probe" if len(titles) == probes[platform] > 1 else _some(titles))
-                for platform, titles in by_platform.items()
-            ),
-        )
-        for remark, by_platform in cells.items()
-    ]
-    return sorted(spread, key=lambda one: not one.remark.is_invalidating)
-
-
-_NAMED = 6
 
 
 def _leading_ns(row: Row) -> float:

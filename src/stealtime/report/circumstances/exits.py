@@ -3,17 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from stealtime.lab.platforms.kvm_counters import COUNTERS
 from stealtime.report import notation
-from stealtime.report.circumstances.model import HypervisorFigures
+from stealtime.report.circumstances.model import HypervisorFigures, MeasuredCell, measured_cells
 from stealtime.report.order import platform_order, scenario_order
-from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
-from stealtime.studies.latency.analysis.model import CellSummary, RunSummary
+from stealtime.report.plain_table import cell_title
+from stealtime.report.summary import RunSummary, plain_cells
 
 TITLE = "How often and how long the hypervisor was entered"
 _KINDS_SHOWN = 3
@@ -50,9 +45,10 @@ class HypervisorLine:
 
 def hypervisor_lines(summary: RunSummary) -> dict[str, list[HypervisorLine]]:
     """Give the lines of each scenario, ``alone`` first; nothing where no cell has counters."""
-    cells = sorted(summary.plain_cells, key=lambda cell: platform_order(cell.platform))
+    plain = plain_cells(measured_cells(summary))
+    cells = sorted(plain, key=lambda cell: platform_order(cell.platform))
     lines: dict[str, list[HypervisorLine]] = {}
-    for scenario in scenario_order(cell.scenario for cell in summary.plain_cells):
+    for scenario in scenario_order(cell.scenario for cell in plain):
         for cell in cells:
             if cell.scenario == scenario and cell.hypervisor is not None:
                 lines.setdefault(scenario, []).append(_line(cell, cell.hypervisor))
@@ -65,27 +61,7 @@ def kind_meanings(lines: Mapping[str, Sequence[HypervisorLine]]) -> list[tuple[s
     return [(one.kind_of_exit, one.meaning) for one in COUNTERS if one.kind_of_exit in named and one.kind_of_exit]
 
 
-def hypervisor_tables(summary: RunSummary) -> list[RenderableType]:
-    """Give what ``show`` prints: a table for each scenario, the kinds of exits below it; nothing without counters."""
-    lines = hypervisor_lines(summary)
-    if not lines:
-        return []
-    parts: list[RenderableType] = [Text(f"\n{TITLE}", style="bold")]
-    for scenario, own in lines.items():
-        parts.append(_table(own, f"scenario {scenario}" if len(lines) > 1 else None))
-        parts += [Padding(Text(_kind_words(line)), (0, 0, 0, 2)) for line in own if line.kinds]
-    parts.append(Text(_LEGEND, style="dim"))
-    return parts
-
-
-_LEGEND = (
-    "exit: a guest was left for KVM; /s: in a second, all vCPUs together; polls won: KVM's polls for the end of a halt "
-    "that saw it; polled in vain, waited: share of the vCPUs' time; medians over the repetitions, with the set-up of a "
-    "trial; kinds of exits overlap and are not all"
-)
-
-
-def _line(cell: CellSummary, figures: HypervisorFigures) -> HypervisorLine:
+def _line(cell: MeasuredCell, figures: HypervisorFigures) -> HypervisorLine:
     return HypervisorLine(
         platform=cell.platform,
         probe=cell_title(cell.probe, cell.parameters),
@@ -112,23 +88,3 @@ def _rate(figures: HypervisorFigures, name: str) -> str:
 
 def _share(share: float | None) -> str:
     return notation.ABSENT if share is None else notation.percent(share)
-
-
-def _table(lines: Sequence[HypervisorLine], title: str | None) -> Table:
-    table = new_table(title)
-    table.add_column("platform", no_wrap=True)
-    table.add_column("probe", no_wrap=True)
-    for heading in ("exits\n/s", "halts\n/s", "polls\nwon", "polled\nin vain", "waited"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for line in lines:
-        table.add_row(
-            f"{line.platform}{'' if line.is_valid else ' ' + INVALID_MARK}",
-            *(line.probe, line.exits, line.halts, line.polls_won, line.polled_in_vain, line.waited),
-            style=None if line.is_valid else "yellow",
-        )
-    return table
-
-
-def _kind_words(line: HypervisorLine) -> str:
-    kinds = ", ".join(f"{kind.words} {kind.rate}/s" for kind in line.kinds)
-    return f"{line.platform} {line.probe}: {kinds}"

@@ -1,28 +1,45 @@
-"""What ``show`` prints of the circumstances: scaled and skipped scenarios, neighbours' rates, lost events."""
+"""Notes on how cells were measured: clock checks, neighbours' rates, scaled and skipped scenarios, lost events."""
 
 from collections.abc import Sequence
 from statistics import median
 
-from rich.console import RenderableType
-from rich.text import Text
-
-from stealtime.report.circumstances.model import NeighbourFigures
-from stealtime.studies.latency.analysis.model import CellSummary, RunSummary
+from stealtime.report.circumstances.model import MeasuredCell, NeighbourFigures, measured_cells
+from stealtime.report.summary import RunSummary
+from stealtime.vocabulary.clock_agreement import ClockAgreement, worst
 
 _GIGABYTE = 1e9
 
 
-def surroundings_lines(summary: RunSummary) -> list[RenderableType]:
-    """Give the lines; none for a run without scenarios, neighbours and traces."""
-    parts: list[RenderableType] = []
-    for title, lines in (
-        ("Neighbours, while their load was on", _neighbour_lines(summary.cells)),
-        ("Scenarios on this host", _scenario_lines(summary)),
-        ("Traces", _trace_lines(summary.cells)),
-    ):
-        if lines:
-            parts += [Text(f"\n{title}", style="bold"), *(Text(f"  {line}") for line in lines)]
-    return parts
+def notes_of(summary: RunSummary) -> dict[str, list[str]]:
+    """Give the lines under each title; titles without lines are left out."""
+    cells = measured_cells(summary)
+    notes = {
+        "Clock of the samples beside the host's, worst trial": _clock_lines(cells),
+        "Neighbours, while their load was on": _neighbour_lines(cells),
+        "Scenarios on this host": _scenario_lines(summary),
+        "Traces": _trace_lines(cells),
+    }
+    return {title: lines for title, lines in notes.items() if lines}
+
+
+def _clock_lines(cells: Sequence[MeasuredCell]) -> list[str]:
+    """Say how the clock of each platform's samples compared with the host's, with the worst trial's figures."""
+    compared: dict[str, dict[str, list[ClockAgreement]]] = {}
+    for cell in cells:
+        if cell.clock is not None and cell.clock.host is not None:
+            states = compared.setdefault(cell.platform, {})
+            states.setdefault(cell.clock.host.state, []).append(cell.clock.host)
+    return [f"{platform}: {_clock_words(states)}" for platform, states in compared.items()]
+
+
+def _clock_words(states: dict[str, list[ClockAgreement]]) -> str:
+    """Give each state once, and in how many cells where there are several."""
+    parts = []
+    for state, agreements in states.items():
+        of_all = f" in {len(agreements)} cell{'' if len(agreements) == 1 else 's'}" if len(states) > 1 else ""
+        told = worst(agreements)
+        parts.append(f"{state}{of_all}" + (f" ({told.reason})" if told is not None else ""))
+    return "; ".join(parts)
 
 
 def rate_words(figures: Sequence[NeighbourFigures]) -> str:
@@ -39,7 +56,7 @@ def rate_words(figures: Sequence[NeighbourFigures]) -> str:
     return f"{middle:.3g} {unit} (n {len(rates)}, {low:.3g} to {high:.3g})"
 
 
-def _neighbour_lines(cells: Sequence[CellSummary]) -> list[str]:
+def _neighbour_lines(cells: Sequence[MeasuredCell]) -> list[str]:
     groups: dict[tuple[str, str, str], list[NeighbourFigures]] = {}
     for cell in cells:
         for trial in cell.trials:
@@ -60,7 +77,7 @@ def _scenario_lines(summary: RunSummary) -> list[str]:
     ]
 
 
-def _trace_lines(cells: Sequence[CellSummary]) -> list[str]:
+def _trace_lines(cells: Sequence[MeasuredCell]) -> list[str]:
     """Tell of lost events only, cell by cell; and in one line of the rest."""
     traces = [(cell, trial.trace) for cell in cells for trial in cell.trials if trial.trace is not None]
     if not traces:

@@ -1,0 +1,155 @@
+"""What is invalid, limited or missing in a run, whatever was measured: each remark once, with its cells."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stealtime.campaigns.registry import probes
+from stealtime.report.circumstances.model import MeasuredCell
+from stealtime.report.order import platform_order, probe_order, scenario_order
+from stealtime.report.summary import CellFigures, RunSummary, plain_cells
+from stealtime.store.model import Cell, PlatformRecord, ScenarioRecord, TrialRecord
+from stealtime.store.run import Run
+
+_NAMED = 6
+_MEASURE_AGAIN = "measure the cell again with `stealtime run --resume`"
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something that a reader of a result must know."""
+
+    code: str
+    is_invalidating: bool
+    text: str
+    hint: str | None = None
+
+
+_TRACED = Remark(
+    "traced",
+    False,
+    "measured with tracing, which has an overhead",
+    'measure without tracing as well: tracing = "both" in the campaign',
+)
+
+
+@dataclass(frozen=True)
+class SpreadRemark:
+    """A remark and all cells that it is about."""
+
+    remark: Remark
+    where: tuple[tuple[str, str], ...]
+    """Platform, and its probes in words: ``("uml", "every probe")``."""
+
+    @property
+    def platforms(self) -> str:
+        """The platforms, in words."""
+        return ", ".join(platform for platform, _ in self.where)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A trial without figures: it failed, or what it left on the disk is damaged."""
+
+    name: str
+    kind: str
+    """``failed`` or ``damaged``."""
+    message: str
+    hint: str | None
+    log_tail: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All that limits a run."""
+
+    remarks: tuple[SpreadRemark, ...]
+    """What invalidates comes first."""
+    missing: tuple[Missing, ...]
+    skipped: tuple[ScenarioRecord, ...]
+    unusable: tuple[PlatformRecord, ...]
+
+
+def limits_of(run: Run, summary: RunSummary) -> Limits:
+    """Find what limits a run, or the part of one that holds some trials alone; ``summary`` is of all of it."""
+    records: dict[str, list[TrialRecord]] = {}
+    for trial in run.trials:
+        records.setdefault(trial.record.cell.name, []).append(trial.record)
+    cells = {name: cell for cell in summary.cells if (name := stored_cell(cell).name) in records}
+    shown = plain_cells([cell for cell in cells.values() if cell.is_measured])
+    scenarios = scenario_order(cell.scenario for cell in shown)
+    shown.sort(
+        key=lambda cell: (scenarios.index(cell.scenario), probe_order(stored_cell(cell)), platform_order(cell.platform))
+    )
+    names_scenario = len({cell.scenario for cell in shown}) > 1
+    spread: dict[Remark, dict[str, list[str]]] = {}
+    for cell in shown:
+        title = probes()[cell.probe].describe(cell.parameters)
+        for remark in remarks_of(cell, records[stored_cell(cell).name]):
+            titles = spread.setdefault(remark, {}).setdefault(cell.platform, [])
+            titles.append(f"{title} in {cell.scenario}" if names_scenario else title)
+    counts = Counter(cell.platform for cell in shown)
+    remarks = [
+        SpreadRemark(
+            remark,
+            tuple(
+                (name, "every probe" if len(titles) == counts[name] > 1 else some_names(titles))
+                for name, titles in by_platform.items()
+            ),
+        )
+        for remark, by_platform in spread.items()
+    ]
+    return Limits(
+        remarks=tuple(sorted(remarks, key=lambda one: not one.remark.is_invalidating)),
+        missing=tuple(one for name, cell in cells.items() for one in _missing(cell, records[name])),
+        skipped=tuple(scenario for scenario in run.manifest.scenarios if scenario.skipped is not None),
+        unusable=tuple(platform for platform in run.manifest.platforms if not platform.usable),
+    )
+
+
+def remarks_of(cell: CellFigures, records: Sequence[TrialRecord]) -> tuple[Remark, ...]:
+    """Give what was found in any trial of a measured cell, once, and what makes the cell invalid besides."""
+    findings = [one for record in records if record.outcome is not None for one in record.outcome.findings]
+    remarks = [Remark(one.code, one.level == "invalidates", one.text, one.hint) for one in findings]
+    if cell.traced:
+        remarks.append(_TRACED)
+    told = {remark.text for remark in remarks}
+    remarks += [Remark("repetitions", True, reason) for reason in cell.reasons if reason not in told]
+    return tuple(dict.fromkeys(remarks))
+
+
+def stored_cell(cell: CellFigures) -> Cell:
+    """Give a cell as the run names it."""
+    return Cell(
+        platform=cell.platform,
+        scenario=cell.scenario,
+        probe=cell.probe,
+        parameters=cell.parameters,
+        traced=cell.traced,
+    )
+
+
+def _missing(cell: CellFigures, records: Sequence[TrialRecord]) -> list[Missing]:
+    trials = {trial.repetition: trial for trial in cell.trials} if isinstance(cell, MeasuredCell) else {}
+    missing = []
+    for record in records:
+        if record.state == "failed":
+            missing.append(_failed(record))
+        elif record.outcome is not None and record.repetition in trials:
+            told = {finding.text for finding in record.outcome.findings}
+            damage = [reason for reason in trials[record.repetition].reasons if reason not in told]
+            if damage:
+                missing.append(Missing(record.trial_id, "damaged", " ".join(damage), _MEASURE_AGAIN))
+    return missing
+
+
+def _failed(record: TrialRecord) -> Missing:
+    failure = record.failure
+    if failure is None:
+        return Missing(record.trial_id, "failed", "its record holds neither an outcome nor a failure", None)
+    return Missing(record.trial_id, "failed", failure.message, failure.hint, tuple(failure.log_tail))
+
+
+def some_names(names: Sequence[str]) -> str:
+    """Name a few, and say how many more there are: seven scenarios of three probes would fill a page."""
+    return ", ".join(names) if len(names) <= _NAMED else f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"

@@ -1,0 +1,78 @@
+"""The circumstances of a run and what limits it, as tables and lines: the same for every study."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from stealtime.report.circumstances.exits import TITLE, HypervisorLine, hypervisor_lines
+from stealtime.report.circumstances.notes import notes_of
+from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table
+from stealtime.report.summary import CellFigures, RunSummary
+
+
+def circumstances(summary: RunSummary) -> list[RenderableType]:
+    """Give the exits of hypervisors and the notes on clocks, neighbours, scenarios and traces."""
+    parts = exit_tables(summary)
+    for title, lines in notes_of(summary).items():
+        parts += [Text(f"\n{title}", style="bold"), *(Text(f"  {line}") for line in lines)]
+    return parts
+
+
+def limits(cells: Sequence[CellFigures]) -> list[RenderableType]:
+    """Give each thing that is wrong with cells, or limits them, once with the cells that it is about."""
+    parts: list[RenderableType] = []
+    for title, style, texts in (
+        (f"{INVALID_MARK} Must not be used, or failed", "bold yellow", [cell.reasons for cell in cells]),
+        ("Limits these results", "bold", [cell.limits for cell in cells]),
+    ):
+        by_text: dict[str, list[str]] = {}
+        for cell, own in zip(cells, texts, strict=True):
+            for text in own:
+                by_text.setdefault(text, []).append(f"{cell.platform} {cell_title(cell.probe, cell.parameters)}")
+        if by_text:
+            parts.append(Text(f"\n{title}", style=style))
+            parts += [Text(f"  {text} [{about(names, len(cells))}]") for text, names in by_text.items()]
+    return parts
+
+
+def exit_tables(summary: RunSummary) -> list[RenderableType]:
+    """Give a table for each scenario, the kinds of exits below it; nothing without counters."""
+    lines = hypervisor_lines(summary)
+    if not lines:
+        return []
+    parts: list[RenderableType] = [Text(f"\n{TITLE}", style="bold")]
+    for scenario, own in lines.items():
+        parts.append(_exit_table(own, f"scenario {scenario}" if len(lines) > 1 else None))
+        parts += [Padding(Text(_kind_words(line)), (0, 0, 0, 2)) for line in own if line.kinds]
+    parts.append(Text(_LEGEND, style="dim"))
+    return parts
+
+
+_LEGEND = (
+    "exit: a guest was left for KVM; /s: in a second, all vCPUs together; polls won: KVM's polls for the end of a halt "
+    "that saw it; polled in vain, waited: share of the vCPUs' time; medians over the repetitions, with the set-up of a "
+    "trial; kinds of exits overlap and are not all"
+)
+
+
+def _exit_table(lines: Sequence[HypervisorLine], title: str | None) -> Table:
+    table = new_table(title)
+    table.add_column("platform", no_wrap=True)
+    table.add_column("probe", no_wrap=True)
+    for heading in ("exits\n/s", "halts\n/s", "polls\nwon", "polled\nin vain", "waited"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for line in lines:
+        table.add_row(
+            f"{line.platform}{'' if line.is_valid else ' ' + INVALID_MARK}",
+            *(line.probe, line.exits, line.halts, line.polls_won, line.polled_in_vain, line.waited),
+            style=None if line.is_valid else "yellow",
+        )
+    return table
+
+
+def _kind_words(line: HypervisorLine) -> str:
+    kinds = ", ".join(f"{kind.words} {kind.rate}/s" for kind in line.kinds)
+    return f"{line.platform} {line.probe}: {kinds}"

@@ -133,14 +133,16 @@ def _name(cell: ProtectionFigures, cells: Sequence[ProtectionFigures]) -> str:
     return title if _platform(cells) else f"{cell.platform} {title}"
 
 
-def _html(table: _Table) -> Markup:
-    heads = Markup("").join(Markup('<th scope="col">{}</th>').format(head) for head in table.heads)
+def _html(one: _Table) -> Markup:
+    heads = Markup("").join(Markup('<th scope="col">{}</th>').format(head) for head in one.heads)
     rows = Markup("").join(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(
             row[0], Markup("").join(Markup("<td>{}</td>").format(value) for value in row[1:])
         )
-        for row in table.rows
+        for row in one.rows
     )
-    return Markup("<h3>{}</h3><table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(
-        table.title, heads, rows
+    table = Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(heads, rows)
+    scrolled = Markup('<div class="scroll" tabindex="0" role="region" aria-label="{}">{}</div>').format(
+        one.title, table
     )
+    return Markup("<h3>{}</h3>{}").format(one.title, scrolled)

@@ -253,5 +253,5 @@ def _limits(violations: Counter[str], pages: int, lapses: int) -> list[str]:
     if pages:
         told.append(f"{pages} pages of the guest's memory are wrong")
     if lapses:
-        told.append(f"{lapses} trials were begun anew, because the guest lost its standby meanwhile on this busy host")
+        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
     return told

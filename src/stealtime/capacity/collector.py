@@ -11,7 +11,7 @@ from types import TracebackType
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.parsers import parse_cpu_rows, parse_memory, parse_pressure
-from stealtime.capacity.guest import Guest
+from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.discovery import Discovery
 from stealtime.capacity.guests.tracking import GoneError, TrackedGuest
 from stealtime.capacity.sample import GuestSample, GuestView, Sample
@@ -81,6 +81,10 @@ class Collector:
     def guests(self) -> dict[tuple[int, int], Guest]:
         """Find the guests that run now, without reading their counters."""
         return self._discovery.find()
+
+    def threads(self) -> dict[tuple[int, int], tuple[Guest, tuple[GuestThread, ...]]]:
+        """Give the threads of every guest, as of the last sample."""
+        return {key: (tracked.guest, tracked.threads) for key, tracked in self._tracked.items()}
 
     def _guests(self) -> dict[tuple[int, int], GuestSample]:
         running = self._discovery.find()

@@ -45,7 +45,8 @@ class TrackedGuest:
         self._files = files
         self._hierarchy = hierarchy
         self._open: dict[int, KernelFile] = {}
-        self._threads: tuple[GuestThread, ...] = ()
+        self.threads: tuple[GuestThread, ...] = ()
+        """As of the last sample."""
         self._links: dict[int, int] = {}
         self._allowed: dict[int, frozenset[int]] = {}
         self._quotas: list[Quota] = []
@@ -70,7 +71,7 @@ class TrackedGuest:
         self._until_look -= 1
         return GuestSample(
             guest=self.guest,
-            threads=self._threads,
+            threads=self.threads,
             counts=counts,
             unreadable=self._unreadable(counts),
             allowed_cpus=self._allowed,
@@ -109,7 +110,7 @@ class TrackedGuest:
             )
         if not counts:
             return Absent(absent=f"no schedstat below {self._proc}/{self.guest.pid}/task can be read")
-        if not any(thread.role == "vcpu" for thread in self._threads):
+        if not any(thread.role == "vcpu" for thread in self.threads):
             return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({NAMELESS_HINT})")
         return None
 
@@ -153,7 +154,7 @@ class TrackedGuest:
                 self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
             except OSError:
                 continue
-        self._threads = tuple(self._roles(found))
+        self.threads = tuple(self._roles(found))
         self._has_looked = False
 
     def _roles(self, found: dict[int, int]) -> list[GuestThread]:
@@ -170,7 +171,7 @@ class TrackedGuest:
     def _look(self) -> None:
         self._has_looked = True
         self._until_look = _LOOK_AGAIN_SAMPLES
-        vcpus = [thread.tid for thread in self._threads if thread.role == "vcpu"]
+        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
         if self.guest.kind == "uml":
             vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together
         self._allowed = {tid: cpus for tid in vcpus if (cpus := self._allowed_cpus(tid))}

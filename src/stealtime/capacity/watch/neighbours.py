@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from stealtime.capacity.watch.state import Blame, Neighbours
-from stealtime.capacity.watch.waits import Trace, VcpuKey, waits_of
+from stealtime.capacity.watch.waits import SWITCH, WAKING, Trace, VcpuKey, waits_of
 from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
@@ -84,28 +84,36 @@ async def look(
         result = await tracer.stop(window, folder)
     if result is None:
         return Neighbours(absent=_why(tracer))
-    try:
-        return await asyncio.to_thread(read_neighbours, result, vcpus, members)
-    finally:
-        result.trace.unlink(missing_ok=True)
+    return await asyncio.to_thread(read_neighbours, result, vcpus, members)
 
 
 def read_neighbours(result: TraceResult, vcpus: Vcpus, members: Mapping[int, str]) -> Neighbours:
-    """Say of a recording who was waited for, the longest first.
+    """Say of a recording who was waited for, the longest first; its file is removed.
 
     Args:
         result: Of the host.
         vcpus: Whose waits.
         members: The names of guests by their threads' ids.
     """
+    try:
+        table = _read_table(result.trace)
+    finally:
+        result.trace.unlink(missing_ok=True)
     if any(finding.code == _THREAD_IDS_UNKNOWN for finding in result.outcome.findings):
         return Neighbours(absent=Absent(absent="the trace numbers threads otherwise than /proc here (a container)"))
-    table = _read_table(result.trace)
     columns = {
         name: table.column(name).to_numpy() for name in ("time", "cpu", "kind", "thread", "value", "other", "name")
     }
     names = _names(columns, result.outcome.names)
-    trace = Trace(**{name: column for name, column in columns.items() if name != "name"})
+    trace = Trace(
+        time=columns["time"].astype(np.int64),
+        cpu=columns["cpu"],
+        kind=columns["kind"],
+        thread=columns["thread"],
+        value=columns["value"],
+        other=columns["other"],
+        hz=result.outcome.tsc_hz,
+    )
     covered = result.outcome.start.tsc, result.outcome.end.tsc
     window = covered[1] - covered[0]
     blames = []
@@ -134,12 +142,10 @@ def _read_table(path: Path) -> pa.Table:
 
 def _names(columns: Mapping[str, np.ndarray], known: list[str]) -> dict[int, str]:
     """Give the names of threads, as switches and wake-ups tell them of the thread that comes."""
-    tids, first = np.unique(columns["other"], return_index=True)
-    return {
-        int(tid): known[int(columns["name"][row])]
-        for tid, row in zip(tids, first, strict=True)
-        if int(columns["name"][row]) < len(known)
-    }
+    named = np.isin(columns["kind"], (SWITCH, WAKING))
+    tids, first = np.unique(columns["other"][named], return_index=True)
+    numbers = columns["name"][named][first]
+    return {int(tid): known[number] for tid, number in zip(tids, numbers, strict=True) if number < len(known)}
 
 
 def _why(tracer: HostTracer) -> Absent:

@@ -5,7 +5,8 @@ on that CPU meanwhile is who it waited for. Where a thread was taken off one CPU
 who ran on the first; one that was woken waits where it runs in the end, because the kernel chooses that only then.
 
 A trace has gaps: a switch whose outgoing thread is not the one that last came in shows that another is missing (Linux
-6.18 leaves some out). From there back to the last known moment nobody is blamed.
+6.18 leaves some out, docs/decisions/2026-11-22-missing-switches.md). What the kernel's accounts of runtime say of the
+time between is taken instead; for the rest nobody is blamed.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from stealtime._core import EVENT_KINDS
 
 Numbers = npt.NDArray[Any]
-SWITCH, WAKING, LOST = (EVENT_KINDS.index(name) for name in ("switch", "waking", "lost"))
+SWITCH, WAKING, LOST, RUNTIME = (EVENT_KINDS.index(name) for name in ("switch", "waking", "lost", "runtime"))
 IDLE = 0
 """The thread id of every CPU's idle task."""
 _UNKNOWN = -1
@@ -36,6 +37,8 @@ class Trace:
     thread: Numbers
     value: Numbers
     other: Numbers
+    hz: float
+    """Of ``time``."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,29 @@ def _occupancy(trace: Trace, cpu: int, covered: tuple[int, int]) -> _Occupancy:
     if len(lost):
         # The stretch in which events were lost says nothing.
         thread[np.clip(np.searchsorted(start, lost, side="right") - 1, 0, len(thread) - 1)] = _UNKNOWN
-    return _Occupancy(start, end, thread)
+    return _with_accounts(_Occupancy(start, end, thread), trace, here)
+
+
+def _with_accounts(occupancy: _Occupancy, trace: Trace, here: Numbers) -> _Occupancy:
+    """Fill stretches in which a switch is missing with what the kernel's accounts say of them."""
+    if not (occupancy.thread == _UNKNOWN).any():
+        return occupancy
+    rows = np.flatnonzero(here & (trace.kind == RUNTIME))
+    ended, whose = trace.time[rows], trace.other[rows]
+    began = ended - (trace.value[rows] * (trace.hz / 1e9)).astype(np.int64)
+    filled: list[tuple[int, int, int]] = []
+    for start, end, thread in zip(occupancy.start, occupancy.end, occupancy.thread, strict=True):
+        if thread != _UNKNOWN:
+            filled.append((start, end, thread))
+            continue
+        at = int(start)
+        for row in range(*np.searchsorted(ended, (start, end), side="right")):
+            first = max(int(began[row]), at)
+            filled += [(at, first, _UNKNOWN), (first, int(ended[row]), int(whose[row]))]
+            at = int(ended[row])
+        filled.append((at, int(end), _UNKNOWN))
+    columns = np.array(filled, dtype=np.int64).T
+    return _Occupancy(columns[0], columns[1], columns[2])
 
 
 def _waited(
@@ -120,25 +145,39 @@ def _waits(trace: Trace, thread: int, covered: tuple[int, int]) -> list[tuple[in
     switches = trace.kind == SWITCH
     mine = np.flatnonzero(
         (switches & ((trace.thread == thread) | (trace.other == thread)))
-        | ((trace.kind == WAKING) & (trace.other == thread))
+        | (((trace.kind == WAKING) | (trace.kind == RUNTIME)) & (trace.other == thread))
     )
     waits = []
     begin: int | None = None
     put_off_cpu: int | None = None
     runs = False
+    accounted: tuple[int, int] | None = None
+    woken_early = False
+    left_at: int | None = None
     for row in mine:
         time, cpu = int(trace.time[row]), int(trace.cpu[row])
-        if trace.kind[row] == WAKING:
-            if begin is None and not runs:
+        if trace.kind[row] == RUNTIME:
+            accounted = (time, cpu)
+        elif trace.kind[row] == WAKING:
+            if runs:
+                woken_early = True
+            elif begin is None:
                 begin, put_off_cpu = time, None
         elif trace.other[row] == thread:
+            if begin is None and left_at is not None:
+                # Nobody woke it since: who did had begun to just before it left.
+                begin, put_off_cpu = left_at, None
             if begin is not None:
                 waits.append((begin, time, cpu if put_off_cpu is None else put_off_cpu))
-            begin, runs = None, True
+            elif runs and accounted is not None:
+                # It comes in and had not left: that switch is missing. It was not woken, so it was put off, where its
+                # accounts end.
+                waits.append((accounted[0], time, accounted[1]))
+            begin, runs, accounted, woken_early, left_at = None, True, None, False, None
         else:
-            runs = False
             # State 0 is TASK_RUNNING: it was put off.
             begin, put_off_cpu = (time, cpu) if trace.value[row] == 0 else (None, None)
+            runs, left_at = False, time if woken_early and begin is None else None
     if begin is not None and put_off_cpu is not None:
         waits.append((begin, covered[1], put_off_cpu))
     return waits

@@ -1,5 +1,6 @@
 """Uses of a host and its guests, made up for tests of verdicts."""
 
+import zlib
 from collections.abc import Sequence
 
 from stealtime.capacity.guest import Guest
@@ -25,7 +26,7 @@ def guest(
     vcpus = {number: ThreadsUse(run[number], wait[number], 100.0, wait_per_dispatch_ns) for number in range(len(run))}
     view = None if queue is None else ViewUse(queue, len(run), 0.0, 0.0)
     return GuestUse(
-        guest=Guest(name, "qemu", pid=100 + sum(map(ord, name)), started_ticks=1),
+        guest=Guest(name, "qemu", pid=zlib.crc32(name.encode()) % 100_000, started_ticks=1),
         vcpus=vcpus,
         emulator=NOTHING,
         io=NOTHING,

@@ -170,7 +170,7 @@ def test_a_figure_that_is_seldom_absent_is_judged_without_those_samples() -> Non
 def test_the_interval_of_a_mean_by_hand() -> None:
     # Ten means of two samples each are 1 to 10: mean 5.5, standard deviation 3.0277, t(9, 97.5 %) = 2.2622.
     values = [value for mean in range(1, 11) for value in (mean - 0.5, mean + 0.5)]
-    low, high = Series(values).interval(95.0)
+    low, high = Series(values, float).interval(95.0)
     assert (low, high) == pytest.approx((5.5 - 2.2622 * 3.0277 / 10**0.5, 5.5 + 2.2622 * 3.0277 / 10**0.5), abs=1e-3)
 
 
@@ -211,14 +211,16 @@ def words(uses: Sequence[Use]) -> tuple[str, dict[str, str]]:
 def test_two_guests_on_one_cpu_are_told_of_the_idle_one() -> None:
     pair = [guest("a", run=[50.0], wait=[50.0], cpus=[0]), guest("b", run=[49.0], wait=[51.0], cpus=[0])]
     host, guests = words([use(pair, busy=(100.0, 3.0))] * N)
-    assert guests["a"] == "a, b want 2.0 CPUs and have 1 (CPU 0); let it use CPU 1 (97 % idle) too"
+    assert guests["a"] == "a, b want 2.0 CPUs and have 1 (CPU 0); let a use CPU 1 (97 % idle) too"
     assert host == guests["a"]
 
 
 def test_a_full_host_is_told_to_move_a_guest() -> None:
     three = [guest(name, run=[66.0], wait=[34.0]) for name in "abc"]
     _, guests = words([use(three, busy=(100.0, 100.0))] * N)
-    assert guests["c"].startswith("a, b, c want 3.0 CPUs and have 2 (CPU 0, 1); no CPU of this host is idle enough")
+    assert guests["c"].startswith(
+        "a, b, c want 3.0 CPUs and have 2 (CPU 0, 1); no other CPU of this host is idle enough"
+    )
 
 
 def test_what_is_no_guest_is_named_where_it_takes_the_cpus() -> None:
@@ -229,7 +231,7 @@ def test_what_is_no_guest_is_named_where_it_takes_the_cpus() -> None:
 def test_an_under_provisioned_guest_is_given_twice_its_virtual_cpus() -> None:
     needy = guest(run=[97.0, 97.0], wait=[0.0, 0.0], queue=9.0, cpus=[0, 1, 2, 3])
     _, guests = words([use([needy], busy=(97.0, 97.0, 5.0, 5.0))] * N)
-    assert guests["a"] == "give it 4 vCPUs instead of 2; it may use CPU 2 (95 % idle), CPU 3 (95 % idle)"
+    assert guests["a"] == "give it 4 vCPUs instead of 2: CPU 2 (95 % idle), CPU 3 (95 % idle) can take them"
 
 
 def test_a_quota_is_named_with_what_the_guest_wants() -> None:

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from stealtime.capacity.figures import Series
 from stealtime.capacity.judgement import Judgement
 from stealtime.capacity.use import GuestUse, Use
 from stealtime.vocabulary.readings import Absent
 
+_MOST_NAMES = 5
 _IDLE_PERCENT = 60.0
 """A CPU that is idle at least so much can take a virtual CPU: the rest of the 40 % of an over-provisioned host."""
 
@@ -85,35 +87,40 @@ class _Facts:
         if last.quota_cpus is not None:
             words["quota_cpus"] = f"{last.quota_cpus:.2g}"
             words["suggested_quota_cpus"] = f"{max(wanted_cpus, last.quota_cpus):.2g}"
-        words["suggested_vcpus"] = str(self._suggested_vcpus(last, vcpus))
+        # A queue of three for each is more than twice as many could run at once; twice is a step that can be judged.
+        words["suggested_vcpus"] = str(2 * vcpus)
+        words["growth"] = self._growth(2 * vcpus)
         allowed = last.allowed_cpus
         if isinstance(allowed, Absent):
             return words
         cpus = allowed & self._busy.keys() or allowed
         sharers = [one for one, seen in self._guests.items() if self._shares(seen[-1], cpus)]
         demand_cpus = sum(self._demand_percent(one) for one in sharers) / 100
-        names = sorted(self._guests[one][-1].guest.name for one in sharers)
+        # Those that want most first; a percent more or less is no order.
+        ranked = sorted((-round(self._demand_percent(one), -1), self._guests[one][-1].guest.name) for one in sharers)
+        names = [name for _, name in ranked]
         words["cpus"] = f"CPU {', '.join(map(str, sorted(cpus)))}"
         words["capacity_cpus"] = str(len(cpus))
         words["demand_cpus"] = f"{demand_cpus:.1f}"
-        words["sharers"] = ", ".join(names) + self._others(cpus, sharers)
-        words["relief"] = self._relief(cpus)
+        more = [f"{len(names) - _MOST_NAMES} more guests"] if len(names) > _MOST_NAMES else []
+        words["sharers"] = ", ".join([*names[:_MOST_NAMES], *more]) + self._others(cpus, sharers)
+        words["relief"] = self._relief(judgement.guest.name, cpus)
         return words
 
-    def _suggested_vcpus(self, use: GuestUse, vcpus: int) -> int:
-        """Give twice the virtual CPUs, which is what a queue of three for each asks for, or what the host can give."""
-        return max(vcpus + 1, min(2 * vcpus, max(len(self._busy), vcpus + 1)))
+    def _growth(self, wanted_vcpus: int) -> str:
+        if wanted_vcpus > len(self._busy):
+            return f"that takes a host with more than the {len(self._busy)} CPUs of this one"
+        idle = self._idle()
+        return f"{_listed(idle)} can take them" if idle else "no CPU of this host is idle enough for them now"
 
-    def _relief(self, cpus: frozenset[int]) -> str:
-        idle = {cpu: 100 - busy for cpu, busy in self._busy.items() if 100 - busy >= _IDLE_PERCENT}
-        elsewhere = {cpu: share for cpu, share in idle.items() if cpu not in cpus}
+    def _relief(self, guest: str, cpus: frozenset[int]) -> str:
+        elsewhere = {cpu: share for cpu, share in self._idle().items() if cpu not in cpus}
         if elsewhere:
-            listed = ", ".join(f"CPU {cpu} ({share:.0f} % idle)" for cpu, share in sorted(elsewhere.items()))
-            return f"let it use {listed} too"
-        if idle:
-            listed = ", ".join(f"CPU {cpu} ({share:.0f} % idle)" for cpu, share in sorted(idle.items()))
-            return f"it may use {listed}"
-        return "no CPU of this host is idle enough: move a guest to another host, or take virtual CPUs from one"
+            return f"let {guest} use {_listed(elsewhere)} too"
+        return "no other CPU of this host is idle enough: move a guest to another host, or take virtual CPUs from one"
+
+    def _idle(self) -> dict[int, float]:
+        return {cpu: 100 - busy for cpu, busy in self._busy.items() if 100 - busy >= _IDLE_PERCENT}
 
     def _others(self, cpus: frozenset[int], sharers: Sequence[tuple[int, int]]) -> str:
         """Name what is no guest, where it takes more than a tenth of the CPUs."""
@@ -125,7 +132,9 @@ class _Facts:
         return f" (and processes that are no guest, {rest / 100:.1f} CPUs)" if rest > 10 * len(cpus) else ""
 
     def _shares(self, use: GuestUse, cpus: frozenset[int]) -> bool:
-        return not isinstance(use.allowed_cpus, Absent) and bool(use.allowed_cpus & cpus)
+        if use.unreadable is not None or isinstance(use.allowed_cpus, Absent):
+            return False
+        return bool(use.allowed_cpus & cpus)
 
     def _demand_percent(self, key: tuple[int, int]) -> float:
         """Give what a guest would use of CPUs if it never waited, in percent of one."""
@@ -137,5 +146,9 @@ class _Facts:
 
     def _mean_busy(self, cpu: int) -> float:
         rows = [use.cpus[cpu] for use in self._uses if not isinstance(use.cpus, Absent) and cpu in use.cpus]
-        series = Series.of(row.busy_percent for row in rows)
+        series = Series(rows, attrgetter("busy_percent"))
         return series.mean if series.values else 0.0
+
+
+def _listed(idle: Mapping[int, float]) -> str:
+    return ", ".join(f"CPU {cpu} ({share:.0f} % idle)" for cpu, share in sorted(idle.items()))

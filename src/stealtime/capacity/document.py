@@ -71,6 +71,8 @@ class SubjectDocument(Model):
     """Why it is not judged."""
     rule: RuleQuoted | None
     """null where no rule held: it is efficiently provisioned, or not judged."""
+    of_guest: str | None
+    """Of which guest the evidence is, where the host is judged by it."""
     evidence: list[EvidenceDocument]
     samples: int
     figures: dict[str, Reading]
@@ -141,6 +143,7 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
             why=advice.why or outcome.rule.why,
             change=advice.change or outcome.rule.change,
         ),
+        of_guest=None if outcome is None else outcome.of_guest,
         evidence=[_evidence(one) for one in evidence],
         samples=judgement.samples,
         figures=readings(judgement.figures),

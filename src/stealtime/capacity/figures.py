@@ -1,47 +1,62 @@
 """The figures that rules are held against, as series over the samples; pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-from scipy.special import stdtrit
+from functools import cache, cached_property, partial
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
 
 from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
 from stealtime.vocabulary.readings import Absent
 
+_Seen = TypeVar("_Seen")
 _BATCHES = 10
 """Samples of a second are not independent; the means of ten stretches of the whole time nearly are (batch means)."""
 _MOST_ABSENT_PERCENT = 20.0
 """A figure that was absent in more samples than this is absent as a whole."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """One figure over time."""
+class Series(Generic[_Seen]):
+    """One figure over time, taken together when it is asked for: most are asked for by nobody while watching.
 
-    values: Sequence[float]
-    absent: Absent | None = None
-    """Why there is no figure."""
+    Args:
+        seen: What holds the figure, oldest first.
+        figure: Takes it out.
+    """
 
-    @classmethod
-    def of(cls, figures: Iterable[Figure]) -> "Series":
-        """Take the values, unless too many are absent."""
+    def __init__(self, seen: Sequence[_Seen], figure: Callable[[_Seen], Figure]) -> None:
+        self._seen = seen
+        self._figure = figure
+
+    @cached_property
+    def _taken(self) -> tuple[Sequence[float], Absent | None]:
         values: list[float] = []
         missing: list[Absent] = []
-        for figure in figures:
+        for figure in map(self._figure, self._seen):
             if isinstance(figure, Absent):
                 missing.append(figure)
             else:
                 values.append(figure)
-        samples = len(values) + len(missing)
-        if missing and 100 * len(missing) > _MOST_ABSENT_PERCENT * samples:
-            return cls((), missing[-1])
-        return cls(values)
+        if missing and 100 * len(missing) > _MOST_ABSENT_PERCENT * (len(values) + len(missing)):
+            return (), missing[-1]
+        return values, None
+
+    @property
+    def values(self) -> Sequence[float]:
+        """Those that are not absent; none where too many are."""
+        return self._taken[0]
+
+    @property
+    def absent(self) -> Absent | None:
+        """Why there is no figure."""
+        return self._taken[1]
 
     @property
     def mean(self) -> float:
         """The mean over all samples; there must be one."""
-        return float(np.mean(self.values))
+        return sum(self.values) / len(self.values)
 
     def interval(self, confidence_percent: float) -> tuple[float, float]:
         """Give the interval of confidence of the mean, from the means of consecutive stretches of equal length.
@@ -49,14 +64,17 @@ class Series:
         Args:
             confidence_percent: Of both sides together.
         """
-        values = np.asarray(self.values, dtype=float)
+        values = self.values
         batches = min(_BATCHES, len(values))
-        means = np.array([part.mean() for part in np.array_split(values, batches)])
         if batches < 2:
-            return -np.inf, np.inf
-        half = float(stdtrit(batches - 1, 0.5 + confidence_percent / 200) * means.std(ddof=1) / np.sqrt(batches))
-        mean = float(values.mean())
-        return mean - half, mean + half
+            return -math.inf, math.inf
+        edges = [len(values) * number // batches for number in range(batches + 1)]
+        means = [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
+        middle = sum(means) / batches
+        # Not `statistics.stdev`, which adds fractions and takes ten times as long; figures are of one size.
+        variance = sum((mean - middle) ** 2 for mean in means) / (batches - 1)
+        half = _quantile(batches - 1, confidence_percent) * math.sqrt(variance / batches)
+        return self.mean - half, self.mean + half
 
     def percent_of_samples(self, *, above: float | None, below: float | None) -> float:
         """Give in how many samples, in percent, it lies on one side of a limit."""
@@ -66,13 +84,26 @@ class Series:
         return 100 * sum(value < below for value in self.values) / len(self.values)
 
 
+@cache
+def _quantile(degrees: int, confidence_percent: float) -> float:
+    """Give the quantile of Student's t for both sides together."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + confidence_percent / 200))
+
+
 @dataclass
 class SubjectFigures:
     """All figures of the host or of one guest."""
 
-    whole: dict[str, Series] = field(default_factory=dict)
-    parts: dict[str, Mapping[str, Series]] = field(default_factory=dict)
+    whole: dict[str, Series[Any]] = field(default_factory=dict)
+    parts: dict[str, Mapping[str, Series[Any]]] = field(default_factory=dict)
     """By the part's name: ``vCPU 0``, ``CPU 3``."""
+
+
+def absent_series(absent: Absent) -> Series[None]:
+    """Give a figure that cannot be had."""
+    return Series([None], lambda _: absent)
 
 
 def host_figures(uses: Sequence[Use]) -> SubjectFigures:
@@ -85,39 +116,42 @@ def host_figures(uses: Sequence[Use]) -> SubjectFigures:
         for cpu in sorted(set.intersection(*online)) if online else []:
             rows = [use.cpus[cpu] for use in uses if not isinstance(use.cpus, Absent)]
             figures.parts[f"CPU {cpu}"] = {
-                "cpu_busy_percent": Series.of(row.busy_percent for row in rows),
-                "cpu_steal_percent": Series.of(row.steal_percent for row in rows),
+                "cpu_busy_percent": Series(rows, attrgetter("busy_percent")),
+                "cpu_steal_percent": Series(rows, attrgetter("steal_percent")),
             }
     else:
-        figures.whole |= {name: Series((), no_cpus) for name in ("cpu_busy_percent", "cpu_steal_percent")}
-    figures.whole["memory_available_percent"] = Series.of(use.memory_available_percent for use in uses)
+        figures.whole |= {name: absent_series(no_cpus) for name in ("cpu_busy_percent", "cpu_steal_percent")}
+    figures.whole["memory_available_percent"] = Series(uses, attrgetter("memory_available_percent"))
     for name in ("cpu", "memory", "io"):
-        absent = Absent(absent=f"the pressure of {name} was not read")
-        figures.whole[f"{name}_pressure_percent"] = Series.of(use.pressure_percent.get(name, absent) for use in uses)
+        figures.whole[f"{name}_pressure_percent"] = Series(uses, partial(_pressure, name=name))
     return figures
 
 
 def guest_figures(uses: Sequence[GuestUse]) -> SubjectFigures:
     """Give one guest's figures, from all samples in which it was there."""
     figures = SubjectFigures()
-    numbers = sorted({number for use in uses for number in use.vcpus})
-    for number in numbers:
+    for number in sorted({number for use in uses for number in use.vcpus}):
         figures.parts[f"vCPU {number}"] = {
-            "vcpu_run_percent": Series.of(_of_vcpu(use, number, "run_percent") for use in uses),
-            "vcpu_wait_percent": Series.of(_wait_percent(use, number) for use in uses),
-            "wait_per_dispatch_ns": Series.of(_of_vcpu(use, number, "wait_per_dispatch_ns") for use in uses),
+            "vcpu_run_percent": Series(uses, partial(_of_vcpu, number=number, name="run_percent")),
+            "vcpu_wait_percent": Series(uses, partial(_wait_percent, number=number)),
+            "wait_per_dispatch_ns": Series(uses, partial(_of_vcpu, number=number, name="wait_per_dispatch_ns")),
         }
-    if not numbers:
+    if not figures.parts:
         reason = next((use.unreadable for use in uses if use.unreadable), Absent(absent="it has no virtual CPU"))
         names = ("vcpu_run_percent", "vcpu_wait_percent", "wait_per_dispatch_ns")
-        figures.whole |= {name: Series((), reason) for name in names}
-    figures.whole["throttled_percent"] = Series.of(use.throttled_percent for use in uses)
-    figures.whole["emulator_run_percent"] = Series.of(use.unreadable or use.emulator.run_percent for use in uses)
-    figures.whole["io_run_percent"] = Series.of(use.unreadable or use.io.run_percent for use in uses)
-    figures.whole["queue_per_vcpu"] = Series.of(_of_view(use, "queue") for use in uses)
-    figures.whole["guest_steal_percent"] = Series.of(_of_view(use, "steal_percent") for use in uses)
-    figures.whole["guest_pressure_percent"] = Series.of(_of_view(use, "pressure_percent") for use in uses)
+        figures.whole |= {name: absent_series(reason) for name in names}
+    figures.whole["throttled_percent"] = Series(uses, attrgetter("throttled_percent"))
+    figures.whole["emulator_run_percent"] = Series(uses, lambda use: use.unreadable or use.emulator.run_percent)
+    figures.whole["io_run_percent"] = Series(uses, lambda use: use.unreadable or use.io.run_percent)
+    figures.whole["queue_per_vcpu"] = Series(uses, partial(_of_view, name="queue"))
+    figures.whole["guest_steal_percent"] = Series(uses, partial(_of_view, name="steal_percent"))
+    figures.whole["guest_pressure_percent"] = Series(uses, partial(_of_view, name="pressure_percent"))
     return figures
+
+
+def _pressure(use: Use, name: str) -> Figure:
+    known = use.pressure_percent.get(name)
+    return Absent(absent=f"the pressure of {name} was not read") if known is None else known
 
 
 def net_wait_percent(use: GuestUse, vcpu: ThreadsUse) -> float:

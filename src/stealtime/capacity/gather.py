@@ -1,11 +1,24 @@
 """Samples at absolute times, and what was used between each and the one before."""
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Iterator
 
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.use import Use, between
+
+_OBJECTS_BETWEEN_LOOKS = 50_000
+
+
+def spare_the_garbage_collector() -> None:
+    """Let Python look for circles of objects seldom, and never among what is loaded already.
+
+    A sample is thousands of small objects without a circle in them. Looking for some in a minute of samples and in
+    every imported module took as long as reading the counters (``benchmarks/capacity_collector.py``).
+    """
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_LOOKS, 20, 100)
 
 
 class Turns:

@@ -5,11 +5,11 @@ of a mean spans the limit. One part of a rule that does not hold decides it, wha
 needs every rule before it to be decided, but for those that are optional.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from stealtime.capacity.figures import Series, SubjectFigures, guest_figures, host_figures
+from stealtime.capacity.figures import Series, SubjectFigures, absent_series, guest_figures, host_figures
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
 from stealtime.capacity.use import GuestUse, Use
@@ -154,14 +154,23 @@ def apply(rule: Rule, figures: SubjectFigures, book: RuleBook) -> Outcome:
     per_part = [one for one in rule.conditions if not _is_whole(one, figures)]
     if not per_part:
         return Outcome(rule, _all(one.holds for one in whole), tuple(whole))
-    parts = [
-        tuple(_hold(one, part, series.get(one.figure), book) for one in per_part)
-        for part, series in figures.parts.items()
-    ]
+    parts = [_hold_all(per_part, part, series, book) for part, series in figures.parts.items()]
     of_parts = [_all(one.holds for one in evidence) for evidence in parts]
     combined = _any(of_parts) if rule.of == "any" else _all(of_parts)
     holds = _all([combined, *(one.holds for one in whole)])
     return Outcome(rule, holds, (*_deciding(parts, of_parts, combined), *whole))
+
+
+def _hold_all(
+    conditions: Sequence[Condition], part: str, series: Mapping[str, Series[Any]], book: RuleBook
+) -> tuple[Evidence, ...]:
+    """Hold conditions one after the other; the first that does not hold has decided."""
+    evidence: list[Evidence] = []
+    for one in conditions:
+        evidence.append(_hold(one, part, series.get(one.figure), book))
+        if evidence[-1].holds is False:
+            break
+    return tuple(evidence)
 
 
 def _deciding(
@@ -175,11 +184,11 @@ def _is_whole(condition: Condition, figures: SubjectFigures) -> bool:
     return condition.figure not in OF_EACH_PART or condition.figure in figures.whole
 
 
-def _hold(condition: Condition, part: str | None, series: Series | None, book: RuleBook) -> Evidence:
+def _hold(condition: Condition, part: str | None, series: Series[Any] | None, book: RuleBook) -> Evidence:
     limit = condition.above if condition.above is not None else condition.below
     assert limit is not None  # noqa: S101 - for the type checker
     relation: Literal["above", "below"] = "above" if condition.above is not None else "below"
-    series = series or Series((), Absent(absent=f"there is no {condition.figure}"))
+    series = series or absent_series(Absent(absent=f"there is no {condition.figure}"))
     named = condition.figure if part is None else f"{condition.figure} of {part}"
     if series.absent is not None:
         return Evidence(condition.figure, part, relation, limit, None, undecided=f"{named}: {series.absent.absent}")

@@ -41,7 +41,7 @@ OF_EACH_PART = frozenset(
 PLACEHOLDERS = frozenset(
     {
         *("guest", "vcpus", "suggested_vcpus", "quota_cpus", "suggested_quota_cpus"),
-        *("sharers", "demand_cpus", "capacity_cpus", "cpus", "relief", "room", "all_busy_percent"),
+        *("sharers", "demand_cpus", "capacity_cpus", "cpus", "relief", "growth", "room", "all_busy_percent"),
     }
 )
 """What ``why`` and ``change`` may hold in braces."""
@@ -53,8 +53,11 @@ class Condition(Table):
     """What one figure must be."""
 
     figure: GuestFigure | HostFigure
+    """Which one; its unit is in its name."""
     above: float | None = None
+    """It must be more than this ..."""
     below: float | None = None
+    """... or less than this: one of the two."""
     in_percent_of_samples: Annotated[float, Field(gt=0, le=100)] | None = None
     """Count the samples in which it is so, instead of judging the mean."""
 
@@ -69,7 +72,9 @@ class Rule(Table):
     """When to say what."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
+    """By which it is quoted."""
     verdict: Verdict
+    """What it says."""
     about: Literal["host", "guest"]
     """Whose figures it looks at. What a guest's rule says of the host is said of the host too."""
     of: Literal["any", "every"] = "any"
@@ -77,12 +82,15 @@ class Rule(Table):
     optional: bool = False
     """Whether a verdict may be given although a figure of this rule cannot be had."""
     conditions: Annotated[list[Condition], Field(min_length=1)]
+    """All of them must hold."""
     source: Annotated[str, Field(min_length=1)]
     """Who says so."""
     date: Annotated[str, Field(min_length=1)]
+    """Since when."""
     why: Annotated[str, Field(min_length=1)]
+    """What it means; may hold the figures of the case, in braces."""
     change: Annotated[str, Field(min_length=1)]
-    """What to change."""
+    """What to change; likewise."""
 
     @field_validator("why", "change")
     @classmethod
@@ -110,11 +118,13 @@ class RuleBook(Table):
     """All rules, in the order in which they are tried."""
 
     schema_version: Literal[1]
+    """Of this form of file."""
     confidence_percent: Annotated[float, Field(ge=50, lt=100)] = 95.0
     """Of the interval of a mean."""
     minimum_samples: Annotated[int, Field(ge=5)] = 10
     """With fewer nothing is judged."""
     rules: Annotated[list[Rule], Field(min_length=1)]
+    """The first that holds gives the verdict; where none holds it is `efficiently provisioned`."""
 
     @model_validator(mode="after")
     def _names_once(self) -> Self:

@@ -1,7 +1,8 @@
 """What was read at one moment: the counters of the host, and of each guest's threads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
@@ -22,18 +23,18 @@ class GuestView:
     """Total of ``some`` of its CPU pressure."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuestSample:
+class GuestSample(NamedTuple):
     """One guest's counters."""
 
     guest: Guest
     threads: tuple[GuestThread, ...]
     counts: Mapping[int, ThreadCounts]
     """By thread id; a thread that ended meanwhile has none."""
+    groups: Mapping[int | str, tuple[int, ...]]
+    """The threads of each virtual CPU by its number, then those of each other role by its name."""
     unreadable: Absent | None = None
     """Why its counters mean nothing, or its virtual CPUs are unknown."""
-    allowed_cpus: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """On which CPUs each virtual CPU's thread may run, by thread id."""
+    allowed_cpus: frozenset[int] | Absent = Absent(absent="where its virtual CPUs may run was not looked up")
     throttled: Throttled | Absent | None = None
     """None where no quota holds."""
     view: GuestView | Absent | None = None

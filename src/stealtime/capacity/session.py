@@ -8,7 +8,7 @@ from stealtime.capacity.advice import advise
 from stealtime.capacity.collector import Collector, hidden_processes
 from stealtime.capacity.counters import monitor
 from stealtime.capacity.document import AdviceDocument, HypervisorDocument, make_document
-from stealtime.capacity.gather import uses
+from stealtime.capacity.gather import spare_the_garbage_collector, uses
 from stealtime.capacity.guests.view import GuestViews, read_ways
 from stealtime.capacity.judgement import NO_GUEST, judge
 from stealtime.capacity.rules import RuleBook
@@ -60,6 +60,7 @@ def watch_for(watch: Watch, duration_ns: int, *, on_progress: Callable[[str], No
             f"{watch.rules.minimum_samples}",
             hint=f"take {shortest} or more",
         )
+    spare_the_garbage_collector()
     views = GuestViews(watch.ways)
     seen: list[Use] = []
     notes = []

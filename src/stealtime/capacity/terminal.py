@@ -1,6 +1,6 @@
 """The verdicts as text: one paragraph for the host and for each guest."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
@@ -16,7 +16,6 @@ STYLES: dict[Verdict, str] = {
     "under-provisioned guest": "bold yellow",
     "not judged": "magenta",
 }
-_UNITS = {"percent": "%", "ns": "ns", "cpus": "CPUs"}
 
 
 class AdvicePage:
@@ -46,7 +45,7 @@ def _lines(subject: SubjectDocument) -> Iterator[str]:
         if subject.verdict != "not judged":
             yield subject.rule.why
         for one in subject.evidence:
-            yield describe(one)
+            yield describe(one, subject.of_guest)
         if subject.verdict == "not judged":
             yield f"not judged, because {subject.rule.why}"
         yield f"change: {subject.rule.change}"
@@ -67,24 +66,39 @@ def _telling(evidence: Sequence[EvidenceDocument]) -> list[EvidenceDocument]:
     return list(seen.values())
 
 
-def describe(one: EvidenceDocument) -> str:
-    """Say what a figure was, and what it was held against: ``wait of vCPU 0: 49.8 % (49.1 to 50.4), above 10 %``."""
-    name, unit = split_unit(one.figure)
-    named = name if one.part is None else f"{name} of {one.part}"
-    if one.mean is None:
+def describe(one: EvidenceDocument, of_guest: str | None = None) -> str:
+    """Say what a figure was and what it was held against: ``vcpu wait of vCPU 0: 50 % (49 % to 51 %, n=9), above 9 %``.
+
+    Args:
+        one: The figure.
+        of_guest: Whose it is, where that is not said already.
+    """
+    name, write = _unit_of(one.figure)
+    part = " of ".join(filter(None, [one.part, of_guest]))
+    named = f"{name} of {part}" if part else name
+    if one.mean is None or one.low is None or one.high is None:
         return f"{named}: {one.undecided}"
-    interval = "" if one.low is None or one.high is None else f" ({one.low:.4g} to {one.high:.4g}, n={one.samples})"
-    limit = f"{one.limit:g}{unit}"
+    figure = f"{named}: {write(one.mean)} ({write(one.low)} to {write(one.high)}, n={one.samples})"
     if one.percent_of_samples is not None:
-        relation = f"{one.relation} {limit} in {one.percent_of_samples:.0f} % of samples"
-        return f"{named}: {one.mean:.4g}{unit}{interval}, {relation} ({one.needed_percent_of_samples:g} % needed)"
+        share = f"{one.percent_of_samples:.0f} % of samples ({one.needed_percent_of_samples:g} % needed)"
+        return f"{figure}, {one.relation} {write(one.limit)} in {share}"
     is_so = {True: one.relation, False: f"not {one.relation}", None: "undecided about"}[one.holds]
-    return f"{named}: {one.mean:.4g}{unit}{interval}, {is_so} {limit}"
+    return f"{figure}, {is_so} {write(one.limit)}"
 
 
-def split_unit(figure: str) -> tuple[str, str]:
-    """Take the unit out of a figure's name: ``vcpu_wait_percent`` is ``vcpu wait`` and `` %``."""
+def _unit_of(figure: str) -> tuple[str, Callable[[float], str]]:
+    """Take the unit out of a figure's name, and give what writes it."""
     name, _, unit = figure.rpartition("_")
-    if unit in _UNITS:
-        return name.replace("_", " "), f" {_UNITS[unit]}"
-    return figure.replace("_", " "), ""
+    if unit == "percent":
+        return name.replace("_", " "), lambda value: f"{value:.3g} %"
+    if unit == "ns":
+        return name.replace("_", " "), duration
+    return figure.replace("_", " "), lambda value: f"{value:.3g}"
+
+
+def duration(figure_ns: float) -> str:
+    """Write a duration with three digits: ``3.78 ms``."""
+    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(figure_ns) >= size_ns:
+            return f"{figure_ns / size_ns:.3g} {unit}"
+    return f"{figure_ns:.0f} ns"

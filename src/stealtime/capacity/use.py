@@ -4,8 +4,9 @@ A counter that went backwards, or was not there both times, gives an absent figu
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stealtime.capacity.counters.parsers import CPU_COLUMNS, ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
@@ -21,8 +22,7 @@ _STEAL = CPU_COLUMNS.index("steal")
 _ALL_ZERO = ThreadCounts(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class CpuUse:
+class CpuUse(NamedTuple):
     """One CPU of the host, each share in percent of its time."""
 
     busy_percent: Figure
@@ -33,14 +33,18 @@ class CpuUse:
     steal_percent: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadsUse:
+class ThreadsUse(NamedTuple):
     """Some of a guest's threads together, in percent of one CPU."""
 
     run_percent: float
     wait_percent: float
     dispatches_per_s: float
     wait_per_dispatch_ns: Figure
+
+
+_NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
+_NEVER = Absent(absent="it was never dispatched")
+_SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,7 @@ class ViewUse:
     pressure_percent: Figure
 
 
-@dataclass(frozen=True, slots=True)
-class GuestUse:
+class GuestUse(NamedTuple):
     """One guest."""
 
     guest: Guest
@@ -161,28 +164,24 @@ def _pressure(before: Mapping[str, int] | Absent | None, after: Mapping[str, int
 
 
 def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse:
-    groups: dict[str | int, list[int]] = {"emulator": [], "io": []}
-    for thread in after.threads:
-        group = thread.role if thread.vcpu is None else thread.vcpu
-        groups.setdefault(group, []).append(thread.tid)
-    uses = {
-        group: _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=isinstance(group, int))
-        for group, tids in groups.items()
-    }
-    reset = next((use for use in uses.values() if isinstance(use, Absent)), None)
-    unreadable = after.unreadable or before.unreadable or reset
-    whole = {group: use for group, use in uses.items() if isinstance(use, ThreadsUse)}
-    vcpus = {group: use for group, use in sorted(whole.items(), key=str) if isinstance(group, int)}
-    nothing = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="no such thread was dispatched"))
+    unreadable = after.unreadable or before.unreadable
+    vcpus: dict[int, ThreadsUse] = {}
+    others: dict[str, ThreadsUse] = {}
+    for group, tids in after.groups.items():
+        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=isinstance(group, int))
+        if isinstance(use, Absent):
+            unreadable = unreadable or use
+        elif isinstance(group, int):
+            vcpus[group] = use
+        else:
+            others[group] = use
     throttled, quota_cpus = _throttled(before.throttled, after.throttled, max(len(vcpus), 1), elapsed_ns)
     return GuestUse(
         guest=after.guest,
         vcpus=vcpus,
-        emulator=whole.get("emulator", nothing),
-        io=whole.get("io", nothing),
-        allowed_cpus=frozenset().union(*after.allowed_cpus.values())
-        if after.allowed_cpus
-        else Absent(absent="the kernel did not tell where its virtual CPUs may run"),
+        emulator=others.get("emulator", _NOTHING),
+        io=others.get("io", _NOTHING),
+        allowed_cpus=after.allowed_cpus,
         unreadable=unreadable,
         throttled_percent=throttled,
         quota_cpus=quota_cpus,
@@ -191,7 +190,7 @@ def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse
 
 
 def _threads(
-    tids: list[int],
+    tids: Sequence[int],
     before: Mapping[int, ThreadCounts],
     after: Mapping[int, ThreadCounts],
     elapsed_ns: int,
@@ -204,11 +203,15 @@ def _threads(
             continue  # it ended while it was looked at
         # A thread that was not there before began meanwhile: it counts from 0.
         first = before.get(tid, _ALL_ZERO)
+        if last is first:
+            continue  # it slept
         if last.run_ns < first.run_ns or last.wait_ns < first.wait_ns or last.dispatches < first.dispatches:
             return Absent(absent=f"a counter of thread {tid} went backwards, from {tuple(first)} to {tuple(last)}")
         run_ns += last.run_ns - first.run_ns
         wait_ns += last.wait_ns - first.wait_ns
         dispatches += last.dispatches - first.dispatches
+    if not (run_ns or wait_ns or dispatches):
+        return _SLEPT
     waited_ns = wait_ns
     if len(tids) > 1 and is_one_vcpu:
         # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
@@ -217,7 +220,7 @@ def _threads(
         run_percent=100 * run_ns / elapsed_ns,
         wait_percent=100 * waited_ns / elapsed_ns,
         dispatches_per_s=dispatches * 1e9 / elapsed_ns,
-        wait_per_dispatch_ns=wait_ns / dispatches if dispatches else Absent(absent="it was never dispatched"),
+        wait_per_dispatch_ns=wait_ns / dispatches if dispatches else _NEVER,
     )
 
 

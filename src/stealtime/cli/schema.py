@@ -12,6 +12,7 @@ class File(StrEnum):
     CAMPAIGN = "campaign"
     VM = "vm"
     HOST = "host"
+    RULES = "rules"
 
 
 def schema(
@@ -19,7 +20,8 @@ def schema(
         File,
         typer.Argument(
             metavar="FILE",
-            help="campaign: of `stealtime run`; vm: of `stealtime protect start`; host: of `stealtime protect host`.",
+            help="campaign: of `stealtime run`; vm: of `stealtime protect start`; host: of `stealtime protect host`; "
+            "rules: of `stealtime advise --rules`.",
             show_default=False,
         ),
     ],

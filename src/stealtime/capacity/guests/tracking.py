@@ -3,6 +3,7 @@
 What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ from stealtime.vocabulary.readings import Absent
 
 NO_COUNTS_HINT = "set the sysctl kernel.task_delayacct=1, or boot with `delayacct`; the kernel needs CONFIG_SCHED_INFO"
 _LOOK_AGAIN_SAMPLES = 30
+_NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
 _SCHEDSTAT_BYTES = 96
 """Three numbers of at most 20 digits."""
 
@@ -47,8 +49,10 @@ class TrackedGuest:
         self._open: dict[int, KernelFile] = {}
         self.threads: tuple[GuestThread, ...] = ()
         """As of the last sample."""
+        self._groups: dict[int | str, tuple[int, ...]] = {}
+        self._last: dict[int, tuple[bytes, ThreadCounts]] = {}
         self._links: dict[int, int] = {}
-        self._allowed: dict[int, frozenset[int]] = {}
+        self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
         # Guests take turns: each looks again at another sample.
         self._until_look = guest.pid % _LOOK_AGAIN_SAMPLES
@@ -73,6 +77,7 @@ class TrackedGuest:
             guest=self.guest,
             threads=self.threads,
             counts=counts,
+            groups=self._groups,
             unreadable=self._unreadable(counts),
             allowed_cpus=self._allowed,
             throttled=None
@@ -91,14 +96,22 @@ class TrackedGuest:
         """Read each thread's counters; None if one of them has ended."""
         counts = {}
         is_whole = True
+        pread, last = os.pread, self._last
         for tid, file in self._open.items():
+            descriptor = file.descriptor
             try:
-                read = parse_schedstat(file.read(_SCHEDSTAT_BYTES))
+                text = file.read(_SCHEDSTAT_BYTES) if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
             except OSError:
                 is_whole = False
                 continue
-            if read is not None:
-                counts[tid] = read
+            # Most threads of a guest sleep most of the time: what has not changed is not read again.
+            known = last.get(tid)
+            if known is None or known[0] != text:
+                read = parse_schedstat(text)
+                if read is None:
+                    continue
+                known = last[tid] = (text, read)
+            counts[tid] = known[1]
         return counts if is_whole else None
 
     def _unreadable(self, counts: dict[int, ThreadCounts]) -> Absent | None:
@@ -110,7 +123,7 @@ class TrackedGuest:
             )
         if not counts:
             return Absent(absent=f"no schedstat below {self._proc}/{self.guest.pid}/task can be read")
-        if not any(thread.role == "vcpu" for thread in self.threads):
+        if 0 not in self._groups:
             return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({NAMELESS_HINT})")
         return None
 
@@ -149,12 +162,14 @@ class TrackedGuest:
                 continue
         for tid in self._open.keys() - found.keys():
             self._open.pop(tid).close()
+            self._last.pop(tid, None)
         for tid in found.keys() - self._open.keys():
             try:
                 self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
             except OSError:
                 continue
         self.threads = tuple(self._roles(found))
+        self._groups = _grouped(self.threads)
         self._has_looked = False
 
     def _roles(self, found: dict[int, int]) -> list[GuestThread]:
@@ -174,14 +189,14 @@ class TrackedGuest:
         vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
         if self.guest.kind == "uml":
             vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together
-        self._allowed = {tid: cpus for tid in vcpus if (cpus := self._allowed_cpus(tid))}
+        self._allowed = frozenset().union(*map(self._allowed_cpus, vcpus)) or _NOT_TOLD
         self._quotas = self._find_quotas(vcpus)
 
-    def _allowed_cpus(self, tid: int) -> frozenset[int] | None:
+    def _allowed_cpus(self, tid: int) -> frozenset[int]:
         for line in self._text(f"{self.guest.pid}/task/{tid}/status").splitlines():
             if line.startswith("Cpus_allowed_list:"):
                 return frozenset(parse_cpu_list(line.partition(":")[2]))
-        return None
+        return frozenset()
 
     def _find_quotas(self, tids: list[int]) -> list[Quota]:
         if self._hierarchy is None:
@@ -196,3 +211,11 @@ class TrackedGuest:
                 return file.read()
         except OSError:
             return ""  # the thread ended meanwhile, or is not ours to look at
+
+
+def _grouped(threads: Iterable[GuestThread]) -> dict[int | str, tuple[int, ...]]:
+    groups: dict[int | str, list[int]] = {}
+    # Virtual CPUs in their order, then the others.
+    for thread in sorted(threads, key=lambda thread: math.inf if thread.vcpu is None else thread.vcpu):
+        groups.setdefault(thread.role if thread.vcpu is None else thread.vcpu, []).append(thread.tid)
+    return {group: tuple(tids) for group, tids in groups.items()}

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from stealtime.capacity.collector import Collector, hidden_processes
-from stealtime.capacity.gather import uses_beside
+from stealtime.capacity.gather import spare_the_garbage_collector, uses_beside
 from stealtime.capacity.guests.view import GuestViews
 from stealtime.capacity.session import Watch
 from stealtime.capacity.watch.metrics import Metrics, serving
@@ -43,6 +43,7 @@ async def watch(
     Raises:
         StealtimeError: Metrics cannot be served there.
     """
+    spare_the_garbage_collector()
     views = GuestViews(order.ways)
     metrics = Metrics()
     notes = [f"{hidden}; run it as root"] if (hidden := hidden_processes()) is not None else []

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.capacity.figures import net_wait_percent
-from stealtime.capacity.terminal import STYLES
+from stealtime.capacity.terminal import STYLES, duration
 from stealtime.capacity.use import Figure, GuestUse, Use
 from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Neighbours, Snapshot
@@ -97,7 +97,7 @@ def _guests(snapshot: Snapshot, rows: int | None) -> RenderableType:
                 _percent(vcpu.run_percent),
                 _percent(net_wait_percent(use, vcpu)),
                 sparkline(_wait_history(snapshot.uses, key, number), width=_GUEST_BARS),
-                duration(vcpu.wait_per_dispatch_ns),
+                "-" if isinstance(vcpu.wait_per_dispatch_ns, Absent) else duration(vcpu.wait_per_dispatch_ns),
                 _percent(use.emulator.run_percent) if first else "",
                 _percent(use.io.run_percent) if first else "",
                 verdict if first else Text(),
@@ -155,13 +155,3 @@ def _number(figure: Figure) -> float:
 
 def _percent(figure: Figure | None) -> str:
     return "absent" if figure is None or isinstance(figure, Absent) else f"{figure:.1f} %"
-
-
-def duration(figure: Figure) -> str:
-    """Write a duration with three digits: ``3.78 ms``; a dash where there was nothing to wait for."""
-    if isinstance(figure, Absent):
-        return "-"
-    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if figure >= size_ns:
-            return f"{figure / size_ns:.3g} {unit}"
-    return f"{figure:.0f} ns"

@@ -13,7 +13,7 @@ from stealtime.vocabulary.readings import Absent
 
 WINDOW_SAMPLES = 60
 """What verdicts and sparklines look back on."""
-_JUDGE_EVERY_SAMPLES = 5
+_JUDGE_EVERY_SAMPLES = 10
 """A verdict on a minute changes slowly, and giving one on a hundred guests costs some ms."""
 
 

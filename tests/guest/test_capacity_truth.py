@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,9 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
-from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
+from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
 
 from stealtime.capacity.collector import Collector
+from stealtime.capacity.counters import monitor
 from stealtime.capacity.gather import uses_beside
 from stealtime.capacity.guests.view import GuestViews
 from stealtime.capacity.judgement import Judgement, judge
@@ -268,3 +270,44 @@ async def test_neighbours_are_named_and_nobody_else_is_blamed(tmp_path: Path, pl
     more_s = found.window_s - inside_s
     assert 0.95 * took_s <= blamed_s[here.pid] <= 1.01 * took_s + more_s, (found, took_s, inside_s)
     assert blamed_s[elsewhere.pid] <= 0.01 * sum(one.percent for one in found.blames) / 100 * found.window_s, found
+
+
+@contextmanager
+def halted_qemu(*options: str) -> Iterator[int]:
+    """Start a QEMU that never runs its guest."""
+    argv = ["qemu-system-x86_64", "-S", "-nodefaults", "-no-user-config", "-display", "none", "-m", "64", *options]
+    process = subprocess.Popen([*argv, "-machine", "q35,accel=tcg", "-smp", "2"])
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_a_qemu_without_names_tells_its_virtual_cpus_over_qmp(tmp_path: Path) -> None:
+    await require_usable("qemu-tcg-paravirt")
+    path = tmp_path / "qmp.sock"
+    with halted_qemu("-qmp", f"unix:{path},server=on,wait=off", "-device", "virtio-balloon-pci") as pid:
+        assert await until(path.exists)
+        with Collector() as collector:
+            (found,) = [one for one in collector.sample().guests.values() if one.guest.pid == pid]
+        assert found.unreadable is None
+        assert [thread.vcpu for thread in found.threads if thread.role == "vcpu"] == [0, 1]
+        looked = await monitor.look(found.guest)
+        assert looked.balloon_bytes == Value(value=64 << 20)
+        assert isinstance(looked.counters, Absent), "TCG has no exits, which is not zero"
+        # A monitor that somebody holds is left to him, after a while.
+        with socket.socket(socket.AF_UNIX) as held:
+            held.connect(str(path))
+            looked = await monitor.look(found.guest)
+        assert isinstance(looked.balloon_bytes, Absent)
+        assert "in use by somebody else" in looked.balloon_bytes.absent
+
+
+async def test_a_qemu_without_names_and_monitor_is_not_judged() -> None:
+    await require_usable("qemu-tcg-paravirt")
+    with halted_qemu() as pid, Collector() as collector:
+        await asyncio.sleep(0.5)
+        (found,) = [one for one in collector.sample().guests.values() if one.guest.pid == pid]
+    assert found.unreadable is not None
+    assert "debug-threads=on" in found.unreadable.absent

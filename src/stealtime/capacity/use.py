@@ -150,10 +150,10 @@ def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
 
 def _pressure(before: Mapping[str, int] | Absent | None, after: Mapping[str, int] | Absent, elapsed_ns: int) -> Figure:
     # `irq` has only `full`: all tasks of the CPU are held up at once.
-    for totals in (after, before):
-        if isinstance(totals, Absent):
-            return totals
-    assert before is not None and not isinstance(before, Absent) and not isinstance(after, Absent)  # noqa: S101, PT018
+    if isinstance(after, Absent):
+        return after
+    if before is None or isinstance(before, Absent):
+        return before or Absent(absent="it was not read before")
     kind = "some" if "some" in after else "full"
     if kind not in before or kind not in after:
         return Absent(absent=f"there is no line {kind}")

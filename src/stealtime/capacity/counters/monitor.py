@@ -8,6 +8,7 @@ monitor, root finds KVM's counters in debugfs too.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -42,8 +43,12 @@ class MonitorGained:
 
 
 def vcpu_threads(guest: Guest) -> list[int] | Absent:
-    """Ask QEMU which threads its virtual CPUs are, in their order, as its own PID namespace numbers them."""
-    return asyncio.run(_ask(guest, QemuMonitor.vcpu_threads))
+    """Ask QEMU which threads its virtual CPUs are, in their order, as its own PID namespace numbers them.
+
+    Waits for the answer, wherever it is called from: also where an event loop runs.
+    """
+    with ThreadPoolExecutor(max_workers=1) as short_lived:
+        return short_lived.submit(lambda: asyncio.run(_ask(guest, QemuMonitor.vcpu_threads))).result()
 
 
 async def look(guest: Guest, debugfs: Path = DEBUGFS) -> MonitorLook:

@@ -1,8 +1,9 @@
 """Which of a guest's threads is a virtual CPU; pure.
 
 QEMU names its threads where it is told to (``-name NAME,debug-threads=on``, which libvirt always says):
-``CPU 0/KVM``, ``CPU 1/TCG``, ``IO iothread1``, ``worker``. Without names there is one thing left to go by: only a
-virtual CPU under KVM has time of a guest (field 43 of its ``stat``). Under TCG nothing tells them apart.
+``CPU 0/KVM``, ``CPU 1/TCG``, ``IO iothread1``, ``worker``. Without names QEMU is asked over QMP, where it has a
+monitor that is free. What is left is that only a virtual CPU under KVM has time of a guest (field 43 of its ``stat``);
+under TCG nothing tells them apart.
 """
 
 import re
@@ -10,7 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from stealtime.capacity.guest import GuestThread, Role
 
-NAMELESS_HINT = "start QEMU with -name NAME,debug-threads=on, as libvirt does"
+NAMELESS_HINT = (
+    "start QEMU with -name NAME,debug-threads=on, as libvirt does, or with -qmp unix:PATH,server=on,wait=off"
+)
 _VCPU = re.compile(r"CPU (\d+)/(\w+)")
 _ALL_VCPUS = "ALL CPUs/TCG"
 """TCG with one thread for all virtual CPUs (``-accel tcg,thread=single``)."""
@@ -36,6 +39,22 @@ def roles_by_name(names: Mapping[int, str]) -> list[GuestThread]:
             role: Role = "io" if _IO.match(name) else "emulator"
             threads.append(GuestThread(tid, role))
     return threads
+
+
+def roles_by_monitor(tids: Sequence[int], vcpus: Sequence[int]) -> list[GuestThread]:
+    """Give the role of each thread of a QEMU that told over QMP which are its virtual CPUs.
+
+    Args:
+        tids: Of all threads.
+        vcpus: Those of the virtual CPUs, in their order; a QEMU in a PID namespace of its own gives other ids.
+
+    Returns:
+        One entry for each thread; none if a virtual CPU is not among them.
+    """
+    numbers = {tid: number for number, tid in enumerate(vcpus)}
+    if not numbers or not numbers.keys() <= set(tids):
+        return []
+    return [GuestThread(tid, "vcpu" if tid in numbers else "emulator", numbers.get(tid)) for tid in tids]
 
 
 def roles_by_guest_time(tids: Sequence[int], guest_ticks: Mapping[int, int]) -> list[GuestThread]:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
+from stealtime.capacity.counters.monitor import vcpu_threads
 from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_schedstat
 from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_guest_time, roles_by_name
+from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_guest_time, roles_by_monitor, roles_by_name
 from stealtime.capacity.sample import GuestSample, GuestView
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
@@ -52,6 +53,7 @@ class TrackedGuest:
         self._groups: dict[int | str, tuple[int, ...]] = {}
         self._last: dict[int, tuple[bytes, ThreadCounts]] = {}
         self._links: dict[int, int] = {}
+        self._vcpus_told: list[int] | None = None
         self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
         # Guests take turns: each looks again at another sample.
@@ -180,8 +182,17 @@ class TrackedGuest:
         threads = roles_by_name(names)
         if any(thread.role == "vcpu" for thread in threads):
             return threads
+        if threads := roles_by_monitor(list(found), self._told_by_monitor()):
+            return threads
         stats = {tid: parse_guest_ticks(self._text(f"{pid}/task/{tid}/stat").encode()) for tid, pid in found.items()}
         return roles_by_guest_time(list(found), {tid: ticks or 0 for tid, ticks in stats.items()})
+
+    def _told_by_monitor(self) -> list[int]:
+        """Ask QEMU which of its nameless threads are virtual CPUs, once."""
+        if self._vcpus_told is None:
+            told = vcpu_threads(self.guest) if self.guest.monitor is not None else []
+            self._vcpus_told = [] if isinstance(told, Absent) else told
+        return self._vcpus_told
 
     def _look(self) -> None:
         self._has_looked = True

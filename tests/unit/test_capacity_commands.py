@@ -1,7 +1,6 @@
 """``stealtime advise`` and ``stealtime watch``: what a user types, and what comes back."""
 
 import json
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,7 +150,7 @@ def test_guests_that_ended_and_ways_to_nobody_are_told(stealtime: Command, quick
 def test_ctrl_c_judges_what_was_seen(stealtime: Command, quick: list[Use], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(collector: Collector, interval_s: float) -> Iterator[Use]:
         yield from [use([guest("calm")])] * 12
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(session, "uses", interrupted)
     ended = stealtime("advise")

@@ -25,12 +25,12 @@ def read_guest(pid: int, started_ticks: int, argv: Sequence[str], folder: Path =
         argv: Its command line.
         folder: What its relative paths start from.
     """
-    program = Path(argv[0]).name if argv else ""
+    program = argv[0].rpartition("/")[2] if argv else ""
     if _QEMU.match(program) and "--version" not in argv:
         return _qemu(pid, started_ticks, argv, folder)
     # User-Mode Linux shows its command line in one piece where it has written its name over it.
     words = argv if len(argv) > 1 else argv[0].split() if argv else []
-    if words and _UML.match(Path(words[0]).name) and any(_UML_ARGUMENT.match(word) for word in words[1:]):
+    if words and _UML.match(words[0].rpartition("/")[2]) and any(_UML_ARGUMENT.match(word) for word in words[1:]):
         return _uml(pid, started_ticks, words)
     return None
 

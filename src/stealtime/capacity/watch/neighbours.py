@@ -149,4 +149,7 @@ def _names(columns: Mapping[str, np.ndarray], known: list[str]) -> dict[int, str
 
 
 def _why(tracer: HostTracer) -> Absent:
-    return Absent(absent="the host is not traced" if tracer.absent is None else tracer.absent.text)
+    if tracer.absent is None:
+        return Absent(absent="the host is not traced")
+    hint = "" if tracer.absent.hint is None else f" (hint: {tracer.absent.hint})"
+    return Absent(absent=f"{tracer.absent.text}{hint}")

@@ -13,7 +13,7 @@ from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Neighbours, Snapshot
 from stealtime.vocabulary.readings import Absent
 
-_LINES_BESIDES = 12
+_LINES_BESIDES = 13
 """What headings and notes take of the screen."""
 _FEWEST_ROWS = 3
 _GUEST_BARS = 15
@@ -41,11 +41,15 @@ def render(snapshot: Snapshot, *, rows: int | None = None, notes: Sequence[str] 
 def _headline(snapshot: Snapshot) -> Text:
     judgement = snapshot.host.judgement
     last = snapshot.uses[-1]
-    verdict = Text.assemble(("host: ", "bold"), (judgement.verdict, STYLES[judgement.verdict]))
     pressures = [f"{name} {_percent(last.pressure_percent.get(name))}" for name in ("cpu", "memory", "io")]
-    verdict.append(f"   memory available {_percent(last.memory_available_percent)}   pressure {', '.join(pressures)}")
-    verdict.append(f"   {len(last.guests)} guests, {min(snapshot.samples, len(snapshot.uses))} samples", style="dim")
-    return verdict
+    figures = f"memory available {_percent(last.memory_available_percent)}   pressure {', '.join(pressures)}"
+    count = "1 guest" if len(last.guests) == 1 else f"{len(last.guests)} guests"
+    return Text.assemble(
+        ("host: ", "bold"),
+        (judgement.verdict, STYLES[judgement.verdict]),
+        (f"   {count}, judged by the last {len(snapshot.uses)} samples\n", "dim"),
+        figures,
+    )
 
 
 def _cpus(uses: Sequence[Use], rows: int | None) -> RenderableType:

@@ -75,6 +75,7 @@ struct Bench {
     facts: GuestFacts,
     told: UnboundedReceiver<GuestEvent>,
     parcels: Receiver<Parcel>,
+    relay: Arc<Relay>,
     _folder: TempDir,
 }
 
@@ -83,6 +84,7 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let spec = prepare(folder.path(), before);
         let (events, mut told) = unbounded_channel();
+        let relay = relay();
         let (parcels, taken) = mpsc::sync_channel(8);
         let settings = EngineSettings {
             device_state: DeviceStateKind::XenSave,
@@ -92,7 +94,7 @@ impl Bench {
             longest_first_pause: Duration::ZERO,
             qemu_deadline: DEADLINE,
             in_flight_limit: 4,
-            relay: relay(),
+            relay: Arc::clone(&relay),
             spare: mpsc::channel().1,
             parcels,
             events,
@@ -114,7 +116,7 @@ impl Bench {
             GuestEvent::NoGuest(error) => panic!("{error}"),
             _ => panic!("something else was told"),
         };
-        Self { engine, facts, told, parcels: taken, _folder: folder }
+        Self { engine, facts, told, parcels: taken, relay, _folder: folder }
     }
 
     /// The next thing of some importance.
@@ -125,6 +127,21 @@ impl Bench {
                 told => return told,
             }
         }
+    }
+
+    /// These epochs are captured and no more; the output was cut at `last`.
+    fn captures(&mut self, epochs: &[u64], last: u64) {
+        for &number in epochs {
+            let GuestEvent::Captured { epoch, is_last: false } = self.told() else { panic!("no {number}") };
+            assert_eq!(epoch, Epoch(number));
+            let Ok(Parcel::Epoch { devices, row, .. }) = self.parcels.recv_timeout(PATIENCE) else {
+                panic!("{number} is not shipped")
+            };
+            assert_eq!((&devices[..], row.epoch), (&b"QEVM"[..], number));
+        }
+        thread::sleep(Duration::from_millis(100));
+        assert!(self.parcels.try_recv().is_err(), "more than {epochs:?}");
+        assert_eq!(self.relay.statistics().unwrap().hold.last_cut, Epoch(last));
     }
 }
 
@@ -230,4 +247,28 @@ fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
         }
     };
     assert!(is_lost && reason.contains("`internal-error`"), "{reason}");
+}
+
+#[test]
+fn epochs_follow_a_copy_each_told_before_it_is_shipped_and_no_more_than_may_be_in_flight() {
+    let saves = "if name == 'xen-save-devices-state':\n        \
+                 open(command['arguments']['filename'], 'wb').write(b'QEVM')";
+    let mut bench = Bench::start(saves);
+    bench.engine.order(Order::ContinueGuest);
+    assert!(matches!(bench.told(), GuestEvent::Continued));
+    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });
+    let Ok(Parcel::Part { head, pages, is_last: true }) = bench.parcels.recv_timeout(PATIENCE) else {
+        panic!("no copy")
+    };
+    assert_eq!((head.full, pages.len() as u64), (true, PAGES));
+    assert_eq!(bench.relay.statistics().unwrap().hold.last_cut, Epoch(0), "nothing is cut before");
+    bench.engine.order(Order::CopyHeld { term: Term(4) });
+    bench.captures(&[3], 3);
+    bench.engine.order(Order::Go { term: Term(5) });
+    bench.captures(&[4, 5, 6], 6);
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    bench.captures(&[7], 7);
+    bench.engine.order(Order::Rest);
+    bench.engine.order(Order::Acknowledged(Epoch(7)));
+    bench.captures(&[], 7);
 }

@@ -138,6 +138,9 @@ async fn a_takeover_resumes_the_guest_and_announces_it_before_a_standby_is_looke
     let before = rig.see(Deed::Announce).await;
     assert_eq!(before, [Deed::Output(OutputPolicy::Free), Deed::Load(b"devices".to_vec())]);
     assert!(rig.guest.may_leave(None));
+    let soon = Duration::from_millis(100);
+    assert!(tokio::time::timeout(soon, rig.standby()).await.is_err(), "it needs the processors");
+    rig.guest.events.send(GuestEvent::Continued).unwrap();
     // After the epoch that it went on from.
     assert_eq!(rig.protect(Epoch(41)).await.term, Term(5));
     let status = rig.status().await;

@@ -18,10 +18,11 @@ import signal
 import time
 from dataclasses import dataclass
 
-from stand.hosts import Guest, Stand, poll
+from stand.hosts import Guest, Stand, stand_with_etcd
 from stand.showing import Figure, arguments, show
 
 from stealtime.protect.laboratory import Laboratory, NetworkName
+from stealtime.protect.stand import poll
 from stealtime.protect.status import MemberStatus
 
 _BEFORE_S = 0.7
@@ -115,7 +116,7 @@ def _boot(stand: Stand, interval: str) -> Guest:
     guest = Guest(stand, interval=interval, timing={})
     guest.start()
     guest.await_ready()
-    guest.await_answer()
+    guest.ask("status")
     return guest
 
 
@@ -129,7 +130,7 @@ def main() -> None:
     failovers: list[Failover] = []
     lost = 0
     with Laboratory() as laboratory:
-        stand = Stand(laboratory, with_etcd=options.etcd)
+        stand = stand_with_etcd(laboratory) if options.etcd else Stand(laboratory)
         guest = _boot(stand, options.interval)
         while len(failovers) < count:
             failover = strike(guest, _BLOWS[len(failovers) % len(_BLOWS)])

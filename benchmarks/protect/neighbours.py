@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from stand.hosts import Guest, Stand, end_all
+from stand.hosts import Guest, Stand
 from stand.rows import Row, overlapping_share, phase_share, quantile, rate_per_s, values
 from stand.showing import Figure, arguments, show
 
@@ -51,7 +51,7 @@ class Neighbours:
             guest.start()
         for guest in guests:
             guest.await_ready()
-            guest.await_answer()
+            guest.ask("status")
         with ExitStack() as clients:
             for guest in guests:
                 clients.enter_context(guest.counting())
@@ -60,7 +60,8 @@ class Neighbours:
             time.sleep(seconds)
             to_ns = time.monotonic_ns()
         rows = [guest.rows(from_ns, to_ns) for guest in guests]
-        end_all(guests)
+        for guest in guests:
+            guest.stop()
         self._take_up(arrangement, rows)
 
     def _take_up(self, arrangement: str, rows: Sequence[Sequence[Row]]) -> None:

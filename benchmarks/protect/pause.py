@@ -139,7 +139,7 @@ def main() -> None:
         ending.callback(lambda: yard.qemu.end())
         active = guest.await_ready()
         assert active.qemu_pid is not None
-        guest.await_answer()
+        guest.ask("status")
         memory = Memory(active.qemu_pid, guest.vm.memory_bytes)
         for _ in range(turns):
             rows = guest.epochs_for(options.seconds)

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from stand.hosts import Guest, Stand, end_all
+from stand.hosts import Guest, Stand
 from stand.rows import Row, quantile, values
 from stand.showing import Figure, arguments, show
 
@@ -72,11 +72,11 @@ def main() -> None:
         guest = Guest(Stand(laboratory), memory=options.memory, program_arguments=program)
         guest.start()
         guest.await_ready()
-        guest.await_answer()
+        guest.ask("status")
         guest.epochs_for(_STEADY_S)
         for _ in range(options.repetitions or (10 if options.full else 3)):
             seen.measure(guest)
-        end_all([guest])
+        guest.stop()
     figures = [
         Figure("longest pause of the first two epochs", "ms", seen.longest_ms),
         Figure("p99 of the steady pauses", "ms", seen.steady_p99_ms),

@@ -15,13 +15,13 @@ verify, apply, heartbeats, relaying the guest's frames.
 import time
 from collections.abc import Sequence
 
-from stand.hosts import DEMO_PROGRAM, Guest, Stand, cpu_s
+from stand.hosts import COUNTER, Guest, Stand, cpu_s
 from stand.rows import values
 from stand.showing import Figure, arguments, show
 
 from stealtime.protect.laboratory import Laboratory
 
-_GUESTS = {"demo guest": DEMO_PROGRAM, "whole pages": (*DEMO_PROGRAM, "fill=4096")}
+_GUESTS = {"demo guest": COUNTER, "whole pages": (*COUNTER, "fill=4096")}
 _ENCODINGS = ("zero_pages", "same_pages", "delta_pages", "whole_pages")
 _SETTLES_S = 2.0
 
@@ -33,7 +33,7 @@ def measure(stand: Stand, name: str, program: Sequence[str], seconds: float) -> 
     guest = Guest(stand, program_arguments=list(program))
     guest.start()
     active = guest.await_ready()
-    guest.await_answer()
+    guest.ask("status")
     standby = guest.status("b")
     assert active.pid is not None
     assert standby is not None

@@ -48,7 +48,7 @@ class Runs:
         guest = Guest(stand, program_arguments=list(_PROGRAM), **how)
         guest.start()
         guest.await_ready()
-        guest.await_answer()
+        guest.ask("status")
         time.sleep(_SETTLES_S)
         from_ns, before = verified(guest)
         time.sleep(seconds)
@@ -70,7 +70,7 @@ def verified(guest: Guest) -> tuple[int, int]:
     """Ask how many pages the guest has verified; give when that was (ns of the monotonic clock) and how many."""
     while True:
         asked_ns = time.monotonic_ns()
-        pages = int(guest.ask("status", wait_s=_ANSWERS_WITHIN_S)["verified"])
+        pages = int(guest.ask("status", _ANSWERS_WITHIN_S)["verified"])
         took_ns = time.monotonic_ns() - asked_ns
         # It was counted somewhere in between: two epochs hold the connection and then the answer.
         if took_ns < _ANSWERED_AT_ONCE_NS:

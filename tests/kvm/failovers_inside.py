@@ -12,10 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 os.environ["STEALTIME_PROTECT_TIMING"] = "emulated"
-sys.path.append(str(Path(__file__).parents[1] / "protect"))
+sys.path.append(str(Path(__file__).parents[1] / "rigs"))
 
+from failover_campaign import Campaign
 from guest_clock import GuestClocks
-from test_failovers import Campaign
 from two_hosts import HOSTS, Counting, TwoHosts
 
 from stealtime.protect.laboratory import Laboratory
@@ -25,7 +25,7 @@ def main() -> None:
     tracker, vcpus, blows = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     with Laboratory(HOSTS) as laboratory:
         hosts = TwoHosts(laboratory, accelerator="kvm", tracker=tracker, vcpus=vcpus, interval="500ms")
-        hosts.start()
+        hosts.boot()
         counting = Counting(hosts)
         campaign = Campaign(hosts, random.Random(1))  # noqa: S311 - no secret
         clocks = [GuestClocks.read(hosts)]

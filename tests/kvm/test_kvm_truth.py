@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from attributed import Attributed, injected_ns, load_on_ns, measured_ns
+from counted_exits import exit_times
 from numpy.typing import NDArray
 
-from counted_exits import exit_times
 from stealtime.store.run import Trial
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.attribution.model import Cause

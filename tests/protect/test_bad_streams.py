@@ -98,7 +98,7 @@ def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) ->
     moved = 0
     with Witness(hosts) as witness:
         hosts.line_to("b").spoil(IN_THE_FIRST_COPY)
-        hosts.start()
+        hosts.boot()
         assert hosts.line_to("b").was_spoiled.is_set()
         assert refusals(hosts, "b", IN_THE_FIRST_COPY), hosts.last_words()
         counting = counting_on(hosts)

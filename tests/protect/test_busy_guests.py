@@ -39,7 +39,7 @@ def slow_lines(**machine: Any) -> Iterator[SpoiledHosts]:
         chance = random.Random(0)  # noqa: S311 - nothing is spoiled by chance
         hosts = SpoiledHosts(laboratory, chance, interval="100ms", **machine)
         try:
-            hosts.start()
+            hosts.boot()
             yield hosts
         finally:
             for line in hosts.lines.values():

@@ -44,7 +44,7 @@ def assert_told(lost_s: float, bound_s: float, before: MemberStatus, after: Memb
 def test_the_clock_is_kept_through_checkpoints_and_a_failover(record_property: Callable[[str, object], None]) -> None:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, interval=INTERVAL, mode="net")
-        active = hosts.start()
+        active = hosts.boot()
         time.sleep(SETTLES_S)
         before, status_before = seen(hosts, active.host)
         time.sleep(WATCHED_S)
@@ -79,7 +79,7 @@ def test_the_clock_is_kept_through_checkpoints_and_a_failover(record_property: C
 def test_a_clock_that_is_left_alone_loses_what_the_member_says(record_property: Callable[[str, object], None]) -> None:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, interval=INTERVAL, mode="net", kernel_arguments="stealtime.clock=free")
-        active = hosts.start()
+        active = hosts.boot()
         before, status_before = seen(hosts, active.host)
         time.sleep(WATCHED_S)
         after, status_after = seen(hosts, active.host)

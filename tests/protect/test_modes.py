@@ -49,7 +49,7 @@ ATTEMPTS = 5
 def protected(**machine: Any) -> Iterator[TwoHosts]:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, **machine)
-        hosts.start()
+        hosts.boot()
         yield hosts
 
 
@@ -98,7 +98,7 @@ def test_a_member_that_stood_still_says_nothing_more_where_output_is_not_held() 
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, mode="no-net", interval="100ms")
         with Witness(hosts) as witness:
-            before = hosts.start()
+            before = hosts.boot()
             assert before.pid is not None
             counting = Counting(hosts)
             counting.await_answers()

@@ -53,7 +53,7 @@ def odd() -> Iterator[Odd]:
         state.mkdir()
         (state / "register").symlink_to(disk.path)
         hosts = TwoHosts(laboratory, interval="50ms")
-        hosts.start()
+        hosts.boot()
         yield Odd(hosts, disk)
 
 
@@ -219,7 +219,7 @@ def unprotected(
     file = folder / "VM.toml"
     file.write_text(
         f'name = "{name}"\nprogram = "counter"\nmemory = "{memory_mib}MiB"\n'
-        f'standby_hosts = [{{ name = "b", endpoint = "{hosts.hosts[1].endpoint}" }}]\n'
+        f'standby_hosts = [{{ name = "b", endpoint = "{hosts.stand.hosts[1].endpoint}" }}]\n'
         f'identity = {{ ca = "{identity.ca}", certificate = "{identity.certificate}", key = "{identity.key}" }}\n'
         f'register = {{ folder = "{hosts.state.register}" }}\n'
     )
@@ -328,7 +328,7 @@ def test_without_userfaultfd_pages_are_found_otherwise_and_status_says_why() -> 
     behind = without_userfaultfd()
     with laboratory_or_skip() as laboratory, put_behind(laboratory, "a", *behind), put_behind(laboratory, "b", *behind):
         hosts = TwoHosts(laboratory, interval="100ms")
-        before = hosts.start()
+        before = hosts.boot()
         counting = counting_on(hosts)
         for name in ("a", "b"):
             status = hosts.status(name)

@@ -36,7 +36,7 @@ def hosts() -> Iterator[TwoHosts]:
             log=f"{LOG_BYTES >> 10}KiB",
             kernel_arguments="ignore_loglevel initcall_debug",
         )
-        hosts.start()
+        hosts.boot()
         yield hosts
 
 

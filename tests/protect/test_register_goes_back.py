@@ -46,7 +46,7 @@ def hosts() -> Iterator[TwoHosts]:
         except StealtimeError as error:
             pytest.skip(f"no etcd here: {error.message}")
         hosts = TwoHosts(laboratory, etcd, interval="50ms")
-        hosts.start()
+        hosts.boot()
         yield hosts
 
 

@@ -20,7 +20,7 @@ pytestmark = [
 def hosts() -> Iterator[TwoHosts]:
     with laboratory_or_skip() as laboratory:
         hosts = TwoHosts(laboratory, interval="50ms")
-        hosts.start()
+        hosts.boot()
         yield hosts
 
 

@@ -49,7 +49,7 @@ class Shared:
                 pytest.skip(f"no register to be cut off from: {error.message}")
             hosts = TwoHosts(laboratory, etcd, interval="100ms", timing=_TIMING)
             witness = self._stack.enter_context(Witness(hosts))
-            hosts.start()
+            hosts.boot()
             self._machine = Watched(hosts, etcd, witness, Counting(hosts, linear_timeouts=True))
             self._machine.counting.await_answers()
         return self._machine

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from synthetic_run import KnownRun, write_synthetic_run
 
 from stealtime._core import Series
 from stealtime.studies.latency.analysis.series import pool, read_series
 from stealtime.vocabulary.errors import StealtimeError
-from synthetic_run import KnownRun, write_synthetic_run
 
 if TYPE_CHECKING:
     from stealtime._core import InjectedMatchDict

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 from stealtime.report.page.html import write_report
 from stealtime.report.terminal.run import print_explanations
@@ -29,7 +30,6 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Value
 from stealtime.wire.message import TracingOutcome
-from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
 
 PROBE = 4242
 START_TSC = 8_123_456_789_012

@@ -7,11 +7,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command import Command, make_command
+from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime import schemas
 from stealtime.report.claims.library import find_published
 from stealtime.report.interval import REPETITIONS_MIN
-from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 SCENARIOS = ("one-to-all", "contention-cpu")
 SAMPLES = 6_000

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime._core import Series
 from stealtime.report.comparison import compare
@@ -18,7 +19,6 @@ from stealtime.studies.latency.analysis.model import HeldBack
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.terminal.summary import render_summary
-from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 LIMIT = Limit("RT throttling", 50e6)
 LOOP_NS = 100_000

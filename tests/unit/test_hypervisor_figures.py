@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.report.circumstances.exits import TITLE
@@ -17,7 +18,6 @@ from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.terminal.summary import render_summary
-from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 
 # Over two seconds on two virtual CPUs: the first halts and polls, the second measures.
 HALTING = {

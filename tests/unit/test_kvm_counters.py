@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from counted_exits import Exits, count_exits
 from test_qemu_monitor import ANSWERS, scripted_qemu
 
-from counted_exits import Exits, count_exits
 from stealtime.lab.platforms.kvm_counters import COUNTERS, CountersLook, between, look, read_answer
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.store.model import HypervisorCounters

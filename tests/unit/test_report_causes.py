@@ -8,20 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-
 from latency_page import latency_page
-from stealtime.store.run import Run, Trial
-from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
-from stealtime.studies.latency.attribution.not_attributed import NotAttributed
-from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
-from stealtime.studies.latency.content.causes import Causes, Shift
-from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
-from stealtime.studies.latency.page.gather import gather
-from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
-from stealtime.studies.latency.terminal.causes import render_causes
-from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
-from stealtime.vocabulary.errors import StealtimeError
+from rich.console import Console
 from synthetic_attribution import (
     EVENTS_LOST,
     JUDGED,
@@ -35,6 +23,18 @@ from synthetic_attribution import (
     synthetic_tracing_overhead,
 )
 from synthetic_run import SyntheticCell, write_synthetic_run
+
+from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.attribution.model import Cause, CauseShare, Segment, TracingOverhead, TrialAttribution
+from stealtime.studies.latency.attribution.not_attributed import NotAttributed
+from stealtime.studies.latency.content.cause_palette import LOOKS, family_of
+from stealtime.studies.latency.content.causes import Causes, Shift
+from stealtime.studies.latency.page.causes import gather_causes, gather_periodic
+from stealtime.studies.latency.page.gather import gather
+from stealtime.studies.latency.page.spikes import drawn_segments, whole_parts
+from stealtime.studies.latency.terminal.causes import render_causes
+from stealtime.studies.latency.wording.cause_wording import overhead_in_words, signed_duration
+from stealtime.vocabulary.errors import StealtimeError
 
 NATIVE = SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 3_000, tick_hz=1000.0, traced=True)
 UML = replace(NATIVE, platform="uml", scenario="contention-cpu")

@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+from synthetic_run import SyntheticCell, write_synthetic_run
+
 from stealtime.report.circumstances.notes import notes_of
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize
-from synthetic_run import SyntheticCell, write_synthetic_run
 
 CELLS = [
     SyntheticCell(platform, "switch", {"threads": threads}, 180.0, 9e4, 0.5, 3_000)

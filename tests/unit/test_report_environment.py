@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.report import environment
 from stealtime.store.model import NeighbourRecord, ThreadRecord
@@ -10,7 +11,6 @@ from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.wording import wording
 from stealtime.wire.message import CpuLoad, LoadRequest
-from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 from typer.testing import CliRunner
 
 from stealtime.cli.report import report
@@ -15,7 +16,6 @@ from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.page.gather import gather
 from stealtime.vocabulary.errors import StealtimeError
-from synthetic_run import CLOCK_DISAGREES, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 CELLS = default_cells(3_000)
 

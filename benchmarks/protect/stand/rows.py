@@ -4,11 +4,9 @@ A row is an epoch by the names of its columns (``crates/replicator/src/epoch_log
 clock, which is one for all processes of a machine.
 """
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 
 Row = Mapping[str, int]
@@ -18,13 +16,6 @@ PAUSE_PARTS = ("stop_ns", "cut_ns", "save_ns", "scan_ns", "copy_ns", "continue_n
 
 _LATE = 1.5
 """An epoch that begins later than this many intervals after the one before has missed its turn."""
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Read all whole rows; the member may be writing the last one."""
-    text = path.read_text()
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    return [{name: int(value) for name, value in row.items()} for row in csv.DictReader(lines)]
 
 
 def between(rows: Iterable[Row], from_ns: int, to_ns: int) -> list[Row]:

@@ -11,6 +11,7 @@ from stealtime.campaigns.events import Observer
 from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import refuse_other_machine
+from stealtime.campaigns.registry import probes
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import below
@@ -99,7 +100,13 @@ class LocalExecutor:
     @asynccontextmanager
     async def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AsyncIterator[Booted]:
         """Boot a machine and what its trials need around it; see :class:`Executor`."""
-        placement, platform = self.plan.placements[boot.scenario], self.platforms[boot.platform]
+        placement = self.plan.placements[boot.scenario]
+        stage = probes()[boot.cells[0].cell.probe].stage
+        if stage is not None:
+            async with stage.boot(boot, placement, folder) as booted:
+                yield booted
+            return
+        platform = self.platforms[boot.platform]
         request = self._request(placement, folder)
         async with (
             set_up_beside(self.host, placement, platform, request, boot.cells) as beside,

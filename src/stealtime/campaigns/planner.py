@@ -133,8 +133,9 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         host: Its CPUs.
 
     Raises:
-        UsageError: Two probes of the campaign make the same cell, a scenario names a CPU that there is not, or
-            a probe that needs SCHED_FIFO is to be measured at priority 0.
+        UsageError: Two probes of the campaign make the same cell, a probe is measured in none of its scenarios or
+            cannot be traced, a scenario names a CPU that there is not, or a probe that needs SCHED_FIFO is to be
+            measured at priority 0.
         StealtimeError: No platform can be used, or no scenario can be had here.
     """
     meant, aliases = resolve(campaign.platforms, platforms)
@@ -156,6 +157,8 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
             for platform in order
             for scenario in placements
         ]
+    boots = [boot for boot in boots if boot.cells]
+    _refuse_unmeasured(campaign, placements)
     _refuse_twins(boots)
     return Plan(
         campaign=campaign,
@@ -201,6 +204,8 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
     planned: list[PlannedCell] = []
     pairs = 0
     for cells in campaign.probes:
+        if not _is_measured_in(cells.probe, scenario):
+            continue
         tracing = campaign.tracing_of(cells)
         for parameters in cells.parameter_sets():
             variants = [tracing == "on"]
@@ -214,6 +219,28 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
                 )
                 planned.append(PlannedCell(cell, repetition, cells.duration_ns, cells.max_samples))
     return tuple(planned)
+
+
+def _is_measured_in(probe: str, scenario: str) -> bool:
+    """Tell whether a probe and a scenario belong together: those of a stage do with no others."""
+    stage = probes()[probe].stage
+    if stage is not None:
+        return scenario == stage.scenario
+    return all(other.stage is None or scenario != other.stage.scenario for other in probes().values())
+
+
+def _refuse_unmeasured(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
+    """See that each probe has a scenario, and that none is to be traced that no agent measures."""
+    for cells in campaign.probes:
+        stage = probes()[cells.probe].stage
+        if stage is not None and campaign.tracing_of(cells) != "off":
+            raise UsageError(f"the probe {cells.probe} cannot be traced", hint="leave --tracing out")
+        if not any(_is_measured_in(cells.probe, scenario) for scenario in placements):
+            needed = f"only in the scenario {stage.scenario}" if stage is not None else "in none of its scenarios"
+            raise UsageError(
+                f"the probe {cells.probe} of {campaign.name} is measured {needed}, and it has {', '.join(placements)}",
+                hint="leave one of the two out, with --probe or --scenario",
+            )
 
 
 def _refuse_twins(boots: Sequence[PlannedBoot]) -> None:

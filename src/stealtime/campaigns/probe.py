@@ -1,8 +1,10 @@
 """What a study registers for a probe: its tables in a campaign file, and its request to the agent."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, JsonValue
 
@@ -11,6 +13,11 @@ from stealtime.store.results import ResultKind
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ProbeRequest
+
+if TYPE_CHECKING:
+    from stealtime.campaigns.executor import Booted
+    from stealtime.campaigns.planner import PlannedBoot
+    from stealtime.lab.scenarios.placement import Placement
 
 Tracing = Literal["off", "on", "both"]
 """Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what tracing costs."""
@@ -61,14 +68,28 @@ def whole(value: JsonValue) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Where trials are carried out that are not requests to an agent in a machine under test."""
+
+    scenario: str
+    """The only one that its probes are measured in, and no others are."""
+    boot: "Callable[[PlannedBoot, Placement, Path], AbstractAsyncContextManager[Booted]]"
+    """Sets up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends all of it.
+
+    It raises ``StealtimeError`` if that cannot be had."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Probe:
     """One way to measure."""
 
     name: str
     cells: type[ProbeCells]
     """Its table in ``[[probes]]``."""
-    request: Callable[[Mapping[str, JsonValue], Mapping[int, int]], ProbeRequest]
-    """Makes what the agent is asked for, of a cell's parameters and of the iterations of each length of busy loop."""
+    request: Callable[[Mapping[str, JsonValue], Mapping[int, int]], ProbeRequest] | None = None
+    """Makes what the agent is asked for, of a cell's parameters and of the iterations of each length of busy loop.
+    None where a stage carries it out."""
+    stage: Stage | None = None
     short: type[ShortProbe] = ShortProbe
     """Its table in ``[short]``."""
     options: Mapping[str, str] = field(default_factory=dict)

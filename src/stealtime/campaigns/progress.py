@@ -154,7 +154,7 @@ def outcome_words(record: TrialRecord) -> str:
     """Say in a few words what came of a trial: the number of samples, and why it is invalid if it is."""
     outcome = record.outcome
     if outcome is None:
-        return "failed"
+        return record.state
     invalid = [finding.text for finding in outcome.findings if finding.level == "invalidates"]
     count = outcome.counters.get("recorded")
     words = f"{count} samples" if count is not None else "measured"

@@ -216,7 +216,7 @@ class Runner:
         except asyncio.CancelledError:
             await writing
             raise
-        for stream in measured.tables.streams:
+        for stream in () if measured.tables is None else measured.tables.streams:
             stream.unlink(missing_ok=True)
 
     def _count(self, record: TrialRecord) -> None:

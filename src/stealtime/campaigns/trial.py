@@ -56,7 +56,8 @@ class Measured:
     """A trial that has an outcome."""
 
     record: TrialRecord
-    tables: Tables
+    tables: Tables | None
+    """None where the record is all there is."""
 
 
 async def measure(
@@ -138,6 +139,8 @@ async def measure(
 
 def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:
     probe = probes()[cell.cell.probe]
+    if probe.request is None:
+        raise TypeError(f"{probe.name} is measured by its stage")
     own_priority = beside.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:

@@ -62,15 +62,15 @@ def _describe(path: Path) -> dict[str, Any]:
     if state == "running" and not is_being_written(path):
         # Whoever wrote it was killed; its lock went away with it.
         state = "interrupted"
-    outcomes = [record.outcome for record in records if record.outcome is not None]
+    measured = [record for record in records if record.state == "measured"]
     return {
         "run": run.run_id,
         "created_at": run.manifest.created_at.isoformat(),
         "campaign": run.manifest.campaign_name,
         "state": state,
-        "cells_measured": len(outcomes),
-        "cells_invalid": sum(not outcome.is_valid for outcome in outcomes),
-        "cells_failed": len(records) - len(outcomes),
+        "cells_measured": len(measured),
+        "cells_invalid": sum(one.outcome is not None and not one.outcome.is_valid for one in measured),
+        "cells_failed": len(records) - len(measured),
         "size_bytes": size_bytes,
         "problem": None,
     }

@@ -3,6 +3,7 @@
 Columns as ``crates/replicator/src/epoch_log.rs`` writes them: times in ns of the monotonic clock, whole numbers all.
 """
 
+import csv
 import shutil
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def export_epochs(source: Path, target: Path, *, vm: str, host: str) -> int:
     return rows
 
 
+def read_epochs(source: Path) -> list[dict[str, int]]:
+    """Give the whole rows of a member's ``epochs.csv``, by the names of its columns; it may be writing the last one."""
+    text = source.read_text()
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    return [{name: int(value) for name, value in row.items()} for row in csv.DictReader(lines)]
+
+
 def _newer_half(source: Path, older: Path) -> bytes:
     try:
         return source.read_bytes()
@@ -71,10 +79,11 @@ def _joined(older: bytes, newer: bytes) -> bytes:
 
 def _write_parquet(text: bytes, target: Path, source: Path, facts: dict[str, str]) -> None:
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import csv as pa_csv
+    from pyarrow import parquet
 
     try:
-        table = csv.read_csv(pa.BufferReader(text))
+        table = pa_csv.read_csv(pa.BufferReader(text))
     except pa.ArrowInvalid as error:
         raise StealtimeError(f"{source} is damaged: {error}") from error
     wrong = [field.name for field in table.schema if not pa.types.is_integer(field.type)]

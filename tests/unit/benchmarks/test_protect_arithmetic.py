@@ -18,11 +18,12 @@ from stand.rows import (
     phase_share,
     quantile,
     rate_per_s,
-    read_rows,
     slowdown_percent,
 )
 from stand.showing import Figure
 from stand.yardsticks import as_many
+
+from stealtime.protect.epochs import read_epochs
 
 MS = 1_000_000
 
@@ -34,7 +35,7 @@ def epochs(*begins_ms: float, pause_ms: float = 2) -> list[Row]:
 def test_a_row_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "epochs.csv"
     path.write_text("epoch,begin_ns,pause_ns\n1,10,5\n2,20,6\n3,3")
-    assert read_rows(path) == [
+    assert read_epochs(path) == [
         {"epoch": 1, "begin_ns": 10, "pause_ns": 5},
         {"epoch": 2, "begin_ns": 20, "pause_ns": 6},
     ]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 from readme.tables import campaigns_of, put_into, rows_of
+from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import UsageError
-from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 NATIVE = SyntheticCell(
     "native", "tick", {"loop_ns": 68_000}, 68_000.0, 51.7e6, 0.4, 20_000, 250.0, 3_000.0, findings=(RT_THROTTLING,)

@@ -133,9 +133,9 @@ def _missing(cell: CellFigures, records: Sequence[TrialRecord]) -> list[Missing]
     trials = {trial.repetition: trial for trial in cell.trials} if isinstance(cell, MeasuredCell) else {}
     missing = []
     for record in records:
-        if record.outcome is None:
+        if record.state == "failed":
             missing.append(_failed(record))
-        elif record.repetition in trials:
+        elif record.outcome is not None and record.repetition in trials:
             told = {finding.text for finding in record.outcome.findings}
             damage = [reason for reason in trials[record.repetition].reasons if reason not in told]
             if damage:

@@ -1,11 +1,9 @@
 """A protected guest on two hosts of the laboratory, a client that counts, and everything that can be done to them."""
 
-import json
 import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,31 +14,23 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.protect.control import ControlClient, ControlError, MemberLeftError
-from stealtime.protect.demo import EMULATED_TIMING
-from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
-from stealtime.protect.host_file import HostFile, host_spec
-from stealtime.protect.identity import make_identity
-from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.control import ControlError, MemberLeftError
+from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.laboratory_etcd import Etcd
-from stealtime.protect.members import prepare_member, start_host_daemon, start_member
-from stealtime.protect.session import make_spec
-from stealtime.protect.specification import write_document
-from stealtime.protect.state import MemberFolder, State
+from stealtime.protect.stand import EMULATED_TIMING, HOSTS, PATIENT_TIMING, Client, CountingGuest, Stand, other, poll
 from stealtime.protect.status import MemberStatus
-from stealtime.protect.vm_file import Register, VmFile
+from stealtime.protect.vm_file import Register
 from stealtime.vocabulary.errors import StealtimeError
 
-HOSTS = ("a", "b")
-VM = "counter"
-COUNTER = f"{GUEST_ADDRESS}:7000"
+__all__ = [
+    "HOSTS", "PATIENCE_S", "TIMING", "VM", "Counting", "TwoHosts", "assert_unharmed", "await_that", "keep_evidence",
+    "laboratory_or_skip", "lives", "other",
+]  # fmt: skip
 
-_PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
-"""An overloaded host must not end the protection between our look at it and the blow: that would be a second fault, and
-rightly the machine's end. A death is seen at once all the same, by its closed connection."""
+VM = "counter"
+
 TIMING: dict[str, str] = {
-    "patient": _PATIENT_TIMING,
+    "patient": PATIENT_TIMING,
     "default": {},
     "emulated": EMULATED_TIMING,
 }[os.environ.get("STEALTIME_PROTECT_TIMING", "patient")]
@@ -61,54 +51,35 @@ _standing: list[Laboratory] = []
 Found = TypeVar("Found")
 
 
-class TwoHosts:
+class TwoHosts(CountingGuest):
     """The guest runs on one of them and the other stands by; who does what changes with each failover.
 
     Args:
         laboratory: Where.
         etcd: Decides who may be active; None: a register in a folder.
+        stand: Hosts that are different from the usual ones.
         machine: What is different from the usual machine, as in ``VM.toml``.
     """
 
-    def __init__(self, laboratory: Laboratory, etcd: Etcd | None = None, **machine: Any) -> None:
+    def __init__(
+        self, laboratory: Laboratory, etcd: Etcd | None = None, *, stand: Stand | None = None, **machine: Any
+    ) -> None:
         self.laboratory = laboratory
         self.etcd = etcd
-        self.state = State(laboratory.folder / "state")
+        # The network `register` of a laboratory is in namespaces that nobody else is in.
+        register = None if etcd is None else Register(etcd=[etcd.url], insecure=True)
+        super().__init__(
+            stand or Stand(laboratory, register=register, allow_faults=True), VM, **{"timing": TIMING, **machine}
+        )
+        self.state = self.stand.state
         self.killed_ns: dict[int, int] = {}
         """When we were sure that a member was gone, by its pid."""
-        # The network `register` of a laboratory is in namespaces that nobody else is in.
-        self._register = (
-            Register(etcd=[etcd.url], insecure=True) if etcd is not None else Register(folder=self.state.register)
-        )
-        self._certificates = laboratory.folder / "identity"
-        self.hosts = [self._describe_host(name) for name in HOSTS]
-        for name in HOSTS:
-            self.start_daemon(name)
-        self.vm = VmFile.model_validate(
-            {
-                "name": VM,
-                "program": "counter",
-                "program_arguments": ["tcp=7000", "udp=7000", "memory=16MiB", "dirty=50/10ms"],
-                "network": {"bridge": GUEST_BRIDGE, "address": GUEST_INTERFACE},
-                "standby_hosts": [host.model_dump() for host in reversed(self.hosts)],
-                "identity": self._identity("a").model_dump(),
-                "register": self._register.model_dump(),
-                "allow_faults": True,
-                "timing": TIMING,
-                **machine,
-            }
-        )
 
-    def start_daemon(self, name: str) -> None:
-        """Have a host receive machines: at first, and after its power came back."""
-        start_host_daemon(self.state.host(name), surroundings=self.laboratory.host(name).surroundings)
-
-    def start(self) -> MemberStatus:
+    def boot(self) -> MemberStatus:
         """Boot the guest on ``a``; give what its member says when it is protected and answers."""
-        prepare_member(self.member("a"), make_spec(self.vm, self.state, "a"))
-        start_member(self.member("a"), surroundings=self.laboratory.host("a").surroundings)
+        self.start()
         status = self.settled()
-        self.ask("status")
+        self.ask("status", PATIENCE_S)
         return status
 
     def stop(self) -> None:
@@ -116,20 +87,13 @@ class TwoHosts:
         for name in HOSTS:
             self.laboratory.power_off(name)
 
-    def member(self, name: str) -> MemberFolder:
-        """Give the folder of the member on a host."""
-        return self.state.host(name).member(VM)
+    def start_daemon(self, name: str) -> None:
+        """Have a host receive machines after its power came back."""
+        self.stand.start_daemon(name)
 
-    def control(self, name: str) -> ControlClient:
-        """Talk with the member on a host."""
-        return ControlClient(self.member(name).control_socket)
-
-    def status(self, name: str) -> MemberStatus | None:
-        """Give what the member on a host says, or None if there is nobody."""
-        try:
-            return self.control(name).status()
-        except ControlError:
-            return None
+    def last_words(self) -> str:
+        """Give the end of all logs, which go with the laboratory."""
+        return self.stand.last_words()
 
     def pid(self, name: str) -> int:
         """Give the pid of the member on a host."""
@@ -144,26 +108,11 @@ class TwoHosts:
         Args:
             unlike: Members (pids) that must not be among them.
         """
-        seen: list[MemberStatus | None] = []
-
-        def find() -> MemberStatus | None:
-            seen[:] = [self.status(name) for name in HOSTS]
-            members = [member for member in seen if member is not None and member.protected]
-            active = [member for member in members if member.role == "active"]
-            if len(members) == len(HOSTS) and len(active) == 1 and not {one.pid for one in members} & unlike:
-                return active[0]
-            return None
-
-        return await_that(find, lambda: f"it is not protected again: {seen}\n{self.last_words()}")
+        return self.await_ready(unlike, PATIENCE_S)
 
     def await_running(self, name: str) -> None:
         """Wait until the guest runs on a host, protected or not."""
-
-        def runs() -> bool:
-            status = self.status(name)
-            return status is not None and status.role in ("solo", "active")
-
-        await_that(runs, lambda: f"{name} does not take over\n{self.last_words()}")
+        await_that(lambda: self.running(name), lambda: f"{name} does not take over\n{self.last_words()}")
 
     def strike(self, action: str, point: str = "now", passes: int = 1) -> MemberStatus:
         """Break the active member or its guest while it is protected, without stopping anything before.
@@ -210,18 +159,6 @@ class TwoHosts:
 
         await_that(has_come, lambda: f"{name} does not come to {point}\n{self.last_words()}", poll_s=0.002)
 
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """Give what the members on a host wrote about themselves."""
-        return [json.loads(line) for line in self.member(name).events.read_text().splitlines()]
-
-    def ask(self, question: str) -> dict[str, Any]:
-        """Ask the counter in the guest."""
-        argv = [str(find_agent()), "ask", COUNTER, question, "--wait", f"{PATIENCE_S:g}s"]
-        asking = self.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        output, said = asking.communicate(timeout=2 * PATIENCE_S)
-        assert asking.returncode == 0, f"{question}: {said.decode()}\n{self.last_words()}"
-        return dict(json.loads(output))
-
     def kill(self, pid: int) -> None:
         """End a member, or its QEMU, by SIGKILL."""
         os.kill(pid, signal.SIGKILL)
@@ -243,29 +180,6 @@ class TwoHosts:
             lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED,
             lambda: f"the process {pid} does not stop\n{self.last_words()}",
         )
-
-    def last_words(self) -> str:
-        """Give the end of all logs, which go with the laboratory."""
-        logs = sorted(self.state.path.glob("*/*.log")) + sorted(self.state.path.glob("*/*/member.log"))
-        return "\n".join(
-            f"--- {log}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-25:]) for log in logs
-        )
-
-    def _identity(self, name: str) -> Any:
-        return make_identity(self._certificates, name, [self.laboratory.host(name).address("replication")])
-
-    def _describe_host(self, name: str) -> StandbyHost:
-        endpoint = f"tcp:{self.laboratory.host(name).address('replication')}:{DEFAULT_PORT}"
-        daemon = HostFile(
-            name=name,
-            listen=endpoint,
-            bridge=GUEST_BRIDGE,
-            identity=self._identity(name),
-            register_=self._register,
-            allow_faults=True,
-        )
-        write_document(self.state.host(name).config, host_spec(daemon, self.state))
-        return StandbyHost(name=name, endpoint=endpoint)
 
 
 @contextmanager
@@ -311,13 +225,9 @@ class Counting:
     def __init__(self, hosts: TwoHosts, flows: int = 3, *, linear_timeouts: bool = False) -> None:
         self._hosts = hosts
         self._said: Path = hosts.laboratory.folder / "client.log"
-        argv = [str(find_agent()), "count", "--tcp", COUNTER, "--udp", COUNTER, "--flows", str(flows)]
-        argv += ["--check", "--json", "--until-closed", "--wait", f"{PATIENCE_S:g}s"]
-        argv += ["--linear-timeouts"] if linear_timeouts else []
+        options = ("--check", *(["--linear-timeouts"] if linear_timeouts else []))
         with self._said.open("wb") as said:
-            self._process = hosts.laboratory.start(
-                CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
-            )
+            self._client = Client(hosts, flows, *options, stderr=said)
 
     def await_answers(self) -> None:
         """Wait until each flow is answered, and assert that no answer so far contradicted another."""
@@ -334,9 +244,7 @@ class Counting:
 
     def end(self) -> dict[str, Any]:
         """Let it check the guest's memory, and give what it has seen."""
-        output, _ = self._process.communicate(timeout=2 * PATIENCE_S)
-        assert output, f"the client gave no result: {self._said.read_text()}\n{self._hosts.last_words()}"
-        return dict(json.loads(output))
+        return self._client.end()
 
     def _progress(self) -> list[str]:
         text = self._said.read_text()
@@ -353,20 +261,11 @@ def assert_unharmed(seen: dict[str, Any]) -> None:
     assert all(flow["acknowledged"] > 0 for flow in seen["flows"])
 
 
-def other(name: str) -> str:
-    """Give the other host."""
-    return HOSTS[1 - HOSTS.index(name)]
-
-
 def await_that(find: Callable[[], Found | None], explain: Callable[[], str], poll_s: float = _POLL_S) -> Found:
     """Wait until something is found (not None, not false)."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        found = find()
-        if found:
-            return found
-        assert time.monotonic() < deadline, explain()
-        time.sleep(poll_s)
+    found = poll(find, PATIENCE_S, poll_s)
+    assert found, explain()
+    return found
 
 
 def lives(pid: int) -> bool:

@@ -1,0 +1,286 @@
+"""Two hosts of a laboratory that receive machines, the guest that counts on them, and its client.
+
+The link between the hosts is TCP with mutual TLS over a veth pair. Demonstrations, measurements and tests stand on it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psutil
+
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
+from stealtime.protect.host_file import HostFile, host_spec
+from stealtime.protect.identity import make_identity
+from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.members import prepare_member, start_host_daemon, start_member
+from stealtime.protect.session import make_spec
+from stealtime.protect.specification import write_document
+from stealtime.protect.state import MemberFolder, State
+from stealtime.protect.status import MemberStatus
+from stealtime.protect.vm_file import Identity, Register, VmFile
+from stealtime.vocabulary.errors import StealtimeError
+
+HOSTS = ("a", "b")
+COUNTER_PORT = 7000
+COUNTER = (f"tcp={COUNTER_PORT}", f"udp={COUNTER_PORT}", "memory=16MiB", "dirty=50/10ms")
+"""What the guest runs unless it is told otherwise."""
+
+PATIENT_TIMING = {"active_deadline": "1s", "standby_timeout": "1600ms", "register_deadline": "4s"}
+"""An overloaded host must not end the protection between our look at it and a blow: that would be a second fault, and
+rightly the machine's end. A death is seen at once all the same, by its closed connection."""
+EMULATED_TIMING = {
+    "heartbeat": "200ms",
+    "active_deadline": "4s",
+    "standby_timeout": "6s",
+    "register_deadline": "20s",
+    "qemu_deadline": "60s",
+}
+"""Deadlines for a host that is itself emulated, where a guest's epoch takes a hundred times as long."""
+
+PATIENCE_S = 120.0
+"""A translated guest boots in a few seconds on an idle host."""
+_POLL_S = 0.02
+_LAST_LINES = 25
+
+Found = TypeVar("Found")
+
+
+class Stand:
+    """Two hosts, ready to receive machines.
+
+    Args:
+        laboratory: The networks; it stands.
+        register: Decides who may be active; None: one in a folder.
+        allow_faults: Whether members may be told to break themselves.
+    """
+
+    def __init__(self, laboratory: Laboratory, *, register: Register | None = None, allow_faults: bool = False) -> None:
+        self.laboratory = laboratory
+        self.state = State(laboratory.folder / "state")
+        self.register = register or Register(folder=self.state.register)
+        self.allow_faults = allow_faults
+        self.hosts = [self.describe(name) for name in HOSTS]
+        for name in HOSTS:
+            self.start_daemon(name)
+
+    def describe(self, name: str) -> StandbyHost:
+        """Write what the daemon of a host is told; give how it is reached."""
+        endpoint = f"tcp:{self.laboratory.host(name).address('replication')}:{DEFAULT_PORT}"
+        self.tell(name, listen=endpoint, identity=self.identity(name))
+        return StandbyHost(name=name, endpoint=endpoint)
+
+    def tell(self, name: str, **daemon: Any) -> None:
+        """Write what the daemon of a host is told when it is started next."""
+        told = HostFile(
+            name=name, bridge=GUEST_BRIDGE, register_=self.register, allow_faults=self.allow_faults, **daemon
+        )
+        write_document(self.state.host(name).config, host_spec(told, self.state))
+
+    def start_daemon(self, name: str) -> None:
+        """Have a host receive machines: at first, and after its power came back."""
+        start_host_daemon(self.state.host(name), surroundings=self.laboratory.host(name).surroundings)
+
+    def identity(self, name: str, node: str | None = None) -> Identity:
+        """Give the certificate of a host that lives in a node; it is made when it is asked for first."""
+        address = self.laboratory.host(node or name).address("replication")
+        return make_identity(self.laboratory.folder / "identity", name, [address])
+
+    def last_words(self) -> str:
+        """Give the end of all logs, which go with the laboratory."""
+        logs = sorted(self.state.path.glob("*/*.log")) + sorted(self.state.path.glob("*/*/member.log"))
+        return "\n".join(
+            f"--- {log}\n" + "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]) for log in logs
+        )
+
+
+class CountingGuest:
+    """A guest that counts, first on host ``a``.
+
+    Args:
+        stand: Where.
+        name: Of the machine; the register remembers the last one of a name.
+        number: One of several at once; the address follows from it.
+        known_as: By which name its host goes in the register: members of one name share a folder, as on one host.
+        machine: What is different from the usual machine, as in ``VM.toml``.
+    """
+
+    def __init__(
+        self, stand: Stand, name: str = "counter", *, number: int = 0, known_as: str = "a", **machine: Any
+    ) -> None:
+        self.stand = stand
+        self.known_as = known_as
+        network, _, last = GUEST_ADDRESS.rpartition(".")
+        address = f"{network}.{int(last) + number}"
+        self.address = f"{address}:{COUNTER_PORT}"
+        self.vm = VmFile.model_validate(
+            {
+                "name": name,
+                "program": "counter",
+                "program_arguments": list(COUNTER),
+                "network": {
+                    "bridge": GUEST_BRIDGE,
+                    "address": GUEST_INTERFACE.replace(GUEST_ADDRESS, address),
+                    # That of the guest before it at this address: the client has not forgotten it.
+                    "mac": f"52:54:00:77:00:{number:02x}",
+                },
+                "standby_hosts": [
+                    host.model_dump() for host in reversed(stand.hosts) if host.name == "b" or known_as == "a"
+                ],
+                "identity": stand.identity(known_as, "a").model_dump(),
+                "register": stand.register.model_dump(),
+                "allow_faults": stand.allow_faults,
+                **machine,
+            }
+        )
+
+    def start(self) -> psutil.Process:
+        """Start its member on ``a``, which boots it; does not wait."""
+        folder = self.member(self.known_as)
+        prepare_member(folder, make_spec(self.vm, self.stand.state, self.known_as))
+        return start_member(folder, surroundings=self.stand.laboratory.host("a").surroundings)
+
+    def member(self, name: str) -> MemberFolder:
+        """Give the folder of its member on a host."""
+        return self.stand.state.host(name).member(self.vm.name)
+
+    def control(self, name: str) -> ControlClient:
+        """Talk with its member on a host."""
+        return ControlClient(self.member(name).control_socket)
+
+    def status(self, name: str) -> MemberStatus | None:
+        """Give what its member on a host says, or None if there is nobody."""
+        try:
+            return self.control(name).status()
+        except ControlError:
+            return None
+
+    def running(self, name: str) -> MemberStatus | None:
+        """Give what its member on a host says, if it runs there, protected or not."""
+        status = self.status(name)
+        return status if status is not None and status.role in ("solo", "active") else None
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Give what its members on a host wrote about themselves."""
+        return [json.loads(line) for line in self.member(name).events.read_text().splitlines()]
+
+    def await_ready(self, unlike: frozenset[int] = frozenset(), within_s: float = PATIENCE_S) -> MemberStatus:
+        """Wait until it is protected (in mode ``off``: until it runs); give what its active member says.
+
+        Args:
+            unlike: Members (pids) that must not be among those that protect it.
+            within_s: How long.
+
+        Raises:
+            StealtimeError: It does not come that far.
+        """
+        seen: list[MemberStatus | None] = []
+
+        def find() -> MemberStatus | None:
+            seen[:] = [self.status(name) for name in dict.fromkeys((self.known_as, *HOSTS))]
+            members = [member for member in seen if member is not None]
+            if self.vm.mode == "off":
+                return next((member for member in members if member.role == "solo"), None)
+            protecting = [member for member in members if member.protected]
+            active = [member for member in protecting if member.role == "active"]
+            is_it = len(protecting) == len(HOSTS) and len(active) == 1 and not {one.pid for one in protecting} & unlike
+            return active[0] if is_it else None
+
+        return self.await_that(find, lambda: f"{self.vm.name} is not protected: {seen}", within_s)
+
+    def ask(self, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
+        """Ask the counter over TCP.
+
+        Raises:
+            StealtimeError: It does not answer.
+        """
+        argv = [str(find_agent()), "ask", self.address, question, "--wait", f"{within_s:g}s"]
+        asking = self.stand.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        output, said = asking.communicate(timeout=2 * within_s + 10)
+        if asking.returncode != 0:
+            raise self.failure(f"{self.vm.name} does not answer {question}: {said.decode('utf-8', 'replace').strip()}")
+        return dict(json.loads(output))
+
+    def stop(self) -> None:
+        """End it on all hosts, the standby first, so that it does not take over."""
+        for name in ("b", self.known_as):
+            status = self.status(name)
+            if status is not None and status.pid is not None:
+                os.kill(status.pid, signal.SIGKILL)
+        for name in ("b", self.known_as):
+            folder = self.member(name)
+            self.await_that(lambda folder=folder: not folder.lives(), lambda: f"{self.vm.name} does not end")  # type: ignore[misc]
+
+    def await_that(
+        self, find: Callable[[], Found | None], otherwise: Callable[[], str], within_s: float = PATIENCE_S
+    ) -> Found:
+        """Wait until something is found (not None, not false).
+
+        Raises:
+            StealtimeError: It does not come.
+        """
+        deadline = time.monotonic() + within_s
+        while not (found := find()):
+            # An interruption takes the laboratory from under whoever waits in another thread.
+            if time.monotonic() > deadline or not self.stand.laboratory.folder.exists():
+                raise self.failure(otherwise())
+            time.sleep(_POLL_S)
+        return found
+
+    def failure(self, message: str) -> StealtimeError:
+        """Give an error with what the members said last as a note."""
+        error = StealtimeError(message)
+        error.add_note(self.stand.last_words())
+        return error
+
+
+class Client:
+    """Counts with a guest over TCP and UDP until it is told to end.
+
+    Args:
+        guest: What it counts with.
+        flows: How many counts it keeps going over TCP, and over UDP.
+        options: More of ``stealtime-agent count``.
+        stderr: Where it says how it goes.
+    """
+
+    def __init__(self, guest: CountingGuest, flows: int = 1, *options: str, stderr: Any = subprocess.DEVNULL) -> None:
+        self._guest = guest
+        argv = [str(find_agent()), "count", "--tcp", guest.address, "--udp", guest.address, "--flows", str(flows)]
+        argv += ["--json", "--until-closed", "--wait", f"{PATIENCE_S:g}s", *options]
+        self.process = guest.stand.laboratory.start(
+            CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+        )
+
+    def end(self) -> dict[str, Any]:
+        """Have it end; give what it has seen.
+
+        Raises:
+            StealtimeError: It gave no result.
+        """
+        output, _ = self.process.communicate(timeout=2 * PATIENCE_S)
+        try:
+            return dict(json.loads(output))
+        except ValueError as error:
+            raise self._guest.failure(f"the client gave no result and ended with {self.process.returncode}") from error
+
+
+def other(name: str) -> str:
+    """Give the other host."""
+    return HOSTS[1 - HOSTS.index(name)]
+
+
+def poll(find: Callable[[], Found | None], within_s: float, poll_s: float = _POLL_S) -> Found | None:
+    """Look for something again and again; None if it is not found (or only what is false) in time."""
+    deadline = time.monotonic() + within_s
+    while not (found := find()):
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(poll_s)
+    return found

@@ -1,0 +1,1 @@
+"""What protection costs, and what a client sees when a host dies."""

@@ -1,0 +1,257 @@
+"""From the results of a cell's repetitions to its figures, and from those of two runs to their differences.
+
+A repetition gives one value of each figure. Its interval is that of ``report.interval``: it holds what differs from one
+pair of hosts to the next, and a variance between sessions.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Literal
+
+from pydantic import JsonValue
+
+from stealtime.report import notation
+from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
+from stealtime.report.interval import (
+    REPETITIONS_MIN,
+    SESSION_SHARE,
+    Interval,
+    interval_of_repetitions,
+    ratio_of_repetitions,
+)
+from stealtime.report.summary import CellFigures, Figures
+from stealtime.store.run import Trial
+from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
+
+OF_PROBE = {
+    "failover": ("silence_tcp_ns", "silence_udp_ns", "blow_to_running_ns", "decision_to_running_ns"),
+    "roundtrip": ("tcp_p50_ns", "tcp_p99_ns", "udp_p50_ns", "udp_p99_ns"),
+}
+"""Figures that stand in the result as they are, by probe."""
+_OF_CHECKPOINTS: dict[str, Callable[[Checkpoints], float]] = {
+    "pause_p50_ns": lambda one: one.pause_p50_ns,
+    "pause_max_ns": lambda one: one.pause_max_ns,
+    "hold_p50_ns": lambda one: one.hold_p50_ns,
+    "guest_time_lost_ppm": lambda one: 1e6 * one.pause_total_ns / one.elapsed_ns,
+    "epochs_per_s": lambda one: 1e9 * one.epochs / one.elapsed_ns,
+    "shipped_bytes_per_s": lambda one: 1e9 * one.shipped_bytes / one.elapsed_ns,
+}
+LABELS = {
+    "silence_tcp_ns": "silence, TCP",
+    "silence_udp_ns": "silence, UDP",
+    "blow_to_running_ns": "blow to running",
+    "decision_to_running_ns": "decision to running",
+    "tcp_p50_ns": "TCP, median",
+    "tcp_p99_ns": "TCP, 99 %",
+    "udp_p50_ns": "UDP, median",
+    "udp_p99_ns": "UDP, 99 %",
+    "pause_p50_ns": "pause, median",
+    "pause_max_ns": "pause, longest",
+    "hold_p50_ns": "output held",
+    "guest_time_lost_ppm": "guest time lost",
+    "epochs_per_s": "checkpoints",
+    "shipped_bytes_per_s": "shipped",
+}
+"""All figures of the study, as tables name them."""
+
+
+class FigureOfRepetitions(Figures):
+    """One figure of a cell, with its unit in the name."""
+
+    name: str
+    of_repetitions: list[float]
+    p50: float | None
+    """The median of the repetitions."""
+    largest: float | None
+    value: float | None
+    """Their geometric mean, with its 95 % interval in another session; None where that is not judged."""
+    low: float | None
+    high: float | None
+    because: str | None
+    """Why it is not judged."""
+
+
+class ProtectionFigures(CellFigures):
+    """A cell of this study."""
+
+    study: Literal["protection"] = "protection"
+    repetitions: int
+    """Measured ones."""
+    acknowledged: int
+    """Values that clients were told, in all repetitions."""
+    unanswered: int
+    """Requests that were not answered when the client ended."""
+    violations: dict[str, int]
+    """What a client saw that must not happen, by kind: values that were forgotten, repeated or wrong."""
+    connections_lost: int
+    """TCP connections that did not live through the failover."""
+    figures: list[FigureOfRepetitions]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a repetition came to its end."""
+        return self.repetitions > 0
+
+    @property
+    def wrong(self) -> int:
+        """How often something was seen that must not happen."""
+        return sum(self.violations.values())
+
+    @property
+    def lines(self) -> list[str]:
+        """Each figure with its interval, then what was counted."""
+        told = [f"{LABELS[one.name]} {in_words(one.name, one.p50)} ({interval_words(one)})" for one in self.figures]
+        return [
+            *told,
+            f"acknowledged {self.acknowledged}, wrong {self.wrong}, connections lost {self.connections_lost}",
+        ]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """The median of each figure of the study; those of other probes are empty."""
+        medians: dict[str, JsonValue] = {name: self.figure(name).p50 for name in LABELS}
+        return {**medians, "acknowledged": self.acknowledged, "wrong": self.wrong, "repetitions": self.repetitions}
+
+    def figure(self, name: str) -> FigureOfRepetitions:
+        """Give a figure; one without repetitions where this cell has none."""
+        return next((one for one in self.figures if one.name == name), _figure(name, []))
+
+
+class ProtectionComparison(StatisticComparison):
+    """A figure in two runs."""
+
+    a_p50: float | None
+    b_p50: float | None
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its median in each run."""
+        return LABELS[self.statistic], in_words(self.statistic, self.a_p50), in_words(self.statistic, self.b_p50)
+
+
+def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
+    """Compute the figures of a cell from all its trials, at least one."""
+    cell = trials[0].record.cell
+    measured = [trial for trial in trials if trial.record.state == "measured"]
+    results: list[Failover | RoundTrips] = [
+        trial.result(Failover) if cell.probe == "failover" else trial.result(RoundTrips) for trial in measured
+    ]
+    values = {name: [float(getattr(one, name)) for one in results] for name in OF_PROBE[cell.probe]}
+    checkpoints = [one.checkpoints for one in results if one.checkpoints is not None]
+    if checkpoints:
+        values |= {name: [take(one) for one in checkpoints] for name, take in _OF_CHECKPOINTS.items()}
+    violations: Counter[str] = Counter()
+    for result in results:
+        violations.update(result.violations)
+    failures = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
+    pages = sum(one.pages_wrong for one in results if isinstance(one, Failover))
+    return ProtectionFigures(
+        platform=cell.platform,
+        scenario=cell.scenario,
+        probe=cell.probe,
+        parameters=cell.parameters,
+        valid=bool(results) and not failures,
+        reasons=failures,
+        limits=_limits(violations, pages, sum(one.lapses for one in results)),
+        repetitions=len(results),
+        acknowledged=sum(one.acknowledged for one in results),
+        unanswered=sum(one.requests - one.acknowledged for one in results),
+        violations=dict(violations),
+        connections_lost=sum(isinstance(one, Failover) and not one.tcp_lived for one in results),
+        figures=[_figure(name, numbers) for name, numbers in values.items()],
+    )
+
+
+def compare_cells(a: ProtectionFigures, b: ProtectionFigures) -> CellComparison:
+    """Compare each figure that both have."""
+    names = [one.name for one in a.figures if b.figure(one.name).of_repetitions]
+    return CellComparison(
+        platform=a.platform,
+        scenario=a.scenario,
+        probe=a.probe,
+        parameters=dict(a.parameters),
+        traced=False,
+        a_trials=a.repetitions,
+        b_trials=b.repetitions,
+        statistics=[_compare(name, a.figure(name), b.figure(name)) for name in names],
+    )
+
+
+def ratio_to(
+    base: FigureOfRepetitions, other: FigureOfRepetitions, *, same_session: bool
+) -> tuple[Interval | None, str | None]:
+    """Give how many times ``base`` another figure is, or why that is not judged."""
+    because = _why_not_judged(base.of_repetitions) or _why_not_judged(other.of_repetitions)
+    if because is not None:
+        return None, because
+    return ratio_of_repetitions(base.of_repetitions, other.of_repetitions, same_session=same_session), None
+
+
+def in_words(name: str, value: float | None) -> str:
+    """Write a figure with its unit, which its name tells."""
+    if value is None or name.endswith("_ns"):
+        return notation.duration(value, 3)
+    if name.endswith("_ppm"):
+        return notation.percent(value / 1e6)
+    if name.endswith("bytes_per_s"):
+        return f"{notation.three_digits(value / 1e6)} MB/s"
+    return f"{notation.three_digits(value)}/s"
+
+
+def interval_words(one: FigureOfRepetitions) -> str:
+    """Write the interval of a figure, or why there is none."""
+    if one.low is None or one.high is None:
+        return f"not judged, because {one.because}"
+    return f"{in_words(one.name, one.low)} to {in_words(one.name, one.high)}"
+
+
+def _compare(name: str, a: FigureOfRepetitions, b: FigureOfRepetitions) -> ProtectionComparison:
+    ratio, because = ratio_to(a, b, same_session=False)
+    verdict: Verdict = "not judged"
+    if ratio is not None:
+        verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
+    return ProtectionComparison(
+        statistic=name,
+        a_p50=a.p50,
+        b_p50=b.p50,
+        ratio=None if ratio is None else ratio.value,
+        ratio_low=None if ratio is None else ratio.low,
+        ratio_high=None if ratio is None else ratio.high,
+        verdict=verdict,
+        method=None
+        if ratio is None
+        else f"t interval on the logarithms of {len(a.of_repetitions)} and {len(b.of_repetitions)} repetitions; a "
+        f"variance between sessions is added, {SESSION_SHARE:g} times that between repetitions",
+        because=because,
+    )
+
+
+def _figure(name: str, numbers: list[float]) -> FigureOfRepetitions:
+    because = _why_not_judged(numbers)
+    interval = interval_of_repetitions(numbers) if because is None else None
+    return FigureOfRepetitions(
+        name=name,
+        of_repetitions=numbers,
+        p50=median(numbers) if numbers else None,
+        largest=max(numbers, default=None),
+        value=None if interval is None else interval.value,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        because=because,
+    )
+
+
+def _why_not_judged(numbers: Sequence[float]) -> str | None:
+    if len(numbers) < REPETITIONS_MIN:
+        return f"there are fewer than {REPETITIONS_MIN} repetitions ({len(numbers)})"
+    return "it is 0 in a repetition" if min(numbers) <= 0.0 else None
+
+
+def _limits(violations: Counter[str], pages: int, lapses: int) -> list[str]:
+    told = [f"clients saw what must not happen: {count} x {kind}" for kind, count in sorted(violations.items())]
+    if pages:
+        told.append(f"{pages} pages of the guest's memory are wrong")
+    if lapses:
+        told.append(f"{lapses} trials were begun anew, because the guest lost its standby meanwhile on this busy host")
+    return told

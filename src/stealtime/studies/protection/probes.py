@@ -1,0 +1,76 @@
+"""``failover`` and ``roundtrip``: what ``[[probes]]`` takes of them. They are carried out by :mod:`.stage`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from stealtime.campaigns.executor import Booted
+from stealtime.campaigns.planner import PlannedBoot
+from stealtime.campaigns.probe import Probe, ProbeCells, Stage
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.vocabulary.quantities import DurationNs
+
+Interval = Annotated[DurationNs, Field(ge=5_000_000)]
+Blow = Literal["killed", "silent"]
+_OFF: dict[str, JsonValue] = {"mode": "off"}
+
+
+class FailoverCells(ProbeCells):
+    """``failover``: the host of a protected guest dies while a client counts with it."""
+
+    probe: Literal["failover"]
+    """The name of the probe."""
+    mode: list[Literal["no-net", "net", "net+bypass"]] = Field(default=["net"], min_length=1)
+    """What happens to the guest's output until its checkpoint is acknowledged."""
+    interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+    blow: list[Blow] = Field(default=["killed", "silent"], min_length=1)
+    """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
+    lose all frames and all its processes are gone, so that only missing heartbeats tell."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every mode with every interval and every blow."""
+        return [
+            {"mode": mode, "interval_ns": interval_ns, "blow": blow}
+            for mode, interval_ns, blow in product(self.mode, self.interval_ns, self.blow)
+        ]
+
+
+class RoundTripCells(ProbeCells):
+    """``roundtrip``: how long a client waits for the answers of a guest, protected and not."""
+
+    probe: Literal["roundtrip"]
+    """The name of the probe."""
+    mode: list[Literal["off", "no-net", "net", "net+bypass"]] = Field(default=["off", "net"], min_length=1)
+    """``off`` is the same guest unprotected, which the others are held against."""
+    interval_ns: list[Interval] = Field(default=[100_000_000], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every mode with every interval; one cell without protection."""
+        protected: list[dict[str, JsonValue]] = [
+            {"mode": mode, "interval_ns": interval_ns}
+            for mode, interval_ns in product(self.mode, self.interval_ns)
+            if mode != "off"
+        ]
+        # Last: its guest is another one, which is booted for it alone.
+        return [*protected, *([dict(_OFF)] if "off" in self.mode else [])]
+
+
+@asynccontextmanager
+async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[Booted]:
+    from stealtime.studies.protection.stage import protected
+
+    async with protected(boot, placement, folder) as stage:
+        yield stage
+
+
+PROTECTED = Stage(scenario="protected", boot=_boot)
+PROBES = (
+    Probe(name="failover", cells=FailoverCells, stage=PROTECTED),
+    Probe(name="roundtrip", cells=RoundTripCells, stage=PROTECTED),
+)

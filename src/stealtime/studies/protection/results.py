@@ -1,0 +1,72 @@
+"""What is stored of a trial: ``result`` of ``trial.json``. Times are those of one monotonic clock, in ns."""
+
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from stealtime.store.results import Result
+from stealtime.vocabulary.readings import Model
+
+
+class Checkpoints(Model):
+    """What a protected guest's epochs took, while the client counted and before any blow."""
+
+    epochs: int
+    elapsed_ns: int
+    """From the beginning of the first to the end of the observation."""
+    pause_p50_ns: int
+    """How long the guest stood still for an epoch."""
+    pause_max_ns: int
+    pause_total_ns: int
+    """That the guest's time fell behind."""
+    hold_p50_ns: int
+    """From the cut of an epoch to the release of its output."""
+    shipped_bytes: int
+    """Over the link, with device state and headers."""
+    pages: int
+    """That were written."""
+
+
+class _Counted(Result):
+    """What a client saw that counted over TCP and UDP."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tables: tuple[str, ...] = ()
+    requests: int
+    acknowledged: int
+    """Values that it was told."""
+    violations: dict[str, int]
+    """What must not happen, by kind: ``forgotten``, ``repeated`` ... as ``stealtime-agent count`` names them."""
+    checkpoints: Checkpoints | None
+    """None without protection."""
+    lapses: int = 0
+    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
+
+
+class RoundTrips(_Counted):
+    """How long each answer took, from the first copy of the request on."""
+
+    kind: Literal["round-trips"] = "round-trips"
+    tcp_p50_ns: int
+    tcp_p99_ns: int
+    udp_p50_ns: int
+    udp_p99_ns: int
+
+
+class Failover(_Counted):
+    """A host died; the guest went on at the other one."""
+
+    kind: Literal["failover"] = "failover"
+    host: str
+    """That died."""
+    silence_tcp_ns: int
+    """The longest time between two answers."""
+    silence_udp_ns: int
+    blow_to_running_ns: int
+    """Until the guest ran again."""
+    decision_to_running_ns: int
+    """Of it, from when the standby had won the register."""
+    tcp_lived: bool
+    pages_wrong: int
+    """Of the guest's own memory, by its own check at the end."""

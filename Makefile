@@ -10,7 +10,8 @@ README_RUNS ?=
 KVM_KERNEL ?= backports
 
 # What the environment is built from. uv is not even started while none of it changed.
-environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock \
+	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz wheel clean
@@ -39,14 +40,15 @@ test: setup ## set up, then run every test: Rust, Python, browser, machines
 unit: setup ## set up, then run the unit tests of Python: no root, no machine, under a minute
 	@.venv/bin/pytest --numprocesses=2 --dist=loadfile tests/unit
 
-lint: setup ## check format, types and style of Rust, Python and shell
+lint: setup ## check format, types and style of Rust, Python, Markdown and shell
 	@tools/packages.sh test
 	@tools/lint.sh
 
-format: setup ## format Rust and Python
+format: setup ## format Rust, Python and Markdown
 	@cargo fmt --all
 	@.venv/bin/ruff check --quiet --fix --exit-zero
 	@.venv/bin/ruff format --quiet
+	@.venv/bin/mdformat README.md CHANGELOG.md docs
 
 kvm: setup ## run the tests of KVM, in an emulated machine that has it
 	@tools/packages.sh test
@@ -68,6 +70,7 @@ bench-protect: setup ## measure protection: pause, slowdown, failover, bytes, ne
 
 readme: setup ## write the README's tables from runs (README_RUNS="RUN ..."; default: the newest of each campaign)
 	@.venv/bin/python benchmarks/readme/tables.py --write README.md $(README_RUNS)
+	@.venv/bin/mdformat README.md
 
 fuzz: ## fuzz each decoder (frames, trace pages) for FUZZ_SECONDS (60)
 	@tools/fuzz.sh $(FUZZ_SECONDS)

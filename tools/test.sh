@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all rings: cargo's tests, then pytest's (unit, browser, guest, protect, kvm), and closes with one count over both.
+# Runs all rings: cargo's tests, then pytest's (unit, browser, guest, protect, kvm); one count over both comes last.
 set -uo pipefail
 # shellcheck source=tools/steps.sh
 source "$(dirname "$0")/steps.sh"

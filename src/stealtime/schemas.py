@@ -15,6 +15,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaSerializer, core_schema
 
 from stealtime.campaigns.model import Campaign
+from stealtime.capacity import document as advice
+from stealtime.capacity.rules import RuleBook
 from stealtime.doctor import document
 from stealtime.protect import status
 from stealtime.protect.host_file import HostFile
@@ -102,6 +104,9 @@ PUBLISHED = JsonDocument(
     claims.SCHEMA_VERSION,
     command="stealtime compare --published --json",
 )
+ADVICE = JsonDocument(
+    "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
+)
 DOCTOR = JsonDocument("doctor", "stealtime.doctor", document.DoctorDocument, document.SCHEMA_VERSION)
 PROTECTION = JsonDocument(
     "status",
@@ -117,10 +122,11 @@ INPUT_FILES = {
         InputFile("campaign", "CAMPAIGN.toml of `stealtime run`", Campaign),
         InputFile("vm", "VM.toml of `stealtime protect start`", VmFile),
         InputFile("host", "HOST.toml of `stealtime protect host`", HostFile),
+        InputFile("rules", "FILE of `stealtime advise --rules`", RuleBook),
     )
 }
 
 
 if __name__ == "__main__":
-    for one in (SHOW, PUBLISHED, DOCTOR, PROTECTION):
+    for one in (ADVICE, SHOW, PUBLISHED, DOCTOR, PROTECTION):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

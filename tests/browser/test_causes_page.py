@@ -5,16 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from latency_page import latency_page
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
-
-from latency_page import latency_page
-from stealtime.store.run import Run
-from stealtime.studies.latency.page.causes import gather_causes
-from stealtime.studies.latency.page.gather import gather
 from synthetic_attribution import JUDGED, NEIGHBOUR, TICK, WORST, synthetic_attribution, synthetic_tracing_overhead
 from synthetic_neighbours import add_neighbour
 from synthetic_run import UNITS_PER_S, SyntheticCell, write_synthetic_run
+
+from stealtime.store.run import Run
+from stealtime.studies.latency.page.causes import gather_causes
+from stealtime.studies.latency.page.gather import gather
 
 pytestmark = pytest.mark.browser
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from observed_page import Observed, OpenPage, wait_until
 from playwright.sync_api import Page
+from synthetic_run import UNITS_PER_S, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
-from synthetic_run import UNITS_PER_S, KnownRun, SyntheticCell, default_cells, write_synthetic_run
 
 pytestmark = pytest.mark.browser
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from counted_exits import exits_of
 from machines import NAMES, needs_root, require_usable
 
-from counted_exits import exits_of
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.session import Order, execute, prepare

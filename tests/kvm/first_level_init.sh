@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# /init of the first-level machine: the host's root file system, read-only under an overlay, with what a host has besides.
+# /init of the first-level machine: the host's root file system, read-only under an overlay, and what else a host has.
 # What is written is forgotten, but for /exchange, which is a folder of the host.
 busybox=/bin/busybox
 "$busybox" mount -t proc none /proc

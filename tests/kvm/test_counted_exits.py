@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import pytest
-
 from counted_exits import exits_of
+
 from stealtime.store.run import Trial
 
 pytestmark = pytest.mark.kvm

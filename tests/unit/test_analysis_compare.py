@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.report.comparison import Comparison, compare
 from stealtime.report.interval import (
@@ -19,7 +20,6 @@ from stealtime.report.interval import (
 from stealtime.report.terminal.comparison import render_comparison
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.compare import STATISTICS, LatencyComparison
-from synthetic_run import SyntheticCell, write_synthetic_run
 
 REPEATS = 400
 WRONG_MAX = 32

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.model import RunSummary
 from stealtime.studies.latency.analysis.summary import summarize
-from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 
 def tick(repetition: int, worst_ns: float, findings: tuple[dict[str, str | None], ...] = ()) -> SyntheticCell:

@@ -18,12 +18,13 @@ from stealtime import schemas
 from stealtime.doctor import clock, memory, model, platforms, processor, programs, scheduling, storage, tracing
 from stealtime.doctor.attempts import RealAttempts
 from stealtime.doctor.document import DoctorDocument, exit_code, make_document
-from stealtime.doctor.files import Files, parse_cpu_list
+from stealtime.doctor.files import Files
 from stealtime.doctor.findings import examine
 from stealtime.doctor.model import Level
 from stealtime.doctor.programs import required_packages
 from stealtime.doctor.table import FindingsTable
 from stealtime.lab.platforms.model import Availability, BootRecord, Machine, MachineRequest
+from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.errors import ExitCode, StealtimeError
 
 

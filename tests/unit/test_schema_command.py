@@ -11,6 +11,7 @@ from test_protect_page import HOSTS, MACHINES
 
 from stealtime.campaigns.file import builtin_names
 from stealtime.campaigns.registry import studies
+from stealtime.capacity.rules import builtin_text
 from stealtime.schemas import INPUT_FILES
 
 
@@ -36,6 +37,7 @@ FILES = [
     *(("campaign", builtin(name)) for name in builtin_names()),
     *(("vm", text) for text in MACHINES),
     *(("host", text) for text in HOSTS),
+    ("rules", builtin_text()),
 ]
 
 
@@ -53,6 +55,7 @@ def test_every_file_that_we_show_is_valid(stealtime: Command, name: str, text: s
         ("vm", {"memory": "128 megabytes"}, "'128 megabytes' does not match"),
         ("vm", {"mode": "remus"}, "'remus' is not one of"),
         ("host", {"listens": "unix:/x"}, "'listens' was unexpected"),
+        ("rules", {"minimum_samples": 4}, "4 is less than the minimum of 5"),
     ],
 )
 def test_what_the_reader_refuses_is_not_valid(

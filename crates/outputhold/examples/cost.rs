@@ -6,10 +6,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
-use stealtime_outputhold::{
-    BypassRules, Delivery, Hold, HoldLimits, OutputReader, Policy, Progress, Verdict,
-};
-use stealtime_succession::Epoch;
+use stealtime_outputhold::{BypassRules, Delivery, Hold, HoldLimits, OutputReader, Progress, Verdict};
+use stealtime_succession::{Epoch, OutputPolicy};
 
 const ROUNDS: usize = 301;
 /// An epoch of 100 ms at 5,000 frames a second.
@@ -56,7 +54,7 @@ fn main() -> std::io::Result<()> {
     for payload_bytes in [18, 172, 1472] {
         for rule_count in [0, 1, 8] {
             let rules = (0..rule_count).map(|_| rule.parse().expect("the rule is allowed")).collect();
-            let mut hold = Hold::new(HoldLimits::default(), BypassRules::new(rules), Policy::Hold);
+            let mut hold = Hold::new(HoldLimits::default(), BypassRules::new(rules), OutputPolicy::Hold);
             let mut reader = OutputReader::default();
             let frame = datagram(payload_bytes);
             let prefix = u32::try_from(frame.len()).expect("a frame is short").to_be_bytes();

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use stealtime_succession::Epoch;
+use stealtime_succession::{Epoch, OutputPolicy, OutputRule};
 use thiserror::Error;
 
 use crate::bypass::BypassRules;
@@ -20,17 +20,6 @@ const SPARE_BATCHES: usize = 8;
 
 /// Memory that a spare batch may keep; what a burst needed beyond it is given back.
 const SPARE_BATCH_BYTES: usize = 1 << 20;
-
-/// What happens to output.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// Output waits for the acknowledgement of its epoch; flows of the bypass rules do not.
-    Hold,
-    /// Output leaves at once: a guest without a standby, or a mode that does not hold.
-    Free,
-    /// Nothing leaves, and what is held is gone: a member that is not active, or no longer.
-    Closed,
-}
 
 /// How much may be held before the guest's output is no longer read.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
@@ -55,7 +44,7 @@ pub enum Verdict {
     Held,
     /// It may leave now. It is not in the queue: what cannot be written must be given to [`Hold::keep`].
     Passes,
-    /// It is gone, as the policy is [`Policy::Closed`].
+    /// It is gone, as the policy is [`OutputPolicy::Discard`].
     Dropped,
 }
 
@@ -155,6 +144,10 @@ impl Batch {
         self.next_byte += held.length;
     }
 
+    fn epoch(&self) -> Option<Epoch> {
+        self.closed.map(|(epoch, _)| epoch)
+    }
+
     fn left_frames(&self) -> usize {
         self.frames.len() - self.next_frame
     }
@@ -181,32 +174,28 @@ impl Batch {
 pub struct Hold {
     limits: HoldLimits,
     bypass: BypassRules,
-    policy: Policy,
+    rule: OutputRule,
     /// Closed batches in the order of their epochs.
     closed: VecDeque<Batch>,
     open: Batch,
     spare: Vec<Batch>,
     held_frames: usize,
     held_bytes: usize,
-    last_cut: Epoch,
-    acknowledged: Epoch,
     released: Epoch,
     counters: HoldCounters,
 }
 
 impl Hold {
-    pub fn new(limits: HoldLimits, bypass: BypassRules, policy: Policy) -> Self {
+    pub fn new(limits: HoldLimits, bypass: BypassRules, policy: OutputPolicy) -> Self {
         Self {
             limits,
             bypass,
-            policy,
+            rule: OutputRule::new(policy),
             closed: VecDeque::new(),
             open: Batch::default(),
             spare: Vec::new(),
             held_frames: 0,
             held_bytes: 0,
-            last_cut: Epoch(0),
-            acknowledged: Epoch(0),
             released: Epoch(0),
             counters: HoldCounters::default(),
         }
@@ -218,19 +207,19 @@ impl Hold {
     /// was stopped must be counted to that epoch.
     pub fn accept(&mut self, frame: &[u8], now: Duration) -> Verdict {
         self.counters.accepted.add(frame.len());
-        match self.policy {
-            Policy::Closed => {
+        match self.rule.policy() {
+            OutputPolicy::Discard => {
                 self.counters.dropped.add(frame.len());
-                Verdict::Dropped
+                return Verdict::Dropped;
             }
             // What waits already (the gate was shut, the device was busy) goes first.
-            Policy::Free if self.held_frames == 0 => Verdict::Passes,
-            Policy::Hold if self.bypass.lets_pass(frame) => Verdict::Passes,
-            Policy::Free | Policy::Hold => {
-                self.keep(frame, now);
-                Verdict::Held
+            OutputPolicy::Free | OutputPolicy::HoldFromCut if self.held_frames == 0 => {
+                return Verdict::Passes;
             }
+            OutputPolicy::Hold if self.bypass.lets_pass(frame) => return Verdict::Passes,
+            _ => self.keep(frame, now),
         }
+        Verdict::Held
     }
 
     /// Hold a frame that was let pass but could not leave: it then leaves with its epoch.
@@ -256,14 +245,15 @@ impl Hold {
     /// # Errors
     /// [`HoldError::CutOutOfOrder`] if `epoch` is not above the one of the last cut.
     pub fn cut(&mut self, epoch: Epoch, now: Duration) -> Result<Cut, HoldError> {
-        if epoch <= self.last_cut {
-            return Err(HoldError::CutOutOfOrder { last: self.last_cut, wanted: epoch });
+        let last = self.rule.last_cut();
+        if epoch <= last {
+            return Err(HoldError::CutOutOfOrder { last, wanted: epoch });
         }
         let mut batch = std::mem::replace(&mut self.open, self.spare.pop().unwrap_or_default());
         batch.closed = Some((epoch, now));
         let cut = Cut { epoch, frames: batch.left_frames(), bytes: batch.left_bytes() };
         self.closed.push_back(batch);
-        self.last_cut = epoch;
+        self.rule.cut(epoch);
         Ok(cut)
     }
 
@@ -273,10 +263,11 @@ impl Hold {
     /// # Errors
     /// [`HoldError::AcknowledgedBeforeCut`] if `through` was never cut.
     pub fn acknowledge(&mut self, through: Epoch) -> Result<(), HoldError> {
-        if through > self.last_cut {
-            return Err(HoldError::AcknowledgedBeforeCut { last: self.last_cut, acknowledged: through });
+        let last = self.rule.last_cut();
+        if through > last {
+            return Err(HoldError::AcknowledgedBeforeCut { last, acknowledged: through });
         }
-        self.acknowledged = self.acknowledged.max(through);
+        self.rule.acknowledge(through);
         Ok(())
     }
 
@@ -286,22 +277,18 @@ impl Hold {
     /// # Panics
     /// If a frame would leave before its epoch was acknowledged: a member must rather end than go on.
     pub fn release(&mut self, now: Duration, mut deliver: impl FnMut(&[u8]) -> Delivery) -> Progress {
-        let free = self.policy == Policy::Free;
-        if self.policy == Policy::Closed {
+        let holds = self.rule.policy() == OutputPolicy::Hold;
+        let acknowledged = self.rule.acknowledged();
+        let is_closed = !self.closed.is_empty();
+        let batch = self.closed.front_mut().unwrap_or(&mut self.open);
+        if !self.rule.may_leave(batch.epoch()) {
             return Progress::Idle;
         }
-        let is_closed = !self.closed.is_empty();
-        let batch = match self.closed.front_mut() {
-            Some(batch) if free || batch.closed.is_some_and(|(epoch, _)| epoch <= self.acknowledged) => batch,
-            None if free => &mut self.open,
-            Some(_) | None => return Progress::Idle,
-        };
         while let Some((held, frame)) = batch.front() {
             assert!(
-                free || batch.closed.is_some_and(|(epoch, _)| epoch <= self.acknowledged),
-                "output of {:?} would leave, but only {} is acknowledged",
-                batch.closed,
-                self.acknowledged
+                !holds || batch.epoch().is_some_and(|epoch| epoch <= acknowledged),
+                "output of {:?} would leave, but only {acknowledged} is acknowledged",
+                batch.epoch(),
             );
             match deliver(frame) {
                 Delivery::Blocked => return Progress::Blocked,
@@ -317,10 +304,14 @@ impl Hold {
             self.held_frames -= 1;
             self.held_bytes -= held.length;
         }
-        if is_closed { self.finish_front(now, free) } else { self.recycle_open() }
+        if is_closed {
+            return self.finish_front(now);
+        }
+        self.open.clear();
+        Progress::Idle
     }
 
-    fn finish_front(&mut self, now: Duration, free: bool) -> Progress {
+    fn finish_front(&mut self, now: Duration) -> Progress {
         let Some(batch) = self.closed.pop_front() else { return Progress::Idle };
         let Some((epoch, cut)) = batch.closed else { return Progress::Idle };
         let finished = ReleasedEpoch {
@@ -331,13 +322,7 @@ impl Hold {
         };
         self.recycle(batch);
         self.released = epoch;
-        assert!(free || self.released <= self.acknowledged, "{epoch} was released unacknowledged");
         Progress::Finished(finished)
-    }
-
-    fn recycle_open(&mut self) -> Progress {
-        self.open.clear();
-        Progress::Idle
     }
 
     fn recycle(&mut self, mut batch: Batch) {
@@ -361,17 +346,17 @@ impl Hold {
         frames
     }
 
-    /// Set what happens to output; [`Policy::Closed`] discards what is held.
-    pub fn set_policy(&mut self, policy: Policy) {
-        self.policy = policy;
-        if policy == Policy::Closed {
+    /// Set what happens to output; [`OutputPolicy::Discard`] discards what is held.
+    pub fn set_policy(&mut self, policy: OutputPolicy) {
+        self.rule.set_policy(policy);
+        if policy == OutputPolicy::Discard {
             self.discard();
         }
     }
 
     /// What happens to output.
-    pub fn policy(&self) -> Policy {
-        self.policy
+    pub fn policy(&self) -> OutputPolicy {
+        self.rule.policy()
     }
 
     /// Whether a limit is reached: the guest's output should not be read until something left.
@@ -381,15 +366,8 @@ impl Hold {
 
     /// Whether [`Hold::release`] would offer a frame or finish an epoch.
     pub fn has_releasable(&self) -> bool {
-        match self.policy {
-            Policy::Closed => false,
-            Policy::Free => !self.closed.is_empty() || self.held_frames > 0,
-            Policy::Hold => self
-                .closed
-                .front()
-                .and_then(|batch| batch.closed)
-                .is_some_and(|(epoch, _)| epoch <= self.acknowledged),
-        }
+        let next = self.closed.front();
+        (next.is_some() || self.held_frames > 0) && self.rule.may_leave(next.and_then(Batch::epoch))
     }
 
     /// Bytes of all held frames.
@@ -404,12 +382,12 @@ impl Hold {
 
     /// The epoch of the last cut; epoch 0 before the first.
     pub fn last_cut(&self) -> Epoch {
-        self.last_cut
+        self.rule.last_cut()
     }
 
     /// The highest acknowledged epoch; epoch 0 before the first.
     pub fn acknowledged(&self) -> Epoch {
-        self.acknowledged
+        self.rule.acknowledged()
     }
 
     /// The last epoch whose output has left; epoch 0 before the first.
@@ -429,8 +407,8 @@ impl Hold {
             held_bytes: self.held_bytes,
             fullest_bytes: self.counters.fullest_bytes,
             is_full: self.is_full(),
-            last_cut: self.last_cut,
-            acknowledged: self.acknowledged,
+            last_cut: self.rule.last_cut(),
+            acknowledged: self.rule.acknowledged(),
             released_through: self.released,
             held_time: self.counters.held_time.snapshot(),
         }

@@ -26,7 +26,7 @@ pub use addresses::{HardwareAddress, HardwareAddressError, LearnedAddresses};
 pub use announcement::{Announcement, ROUNDS};
 pub use bypass::{BypassError, BypassRule, BypassRules, NEVER_BYPASS_PORTS, PortRange};
 pub use framing::{FramingError, InputQueue, MAXIMUM_FRAME_BYTES, OutputReader};
-pub use hold::{Cut, Delivery, Hold, HoldError, HoldLimits, Policy, Progress, ReleasedEpoch, Verdict};
+pub use hold::{Cut, Delivery, Hold, HoldError, HoldLimits, Progress, ReleasedEpoch, Verdict};
 pub use outlet::Gate;
 pub use port::FramePort;
 pub use relay::{Relay, RelayError, RelaySettings};

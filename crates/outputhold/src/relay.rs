@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use stealtime_succession::Epoch;
+use stealtime_succession::{Epoch, OutputPolicy};
 use thiserror::Error;
 
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 use crate::bypass::BypassRules;
 use crate::framing::{InputQueue, OutputReader};
-use crate::hold::{Hold, HoldError, HoldLimits, Policy};
+use crate::hold::{Hold, HoldError, HoldLimits};
 use crate::outlet::{Gate, Outlet};
 use crate::port::FramePort;
 use crate::relay_event::RelayEvent;
@@ -36,7 +36,7 @@ pub struct RelaySettings {
     /// Flows that need not wait.
     pub bypass: BypassRules,
     /// What happens to output at first.
-    pub policy: Policy,
+    pub policy: OutputPolicy,
 }
 
 impl RelaySettings {
@@ -47,7 +47,7 @@ impl RelaySettings {
             limits: HoldLimits::default(),
             input_bytes: 256 << 10,
             bypass: BypassRules::default(),
-            policy: Policy::Hold,
+            policy: OutputPolicy::Hold,
         }
     }
 }
@@ -161,7 +161,7 @@ impl Relay {
     ///
     /// # Errors
     /// [`RelayError::Ended`].
-    pub fn set_policy(&self, policy: Policy) -> Result<(), RelayError> {
+    pub fn set_policy(&self, policy: OutputPolicy) -> Result<(), RelayError> {
         self.call(|state| state.set_policy(policy))?;
         self.wake();
         Ok(())

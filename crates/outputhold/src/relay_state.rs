@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
-use stealtime_succession::Epoch;
+use stealtime_succession::{Epoch, OutputPolicy};
 
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 use crate::announcement::Announcement;
 use crate::framing::{InputQueue, OutputReader};
-use crate::hold::{Cut, Delivery, Hold, HoldError, Policy, Progress, Verdict};
+use crate::hold::{Cut, Delivery, Hold, HoldError, Progress, Verdict};
 use crate::outlet::{Obstacle, Outlet};
 use crate::relay_event::RelayEvent;
 use crate::statistics::{RelayStatistics, Traffic};
@@ -168,16 +168,16 @@ impl RelayState {
         Ok(DrainedCut { cut, drained_frames, unfinished_bytes: self.reader.unread_bytes() })
     }
 
-    pub fn set_policy(&mut self, policy: Policy) {
+    pub fn set_policy(&mut self, policy: OutputPolicy) {
         self.hold.set_policy(policy);
-        if policy == Policy::Closed {
+        if policy == OutputPolicy::Discard {
             self.announcement = None;
         }
     }
 
     pub fn announce(&mut self, addresses: &LearnedAddresses) {
         self.addresses.merge(addresses);
-        if self.hold.policy() == Policy::Closed {
+        if self.hold.policy() == OutputPolicy::Discard {
             return;
         }
         self.announcement = Some(Announcement::new(self.guest, &self.addresses, self.now()));
@@ -208,7 +208,7 @@ impl RelayState {
             let port = &mut self.outlet.port;
             // A closed relay takes input too, and forgets it: what comes later must not find old frames
             // waiting.
-            let (taken, traffic) = if self.hold.policy() == Policy::Closed || self.input_ended {
+            let (taken, traffic) = if self.hold.policy() == OutputPolicy::Discard || self.input_ended {
                 (port.read_frame(self.input.scratch()), &mut self.input_dropped)
             } else if self.input.is_full() {
                 return;

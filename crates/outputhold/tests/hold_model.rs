@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use stealtime_outputhold::{
-    BypassRules, Delivery, Hold, HoldError, HoldLimits, Policy, Progress, ReleasedEpoch, Verdict,
+    BypassRules, Delivery, Hold, HoldError, HoldLimits, Progress, ReleasedEpoch, Verdict,
 };
-use stealtime_succession::Epoch;
+use stealtime_succession::{Epoch, OutputPolicy};
 
 #[derive(Clone, Debug)]
 enum Operation {
@@ -26,9 +26,18 @@ enum Operation {
         room: usize,
         refused_multiple: u32,
     },
-    SetPolicy(Policy),
+    SetPolicy(OutputPolicy),
     Discard,
 }
+
+const POLICIES: [OutputPolicy; 6] = [
+    OutputPolicy::Hold,
+    OutputPolicy::Hold,
+    OutputPolicy::HoldFromCut,
+    OutputPolicy::Free,
+    OutputPolicy::Keep,
+    OutputPolicy::Discard,
+];
 
 fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
@@ -36,17 +45,14 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (0_u64..3).prop_map(|step| Operation::Cut { step }),
         4 => (0_u64..25).prop_map(|through| Operation::Acknowledge { through }),
         6 => (0_usize..12, 3_u32..9).prop_map(|(room, refused_multiple)| Operation::Release { room, refused_multiple }),
-        1 => prop_oneof![Just(Policy::Hold), Just(Policy::Hold), Just(Policy::Free), Just(Policy::Closed)]
-            .prop_map(Operation::SetPolicy),
+        1 => prop::sample::select(&POLICIES[..]).prop_map(Operation::SetPolicy),
         1 => Just(Operation::Discard),
     ]
 }
 
 /// What the hold must do, written for reading.
-#[derive(Default)]
 struct Model {
-    free: bool,
-    closed: bool,
+    policy: OutputPolicy,
     /// Number, length, and epoch if it was cut.
     waiting: Vec<(u32, usize, Option<u64>)>,
     /// Epochs that were cut and are not finished.
@@ -56,8 +62,13 @@ struct Model {
 }
 
 impl Model {
+    fn is_free(&self) -> bool {
+        self.policy == OutputPolicy::Free || self.policy == OutputPolicy::HoldFromCut
+    }
+
     fn may_leave(&self, epoch: Option<u64>) -> bool {
-        !self.closed && (self.free || epoch.is_some_and(|epoch| epoch <= self.acknowledged))
+        let is_acknowledged = epoch.is_some_and(|epoch| epoch <= self.acknowledged);
+        self.is_free() || (self.policy == OutputPolicy::Hold && is_acknowledged)
     }
 
     /// The numbers that a release with this much room lets out, and the epochs that it finishes.
@@ -128,8 +139,14 @@ proptest! {
     #[test]
     fn the_hold_does_what_a_plain_list_does(operations in prop::collection::vec(operation(), 1..100)) {
         let limits = HoldLimits { bytes: 2000, frames: 20 };
-        let mut hold = Hold::new(limits, BypassRules::default(), Policy::Hold);
-        let mut model = Model::default();
+        let mut hold = Hold::new(limits, BypassRules::default(), OutputPolicy::Hold);
+        let mut model = Model {
+            policy: OutputPolicy::Hold,
+            waiting: Vec::new(),
+            unfinished: Vec::new(),
+            last_cut: 0,
+            acknowledged: 0,
+        };
         let mut next_number = 1;
         for operation in operations {
             match operation {
@@ -137,10 +154,10 @@ proptest! {
                     let number = next_number;
                     next_number += 1;
                     let verdict = hold.accept(&frame(number, length), Duration::ZERO);
-                    let expected = match (model.closed, model.free && model.waiting.is_empty()) {
-                        (true, _) => Verdict::Dropped,
-                        (false, true) => Verdict::Passes,
-                        (false, false) => Verdict::Held,
+                    let expected = match model.policy {
+                        OutputPolicy::Discard => Verdict::Dropped,
+                        _ if model.is_free() && model.waiting.is_empty() => Verdict::Passes,
+                        _ => Verdict::Held,
                     };
                     prop_assert_eq!(verdict, expected);
                     match expected {
@@ -163,6 +180,9 @@ proptest! {
                         }
                         prop_assert_eq!(cut.map(|cut| cut.frames), Ok(frames));
                         model.last_cut = epoch;
+                        if model.policy == OutputPolicy::HoldFromCut {
+                            model.policy = OutputPolicy::Hold;
+                        }
                         model.unfinished.push(epoch);
                     }
                 }
@@ -179,9 +199,8 @@ proptest! {
                 }
                 Operation::SetPolicy(policy) => {
                     hold.set_policy(policy);
-                    model.free = policy == Policy::Free;
-                    model.closed = policy == Policy::Closed;
-                    if model.closed {
+                    model.policy = policy;
+                    if policy == OutputPolicy::Discard {
                         model.waiting.clear();
                         model.unfinished.clear();
                     }
@@ -211,7 +230,7 @@ proptest! {
 
 #[test]
 fn several_epochs_wait_and_one_acknowledgement_releases_all_before_it() {
-    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), Policy::Hold);
+    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), OutputPolicy::Hold);
     for epoch in 1..=4 {
         hold.accept(&frame(epoch, 60), Duration::ZERO);
         hold.cut(Epoch(u64::from(epoch)), Duration::ZERO).unwrap();
@@ -227,7 +246,7 @@ fn several_epochs_wait_and_one_acknowledgement_releases_all_before_it() {
 
 #[test]
 fn an_acknowledgement_of_what_was_never_cut_is_refused_and_changes_nothing() {
-    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), Policy::Hold);
+    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), OutputPolicy::Hold);
     hold.accept(&frame(1, 60), Duration::ZERO);
     hold.cut(Epoch(7), Duration::ZERO).unwrap();
     let refused = hold.acknowledge(Epoch(8)).unwrap_err();
@@ -240,7 +259,7 @@ fn an_acknowledgement_of_what_was_never_cut_is_refused_and_changes_nothing() {
 
 #[test]
 fn held_times_run_from_acceptance_to_release_and_epochs_from_their_cut() {
-    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), Policy::Hold);
+    let mut hold = Hold::new(HoldLimits::default(), BypassRules::default(), OutputPolicy::Hold);
     for (number, at_ms) in [(1, 0), (2, 40), (3, 90)] {
         hold.accept(&frame(number, 60), Duration::from_millis(at_ms));
     }

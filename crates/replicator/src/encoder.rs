@@ -11,11 +11,12 @@ use stealtime_shipping::{
     EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, PageEncoder,
 };
 use stealtime_succession::{Epoch, Term};
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::{nanoseconds, now};
 use crate::epoch_log::EpochRow;
-use crate::faults;
-use crate::{urgency, words};
+use crate::guest::GuestEvent;
+use crate::{faults, urgency, words};
 
 /// What comes to the encoder, in order.
 pub enum Parcel {
@@ -43,24 +44,6 @@ pub enum Parcel {
     },
 }
 
-/// What the encoder tells.
-#[derive(Debug)]
-pub enum EncoderEvent {
-    /// A part of the full copy is with the link: so many bytes of memory.
-    Part {
-        /// Of memory, not of the link.
-        raw_bytes: u64,
-    },
-    /// An epoch is with the link.
-    Epoch {
-        row: EpochRow,
-        /// When its last frame went to the link.
-        at: Duration,
-    },
-    /// Nothing more can be sent on this link.
-    Failed(String),
-}
-
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error(transparent)]
@@ -76,7 +59,7 @@ pub struct Encoder {
     pub parcels: Receiver<Parcel>,
     /// Where staging memory goes back to.
     pub spare: Sender<StagedPages>,
-    pub told: Box<dyn Fn(EncoderEvent) + Send>,
+    pub events: UnboundedSender<GuestEvent>,
 }
 
 impl Encoder {
@@ -105,7 +88,7 @@ impl Encoder {
                         Ok(following) => next = following,
                         Err(error) => {
                             link = None;
-                            (self.told)(EncoderEvent::Failed(words::in_full(&error)));
+                            self.tell(GuestEvent::ShippingFailed(words::in_full(&error)));
                         }
                     }
                 }
@@ -115,16 +98,21 @@ impl Encoder {
                         continue;
                     };
                     match Self::epoch(encoder, sender, &staged, &devices, row) {
-                        Ok(sent) => (self.told)(sent),
+                        Ok(shipped) => self.tell(shipped),
                         Err(error) => {
                             link = None;
-                            (self.told)(EncoderEvent::Failed(words::in_full(&error)));
+                            self.tell(GuestEvent::ShippingFailed(words::in_full(&error)));
                         }
                     }
                     self.give_back(staged);
                 }
             }
         }
+    }
+
+    fn tell(&self, event: GuestEvent) {
+        // A member that has ended hears nothing.
+        let _ = self.events.send(event);
     }
 
     fn give_back(&self, pages: StagedPages) {
@@ -138,7 +126,7 @@ impl Encoder {
         staged: &StagedPages,
         devices: &[u8],
         mut row: EpochRow,
-    ) -> Result<EncoderEvent, SendError> {
+    ) -> Result<GuestEvent, SendError> {
         faults::point("before-encode");
         let begin = now();
         let mut outlet = Outlet::new(sender);
@@ -162,7 +150,7 @@ impl Encoder {
         row.delta_pages = statistics.delta_pages;
         row.whole_pages = statistics.raw_pages;
         row.shipped_bytes = statistics.shipped_bytes;
-        Ok(EncoderEvent::Epoch { row, at: end })
+        Ok(GuestEvent::EpochShipped { row, at: end })
     }
 
     /// Encode parts until the last one; gives back what came instead of a part.
@@ -180,7 +168,7 @@ impl Encoder {
         let following = loop {
             let encoded = copy.pages(&part.indices, &part.content);
             if head.full {
-                (self.told)(EncoderEvent::Part { raw_bytes: part.content.len() as u64 });
+                self.tell(GuestEvent::PartShipped { raw_bytes: part.content.len() as u64 });
             }
             self.give_back(part);
             encoded?;

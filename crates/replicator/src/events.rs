@@ -2,6 +2,8 @@
 //! of two members on one machine can be laid side by side; and the same in words on standard error, for the
 //! journal.
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
 use stealtime_capture::BoundedFile;
 use stealtime_succession::{Epoch, Term};
@@ -105,13 +107,18 @@ pub struct EventLog {
     lines: BoundedFile,
     host: String,
     vm: String,
+    warnings: VecDeque<String>,
 }
+
+/// Warnings that are kept.
+const WARNINGS: usize = 8;
 
 impl EventLog {
     /// Go on with the log of this folder: it holds all lives of a machine on this host.
     pub fn new(spec: &Spec) -> Self {
         let lines = BoundedFile::continued(spec.folder.join("events.jsonl"), spec.log_bytes);
-        Self { lines, host: spec.host.clone(), vm: spec.machine.name.clone() }
+        let (host, vm) = (spec.host.clone(), spec.machine.name.clone());
+        Self { lines, host, vm, warnings: VecDeque::new() }
     }
 
     /// Add what happened now. A full disk must not end the protection, so that it is only told.
@@ -128,5 +135,28 @@ impl EventLog {
         if let Err(error) = self.lines.add(format!("{text}\n").as_bytes()) {
             words::say(&format!("events.jsonl cannot be written: {error}"));
         }
+    }
+
+    /// Remember what is not as wanted; tells whether it is new.
+    pub fn warn(&mut self, text: String) -> bool {
+        if self.warnings.contains(&text) {
+            return false;
+        }
+        self.add(&Event::Warning { text: text.clone() });
+        self.warnings.push_back(text);
+        while self.warnings.len() > WARNINGS {
+            self.warnings.pop_front();
+        }
+        true
+    }
+
+    /// What is not as wanted, the newest last.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().cloned()
+    }
+
+    /// Forget the warnings that begin like this.
+    pub fn withdraw(&mut self, start: &str) {
+        self.warnings.retain(|text| !text.starts_with(start));
     }
 }

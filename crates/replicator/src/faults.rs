@@ -68,10 +68,15 @@ struct Armed {
     only_protected: bool,
 }
 
-static IS_PROTECTED: AtomicBool = AtomicBool::new(false);
-static IS_ARMED: AtomicBool = AtomicBool::new(false);
-static ARMED: Mutex<Option<Armed>> = Mutex::new(None);
-static GUEST: Mutex<Option<i32>> = Mutex::new(None);
+/// The faults of a process.
+struct Faults {
+    is_protected: AtomicBool,
+    is_armed: AtomicBool,
+    armed: Mutex<Option<Armed>>,
+    guest: Mutex<Option<i32>>,
+}
+
+static HERE: Faults = Faults::none();
 
 /// Why there is no fault.
 #[derive(Debug, thiserror::Error)]
@@ -89,64 +94,83 @@ pub enum FaultError {
 /// With [`NOW`] it happens before this returns, unless the state machine, whose thread must call this, says
 /// otherwise.
 pub fn arm(point: &str, action: Action, passes: u64, only_protected: bool) -> Result<(), FaultError> {
-    if point == NOW {
-        if !IS_PROTECTED.load(Ordering::Acquire) {
-            return Err(FaultError::NotProtected);
-        }
-        strike(action);
-        return Ok(());
-    }
-    if !POINTS.contains(&point) {
-        return Err(FaultError::UnknownPoint(point.to_owned()));
-    }
-    let armed = Armed { point: point.to_owned(), action, passes: passes.max(1), only_protected };
-    *locked(&ARMED) = Some(armed);
-    IS_ARMED.store(true, Ordering::Release);
-    Ok(())
+    HERE.arm(point, action, passes, only_protected)
 }
 
 /// Say whom [`Action::KillGuest`] kills.
 pub fn set_guest(process: i32) {
-    *locked(&GUEST) = Some(process);
+    *locked(&HERE.guest) = Some(process);
 }
 
 /// Say whether a standby may claim and this member knows it.
 pub fn set_protected(is_protected: bool) {
-    IS_PROTECTED.store(is_protected, Ordering::Release);
+    HERE.is_protected.store(is_protected, Ordering::Release);
 }
 
 pub fn point(name: &'static str) {
-    debug_assert!(POINTS.contains(&name), "{name} is no fault point");
-    if !IS_ARMED.load(Ordering::Acquire) {
-        return;
-    }
-    let mut armed = locked(&ARMED);
-    let Some(wanted) = armed.as_mut().filter(|armed| armed.point == name) else { return };
-    if wanted.only_protected && !IS_PROTECTED.load(Ordering::Acquire) {
-        return;
-    }
-    wanted.passes -= 1;
-    if wanted.passes > 0 {
-        return;
-    }
-    let action = wanted.action;
-    *armed = None;
-    IS_ARMED.store(false, Ordering::Release);
-    drop(armed);
-    words::say(&format!("fault: {action:?} at {name}"));
-    strike(action);
+    HERE.point(name);
 }
 
-fn strike(action: Action) {
-    let (process, signal) = match action {
-        Action::Kill => (Some(getpid()), Signal::KILL),
-        Action::Stop => (Some(getpid()), Signal::STOP),
-        Action::KillGuest => (locked(&GUEST).and_then(Pid::from_raw), Signal::KILL),
-        Action::Delay => return std::thread::sleep(DELAY),
-    };
-    if let Some(process) = process {
-        // If it is gone already, what was asked for has happened.
-        let _ = kill_process(process, signal);
+impl Faults {
+    const fn none() -> Self {
+        Self {
+            is_protected: AtomicBool::new(false),
+            is_armed: AtomicBool::new(false),
+            armed: Mutex::new(None),
+            guest: Mutex::new(None),
+        }
+    }
+
+    fn arm(&self, point: &str, action: Action, passes: u64, only_protected: bool) -> Result<(), FaultError> {
+        if point == NOW {
+            if !self.is_protected.load(Ordering::Acquire) {
+                return Err(FaultError::NotProtected);
+            }
+            self.strike(action);
+            return Ok(());
+        }
+        if !POINTS.contains(&point) {
+            return Err(FaultError::UnknownPoint(point.to_owned()));
+        }
+        let armed = Armed { point: point.to_owned(), action, passes: passes.max(1), only_protected };
+        *locked(&self.armed) = Some(armed);
+        self.is_armed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn point(&self, name: &'static str) {
+        debug_assert!(POINTS.contains(&name), "{name} is no fault point");
+        if !self.is_armed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut armed = locked(&self.armed);
+        let Some(wanted) = armed.as_mut().filter(|armed| armed.point == name) else { return };
+        if wanted.only_protected && !self.is_protected.load(Ordering::Acquire) {
+            return;
+        }
+        wanted.passes -= 1;
+        if wanted.passes > 0 {
+            return;
+        }
+        let action = wanted.action;
+        *armed = None;
+        self.is_armed.store(false, Ordering::Release);
+        drop(armed);
+        words::say(&format!("fault: {action:?} at {name}"));
+        self.strike(action);
+    }
+
+    fn strike(&self, action: Action) {
+        let (process, signal) = match action {
+            Action::Kill => (Some(getpid()), Signal::KILL),
+            Action::Stop => (Some(getpid()), Signal::STOP),
+            Action::KillGuest => (locked(&self.guest).and_then(Pid::from_raw), Signal::KILL),
+            Action::Delay => return std::thread::sleep(DELAY),
+        };
+        if let Some(process) = process {
+            // If it is gone already, what was asked for has happened.
+            let _ = kill_process(process, signal);
+        }
     }
 }
 
@@ -167,16 +191,18 @@ mod tests {
     #[test]
     fn only_the_armed_step_kills_and_only_when_its_time_comes() {
         let mut guest = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        set_guest(i32::try_from(guest.id()).unwrap());
-        arm("after-copy", Action::KillGuest, 2, true).unwrap();
-        point("after-copy");
-        assert!(matches!(arm(NOW, Action::KillGuest, 1, true), Err(FaultError::NotProtected)));
-        set_protected(true);
-        point("after-stop");
-        point("after-copy");
+        // Those of the process are for members of other tests.
+        let faults = Faults::none();
+        *locked(&faults.guest) = i32::try_from(guest.id()).ok();
+        faults.arm("after-copy", Action::KillGuest, 2, true).unwrap();
+        faults.point("after-copy");
+        assert!(matches!(faults.arm(NOW, Action::KillGuest, 1, true), Err(FaultError::NotProtected)));
+        faults.is_protected.store(true, Ordering::Release);
+        faults.point("after-stop");
+        faults.point("after-copy");
         assert!(guest.try_wait().unwrap().is_none(), "it died one pass too early");
-        point("after-copy");
+        faults.point("after-copy");
         assert!(!guest.wait().unwrap().success());
-        assert!(!IS_ARMED.load(Ordering::Acquire));
+        assert!(!faults.is_armed.load(Ordering::Acquire));
     }
 }

@@ -2,9 +2,9 @@
 //! stopped and goes on finds its permission ended, whichever of its threads runs first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use stealtime_outputhold::Gate;
-use stealtime_succession::Permit;
 
 use crate::clock::{nanoseconds, now};
 
@@ -15,14 +15,9 @@ pub struct LeaseGate {
 }
 
 impl LeaseGate {
-    /// Take over what the state machine permits.
-    pub fn publish(&self, permit: &Permit) {
-        self.until_ns.store(nanoseconds(permit.lease_until), Ordering::Release);
-    }
-
-    /// Let nothing out any more.
-    pub fn shut(&self) {
-        self.until_ns.store(0, Ordering::Release);
+    /// Take over until when the state machine permits it.
+    pub fn permit(&self, until: Duration) {
+        self.until_ns.store(nanoseconds(until), Ordering::Release);
     }
 }
 
@@ -34,17 +29,15 @@ impl Gate for LeaseGate {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn a_lease_ends_by_itself() {
         let gate = LeaseGate::default();
         assert!(!gate.may_release());
-        gate.publish(&Permit { lease_until: now() + Duration::from_secs(3600), ..Permit::NONE });
+        gate.permit(now() + Duration::from_secs(3600));
         assert!(gate.may_release());
-        gate.publish(&Permit { lease_until: now(), ..Permit::NONE });
+        gate.permit(now());
         assert!(!gate.may_release());
     }
 }

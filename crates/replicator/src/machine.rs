@@ -3,23 +3,22 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::ExitStatus;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use rustix::process::{Signal, pidfd_send_signal};
-use stealtime_capture::{ExitWatch, Guest, GuestSettings, PAGE_BYTES};
+use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES};
 use stealtime_outputhold::{
-    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, Policy, Relay, RelayError, RelayEvent,
+    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, Relay, RelayError,
     RelaySettings, Tap, TapError, TapSettings,
 };
-use stealtime_succession::Mode;
+use stealtime_succession::{Epoch, Mode, OutputPolicy};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::encoder::{Encoder, EncoderEvent};
-use crate::engine::{EngineEvent, EngineHandle, EngineSettings};
+use crate::encoder::Encoder;
+use crate::engine::{EngineHandle, EngineSettings, Order};
 use crate::gate::LeaseGate;
+use crate::guest::{Guest, GuestEvent};
 use crate::pacing::Pacing;
 use crate::spec::Spec;
 
@@ -40,82 +39,50 @@ pub enum MachineError {
     Host(#[from] io::Error),
 }
 
-/// An event of a part of a machine.
-pub enum MachineEvent {
-    Engine(EngineEvent),
-    Encoder(EncoderEvent),
-    Relay(RelayEvent),
-}
-
-/// Who is told what happens; it changes when a machine that stood by becomes active.
-pub struct Switchboard(Mutex<Hearer>);
-
-/// Hears the events.
-pub type Hearer = Box<dyn Fn(MachineEvent) + Send>;
-
-impl Switchboard {
-    pub fn new(hearer: Hearer) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(hearer)))
-    }
-
-    /// Tell another one from now on.
-    pub fn switch(&self, hearer: Hearer) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hearer;
-    }
-
-    fn tell(&self, happening: MachineEvent) {
-        (self.0.lock().unwrap_or_else(PoisonError::into_inner))(happening);
-    }
-}
-
 /// A machine with its threads.
 pub struct Machine {
-    /// Takes orders for the guest.
-    pub engine: EngineHandle,
+    gate: Arc<LeaseGate>,
+    events: UnboundedSender<GuestEvent>,
+    running: Option<Running>,
 }
 
+struct Running {
+    engine: EngineHandle,
+    relay: Arc<Relay>,
+}
+
+/// How a QEMU is started.
+type Start = fn(&MachineSpec, &GuestSettings, OwnedFd) -> Result<capture::Guest, GuestError>;
+
 impl Machine {
-    /// Start a QEMU that will boot; its output goes to `relay`.
-    pub fn boot(
-        spec: &Spec,
-        netdev: OwnedFd,
-        relay: Arc<Relay>,
-        switchboard: &Arc<Switchboard>,
-    ) -> Result<Self, MachineError> {
-        let settings = Self::parts(spec, Some(relay), switchboard)?;
-        let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
-        let engine = EngineHandle::start(settings, move || Guest::boot(&machine, &guest_settings, netdev))?;
-        Ok(Self { engine })
+    /// One that is still to be started, and what will be heard of it.
+    pub fn new() -> (Self, UnboundedReceiver<GuestEvent>) {
+        let (events, heard) = unbounded_channel();
+        (Self { gate: Arc::default(), events, running: None }, heard)
     }
 
-    /// Start a QEMU that waits for a state; and our end of its network.
-    pub fn stand_by(spec: &Spec, switchboard: &Arc<Switchboard>) -> Result<(Self, UnixStream), MachineError> {
-        let netdev = Netdev::pair()?;
-        let settings = Self::parts(spec, None, switchboard)?;
-        let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
-        let engine =
-            EngineHandle::start(settings, move || Guest::standby(&machine, &guest_settings, netdev.of_qemu))?;
-        Ok((Self { engine }, netdev.ours))
+    /// Start a QEMU that waits for a state, and its network.
+    ///
+    /// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second:
+    /// a standby has its TAP before it needs it.
+    pub fn stand_by(&mut self, spec: &Spec) -> Result<(), MachineError> {
+        self.start(spec, OutputPolicy::Discard, capture::Guest::standby)
     }
 
-    fn parts(
-        spec: &Spec,
-        relay: Option<Arc<Relay>>,
-        switchboard: &Arc<Switchboard>,
-    ) -> Result<EngineSettings, MachineError> {
+    fn start(&mut self, spec: &Spec, policy: OutputPolicy, start: Start) -> Result<(), MachineError> {
+        let Netdev { ours, of_qemu } = Netdev::pair()?;
+        let relay = Arc::new(self.start_relay(spec, policy, ours)?);
         // As many as may be in flight, so that an engine never waits for the encoder; and the guest never for
         // both.
         let (parcels, to_encode) = mpsc::sync_channel(spec.epochs_in_flight + 1);
         let (give_back, spare) = mpsc::channel();
-        let board = Arc::clone(switchboard);
         let encoder = Encoder {
             ram_pages: spec.machine.memory_bytes / PAGE_BYTES as u64,
             parcels: to_encode,
             spare: give_back,
-            told: Box::new(move |sent| board.tell(MachineEvent::Encoder(sent))),
+            events: self.events.clone(),
         };
         encoder.start()?;
-        let board = Arc::clone(switchboard);
         let settings = EngineSettings {
             device_state: spec.device_state,
             pacing: Pacing::new(spec.interval, spec.first_interval()),
@@ -123,13 +90,101 @@ impl Machine {
             longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
-            holds_output: spec.mode.gates_on_ack(),
-            relay,
+            relay: Arc::clone(&relay),
             spare,
             parcels,
-            told: Box::new(move |told| board.tell(MachineEvent::Engine(told))),
+            events: self.events.clone(),
         };
-        Ok(settings)
+        let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
+        let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, of_qemu))?;
+        self.running = Some(Running { engine, relay });
+        Ok(())
+    }
+
+    fn start_relay(
+        &self,
+        spec: &Spec,
+        policy: OutputPolicy,
+        netdev: UnixStream,
+    ) -> Result<Relay, MachineError> {
+        let guest: HardwareAddress = spec.machine.mac.parse()?;
+        let tap = Tap::open(&TapSettings {
+            name: spec.network.tap.clone(),
+            bridge: spec.network.bridge.clone(),
+            guest: Some(guest),
+            ..TapSettings::default()
+        })?;
+        let settings = RelaySettings {
+            limits: HoldLimits { bytes: spec.hold_bytes, ..HoldLimits::default() },
+            bypass: if spec.mode == Mode::NetBypass {
+                BypassRules::new(spec.bypass.clone())
+            } else {
+                BypassRules::default()
+            },
+            policy,
+            ..RelaySettings::new(guest)
+        };
+        let events = self.events.clone();
+        let tell = move |event| drop(events.send(GuestEvent::Relay(event)));
+        Ok(Relay::start(netdev, tap, Arc::<LeaseGate>::clone(&self.gate), settings, tell)?)
+    }
+
+    /// Do it to the relay, if there is one.
+    fn output(&self, call: impl FnOnce(&Relay) -> Result<(), RelayError>) -> Result<(), RelayError> {
+        self.running.as_ref().map_or(Ok(()), |running| call(&running.relay))
+    }
+}
+
+impl Guest for Machine {
+    fn boot(&mut self, spec: &Spec) -> Result<(), MachineError> {
+        self.start(spec, OutputPolicy::Keep, capture::Guest::boot)
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(running) = &self.running {
+            running.engine.order(order);
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(running) = &self.running {
+            running.engine.kill();
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            running.engine.end();
+        }
+    }
+
+    fn permit(&self, until: Duration) {
+        self.gate.permit(until);
+        if let Some(running) = &self.running {
+            running.relay.wake();
+        }
+    }
+
+    fn set_output(&self, policy: OutputPolicy) -> Result<(), RelayError> {
+        self.output(|relay| relay.set_policy(policy))
+    }
+
+    fn release(&self, through: Epoch) -> Result<(), RelayError> {
+        self.output(|relay| relay.acknowledge(through))
+    }
+
+    fn announce(&self, addresses: &LearnedAddresses) -> Result<(), RelayError> {
+        self.output(|relay| relay.announce(addresses))
+    }
+
+    fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError> {
+        let running = self.running.as_ref().ok_or(RelayError::Ended)?;
+        running.relay.learned_addresses()
+    }
+
+    fn held(&self) -> (u64, u64) {
+        let statistics = self.running.as_ref().and_then(|running| running.relay.statistics().ok());
+        statistics.map_or((0, 0), |it| (it.hold.held_frames as u64, it.hold.held_bytes as u64))
     }
 }
 
@@ -144,38 +199,6 @@ impl Netdev {
         let (ours, of_qemu) = UnixStream::pair()?;
         Ok(Self { ours, of_qemu: of_qemu.into() })
     }
-}
-
-/// Make the TAP and start the relay; nothing leaves until the gate opens.
-///
-/// A bridge forwards to a new port only when the kernel has noticed that it is up, after up to a second: a
-/// standby has its TAP before it needs it, with [`Policy::Closed`].
-pub fn start_relay(
-    spec: &Spec,
-    policy: Policy,
-    netdev: UnixStream,
-    gate: Arc<LeaseGate>,
-    switchboard: &Arc<Switchboard>,
-) -> Result<Relay, MachineError> {
-    let guest: HardwareAddress = spec.machine.mac.parse()?;
-    let tap = Tap::open(&TapSettings {
-        name: spec.network.tap.clone(),
-        bridge: spec.network.bridge.clone(),
-        guest: Some(guest),
-        ..TapSettings::default()
-    })?;
-    let settings = RelaySettings {
-        limits: HoldLimits { bytes: spec.hold_bytes, ..HoldLimits::default() },
-        bypass: if spec.mode == Mode::NetBypass {
-            BypassRules::new(spec.bypass.clone())
-        } else {
-            BypassRules::default()
-        },
-        policy,
-        ..RelaySettings::new(guest)
-    };
-    let board = Arc::clone(switchboard);
-    Ok(Relay::start(netdev, tap, gate, settings, move |event| board.tell(MachineEvent::Relay(event)))?)
 }
 
 /// Names the library that is preloaded into QEMU, where it is not beside this program.
@@ -195,12 +218,6 @@ fn guest_settings(spec: &Spec) -> GuestSettings {
 /// How a QEMU is started that only tries out a state: in a folder of its own, so that its words are its own.
 pub fn trial_settings(spec: &Spec) -> GuestSettings {
     GuestSettings { folder: spec.folder.join("trial"), ..guest_settings(spec) }
-}
-
-/// Tell when a QEMU has ended, and how.
-pub fn watch(exit: ExitWatch, ended: impl FnOnce(ExitStatus) + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name("qemu-watch".to_owned()).spawn(move || ended(exit.wait()))?;
-    Ok(())
 }
 
 /// Kill a QEMU at once, whatever its engine is waiting for.

@@ -13,9 +13,12 @@ mod encoder;
 mod engine;
 mod epoch_log;
 mod events;
+#[cfg(test)]
+mod fake_guest;
 mod faults;
 mod figures;
 mod gate;
+mod guest;
 mod host;
 mod host_config;
 mod host_facts;
@@ -49,6 +52,7 @@ use tokio::sync::mpsc;
 
 use active::Origin;
 use arguments::{Arguments, Command};
+use machine::Machine;
 use spec::Spec;
 
 /// The machine is elsewhere: nothing to complain of, and nothing to restart.
@@ -93,7 +97,9 @@ async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
     let listener = member_folder::listen(&spec)?;
     let (asking, requests) = mpsc::channel(16);
     tokio::spawn(control::serve(listener, asking, spec.allow_faults));
-    Ok(told(&active::run(spec, me, Origin::Boot { force }, requests).await?))
+    let (machine, heard) = Machine::new();
+    let origin = Origin::Boot { force };
+    Ok(told(&active::run(spec, me, (Box::new(machine), heard), origin, requests).await?))
 }
 
 async fn standby(config: &Path) -> Result<ExitCode> {
@@ -103,8 +109,8 @@ async fn standby(config: &Path) -> Result<ExitCode> {
     // Not before: strangers wait.
     urgency::be_urgent();
     match standby::run(caller).await? {
-        standby::Outcome::Won { spec, me, origin, requests, lock: _lock } => {
-            Ok(told(&active::run(*spec, me, origin, requests).await?))
+        standby::Outcome::Won { spec, me, machine, heard, origin, requests, lock: _lock } => {
+            Ok(told(&active::run(*spec, me, (Box::new(machine), heard), origin, requests).await?))
         }
         standby::Outcome::Ended | standby::Outcome::Left => Ok(ExitCode::SUCCESS),
     }

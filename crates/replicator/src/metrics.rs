@@ -178,7 +178,7 @@ mod tests {
         for pause_ms in [1.0, 2.0, 400.0] {
             distributions.pause.observe(pause_ms / 1e3);
         }
-        let mut status = Status { vm: "phone".to_owned(), ..Status::nothing(Mode::Net) };
+        let mut status = Status { vm: "phone".to_owned(), mode: Mode::Net, ..Status::default() };
         status.guest_time_lost_ns = 403_000_000;
         status.qemu_events.insert("STOP".to_owned(), 3);
         let text = text_of(&Snapshot { status, distributions });

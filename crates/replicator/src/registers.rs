@@ -38,6 +38,10 @@ pub fn open(spec: &RegisterSpec) -> Result<Box<dyn Register>, RegisterError> {
 /// Asks for one member; dropped, it ends after the call that is under way.
 pub struct Registrar {
     requests: Sender<RegisterRequest>,
+    /// The register, for messages.
+    pub name: String,
+    /// How often it was found to have gone back to an older state.
+    pub went_back: u64,
 }
 
 impl Registrar {
@@ -47,6 +51,7 @@ impl Registrar {
         vm: String,
         answer: impl Fn(RegisterAnswer) + Send + 'static,
     ) -> io::Result<Self> {
+        let name = register.describe();
         let (requests, taken) = mpsc::channel::<RegisterRequest>();
         thread::Builder::new().name("registrar".to_owned()).spawn(move || {
             loop {
@@ -58,7 +63,7 @@ impl Registrar {
                 }
             }
         })?;
-        Ok(Self { requests })
+        Ok(Self { requests, name, went_back: 0 })
     }
 
     /// Have a call made.

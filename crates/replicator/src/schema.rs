@@ -1,4 +1,4 @@
-//! `tests/golden/members.schema.json` is what both sides hold their documents against: this test the Rust types, the Python
+//! Both sides compare their documents with `tests/golden/members.schema.json`: this test the Rust types, the Python
 //! twin its models. After an intended change: `UPDATE_GOLDEN=1 cargo test -p stealtime-replicator schema`.
 
 use std::fs;

@@ -10,7 +10,7 @@ use crate::clock::now;
 
 /// Wait until somebody has asked this process to end. It is asked once and for good: a standby that becomes
 /// the active member meanwhile learns of it too.
-pub async fn terminated() {
+async fn terminated() {
     static ASKED: OnceLock<watch::Receiver<bool>> = OnceLock::new();
     let asked = ASKED.get_or_init(|| {
         let (tell, asked) = watch::channel(false);
@@ -23,6 +23,14 @@ pub async fn terminated() {
     if asked.clone().wait_for(|asked| *asked).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Call this when somebody asks this process to end.
+pub fn on_termination(asked: impl FnOnce() + Send + 'static) {
+    tokio::spawn(async move {
+        terminated().await;
+        asked();
+    });
 }
 
 async fn first_signal() {

@@ -82,6 +82,13 @@ pub struct Leftover {
     _held: std::sync::mpsc::Sender<Infallible>,
 }
 
+#[cfg(test)]
+impl Leftover {
+    pub fn none() -> Self {
+        Self { _held: std::sync::mpsc::channel().0 }
+    }
+}
+
 impl Staging {
     /// Start the thread; `tell` is called on it. Pieces go to the sender that comes back.
     pub fn start(

@@ -7,10 +7,11 @@ use serde::Serialize;
 use stealtime_succession::Mode;
 
 /// What a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// It asks the register whether it may run the machine.
+    #[default]
     Starting,
     /// The machine runs here, and nobody could take it over.
     Solo,
@@ -40,7 +41,7 @@ pub struct Peer {
 }
 
 /// How a member stands, as of one moment.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Status {
     pub vm: String,
     pub host: String,
@@ -106,48 +107,4 @@ pub struct Status {
     pub resume_ns: Option<u64>,
     /// What is not as wanted, in sentences: a tracker that fell back, a standby that refused.
     pub warnings: Vec<String>,
-}
-
-impl Status {
-    /// Of a member that has done nothing yet.
-    pub fn nothing(mode: Mode) -> Self {
-        Self {
-            vm: String::new(),
-            host: String::new(),
-            role: Role::Starting,
-            protected: false,
-            mode,
-            term: 0,
-            epoch: 0,
-            acknowledged: 0,
-            released: 0,
-            lag_epochs: 0,
-            interval_ns: 0,
-            last_pause_ns: 0,
-            pause_p50_ns: 0,
-            pause_p99_ns: 0,
-            hold_p50_ns: 0,
-            hold_p99_ns: 0,
-            guest_time_lost_ns: 0,
-            guest_time_loss_ppm: 0.0,
-            qemu_events: BTreeMap::new(),
-            bytes_per_s: 0.0,
-            dirty_pages_per_s: 0.0,
-            held_frames: 0,
-            held_bytes: 0,
-            full_copy: None,
-            standby: None,
-            tracker: String::new(),
-            device_state: String::new(),
-            register: String::new(),
-            register_went_back: 0,
-            refused_messages: 0,
-            since_unix_ns: 0,
-            pid: 0,
-            qemu_pid: None,
-            fenced_reason: None,
-            resume_ns: None,
-            warnings: Vec::new(),
-        }
-    }
 }

@@ -36,7 +36,7 @@ pub use active::{
 pub use mode::{Mode, UnknownMode};
 pub use names::{NameError, check_host_name, check_vm_name};
 pub use numbers::{Epoch, Term};
-pub use output::{OutputPolicy, Permit, Releasable};
+pub use output::{OutputPolicy, OutputRule};
 pub use record::{MemberId, Record, Version, Versioned};
 pub use refusals::Refusals;
 pub use register::{

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// How a virtual machine is protected; named in every result.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Copy, Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Mode {
     /// Not at all: the guest runs alone.
+    #[default]
     #[serde(rename = "off")]
     Off,
     /// Checkpointed, output leaves at once: a failover may lose state that a client has seen.

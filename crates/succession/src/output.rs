@@ -1,78 +1,81 @@
-//! What of the guest's output may leave now.
-
-use std::time::Duration;
+//! What of the guest's output may leave: what the state machine says of it, and the rule that follows.
 
 use crate::Epoch;
 
-/// What the relay does with output.
+/// What is done with output. An active member's state machine says it, the relay does it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub enum OutputPolicy {
+    /// Nothing leaves, and what is held or comes is dropped: a member that is not active, or no longer.
+    Discard,
     /// Nothing leaves; what comes is kept.
-    Closed,
-    /// Kept until its epoch is released; in `net+bypass`, flows that the rules name pass.
+    Keep,
+    /// Kept until its epoch is acknowledged; in `net+bypass`, flows that the rules name pass.
     Hold,
+    /// `Free` until the output is cut, and `Hold` from there on. A guest stands while its output is cut, so
+    /// that what it sends after its first epoch is held although the member hears of that epoch later.
+    HoldFromCut,
     /// Leaves at once, and so does what was kept: there is no standby whose state could be resumed instead.
     Free,
 }
 
-/// How far held output may leave.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Releasable {
-    Nothing,
-    /// All epochs up to this one.
-    Through(Epoch),
-    Everything,
+/// The output rule of `VMware` FT (Scales et al. 2010) and Remus (Cully et al. 2008): output leaves after the
+/// epoch that produced it is acknowledged. The relay asks it of each frame, and so does the model that the
+/// state machines are checked in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct OutputRule {
+    policy: OutputPolicy,
+    last_cut: Epoch,
+    acknowledged: Epoch,
 }
 
-/// A member's permission to send, valid until it ends by itself: a process that was stopped and goes on finds
-/// it ended, whichever of its threads runs first (R15). Plain numbers, so that a relay thread can keep a
-/// copy.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Permit {
-    /// What the relay does with output.
-    pub policy: OutputPolicy,
-    /// The highest epoch that the standby of this session has acknowledged.
-    pub acknowledged: Option<Epoch>,
-    /// Whether output that waits for no acknowledgement may pass while the lease lasts.
-    pub passes: bool,
-    /// From this moment on nothing may leave, by the monotonic clock that the member is given.
-    pub lease_until: Duration,
-}
-
-impl Permit {
-    /// No permission.
-    pub const NONE: Self =
-        Self { policy: OutputPolicy::Closed, acknowledged: None, passes: false, lease_until: Duration::ZERO };
-
-    /// How far held output may leave at `now`.
+impl OutputRule {
+    /// For output that was never cut.
     #[must_use]
-    pub fn releasable(&self, now: Duration) -> Releasable {
-        if now >= self.lease_until {
-            return Releasable::Nothing;
-        }
-        match (self.policy, self.acknowledged) {
-            (OutputPolicy::Closed, _) | (OutputPolicy::Hold, None) => Releasable::Nothing,
-            (OutputPolicy::Hold, Some(epoch)) => Releasable::Through(epoch),
-            (OutputPolicy::Free, _) => Releasable::Everything,
+    pub fn new(policy: OutputPolicy) -> Self {
+        Self { policy, last_cut: Epoch(0), acknowledged: Epoch(0) }
+    }
+
+    pub fn set_policy(&mut self, policy: OutputPolicy) {
+        self.policy = policy;
+    }
+
+    /// The output up to here is of `epoch`, which is above that of the last cut.
+    pub fn cut(&mut self, epoch: Epoch) {
+        self.last_cut = epoch;
+        if self.policy == OutputPolicy::HoldFromCut {
+            self.policy = OutputPolicy::Hold;
         }
     }
 
-    /// Whether a frame that waits for no acknowledgement (no-net, bypassed, or of a member alone) may leave
-    /// at `now`.
-    #[must_use]
-    pub fn may_pass(&self, now: Duration) -> bool {
-        self.passes && self.policy != OutputPolicy::Closed && now < self.lease_until
+    /// The standby holds all of `through` and of the epochs before it. An older one changes nothing.
+    pub fn acknowledge(&mut self, through: Epoch) {
+        self.acknowledged = self.acknowledged.max(through);
     }
-}
 
-impl Releasable {
-    /// Whether output of `epoch` may leave.
+    /// Whether output of `epoch` (none: of what was sent since the last cut) may leave.
     #[must_use]
-    pub fn covers(self, epoch: Epoch) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::Through(through) => epoch <= through,
-            Self::Everything => true,
+    pub fn may_leave(&self, epoch: Option<Epoch>) -> bool {
+        match self.policy {
+            OutputPolicy::Discard | OutputPolicy::Keep => false,
+            OutputPolicy::Hold => epoch.is_some_and(|epoch| epoch <= self.acknowledged),
+            OutputPolicy::HoldFromCut | OutputPolicy::Free => true,
         }
+    }
+
+    #[must_use]
+    pub fn policy(&self) -> OutputPolicy {
+        self.policy
+    }
+
+    /// The epoch of the last cut; epoch 0 before the first.
+    #[must_use]
+    pub fn last_cut(&self) -> Epoch {
+        self.last_cut
+    }
+
+    /// The highest acknowledged epoch; epoch 0 before the first.
+    #[must_use]
+    pub fn acknowledged(&self) -> Epoch {
+        self.acknowledged
     }
 }

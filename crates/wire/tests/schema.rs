@@ -1,4 +1,4 @@
-//! `tests/golden/messages.schema.json` is what both sides hold their messages against: this test the Rust types, the Python
+//! Both sides compare their messages with `tests/golden/messages.schema.json`: this test the Rust types, the Python
 //! twin its models. After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -62,7 +62,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _application() -> typer.Typer:
-    from stealtime.cli import compare, doctor, export, ls, protect, report, run, schema, show
+    from stealtime.cli import advise, compare, doctor, export, ls, protect, report, run, schema, show, watch
 
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
@@ -80,6 +80,8 @@ def _application() -> typer.Typer:
         report.report,
         compare.compare,
         export.export,
+        advise.advise,
+        watch.watch,
         schema.schema,
     )
     for command in commands:

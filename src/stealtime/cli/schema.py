@@ -12,6 +12,7 @@ class File(StrEnum):
     CAMPAIGN = "campaign"
     VM = "vm"
     HOST = "host"
+    RULES = "rules"
 
 
 def schema(
@@ -19,7 +20,8 @@ def schema(
         File,
         typer.Argument(
             metavar="FILE",
-            help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`.",
+            help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`; "
+            "rules: `stealtime advise --rules`.",
             show_default=False,
         ),
     ],

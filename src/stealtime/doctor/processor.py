@@ -1,7 +1,8 @@
 """The CPUs: how many, what else is allowed on them, and what changes their speed."""
 
-from stealtime.doctor.files import Files, parse_cpu_list
+from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 
 CPU_FOLDER = "/sys/devices/system/cpu"

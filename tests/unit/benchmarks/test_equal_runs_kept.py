@@ -5,9 +5,9 @@ from pathlib import Path
 
 import equal_runs
 import pytest
+from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.vocabulary.readings import Value
-from synthetic_run import SyntheticCell, write_synthetic_run
 
 
 def write_run(folder: Path, describe: str) -> Path:

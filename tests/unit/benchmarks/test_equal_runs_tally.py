@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from equality.tally import judge_equal_runs, shifted, tally
+from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, TrialSummary
 from stealtime.studies.latency.analysis.summary import summarize
-from synthetic_run import SyntheticCell, write_synthetic_run
 
 REPETITIONS = 6
 

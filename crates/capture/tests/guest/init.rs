@@ -1,8 +1,9 @@
 //! The guest of the tests: `/init` of an initramfs, compiled by the test that boots it (static, without any crate).
 //!
 //! One thread for each virtual CPU writes patterns to memory and checks what it wrote before; a line "CORRUPT" on the
-//! console says that a page was not as it had been left. Some of its memory changes and changes back. The first thread also sends a frame with the boot's number and
-//! its own count every few milliseconds, and a frame from outside that says "reboot" reboots the guest.
+//! console says that a page had changed meanwhile. Some of its memory changes and changes back. Every few milliseconds
+//! the first thread also sends a frame with the number of the boot and its own count; a frame from outside that says
+//! "reboot" reboots the guest.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_ulong, c_void};
 use std::io::Read;

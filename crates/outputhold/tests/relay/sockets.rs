@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::rig::{CountingGate, GUEST, Rig, frame};
 use crate::socket_port::SocketPort;
 use stealtime_outputhold::{
-    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, Policy, ROUNDS,
-    RelayError, RelayEvent, RelaySettings, ReleasedEpoch,
+    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, ROUNDS, RelayError,
+    RelayEvent, RelaySettings, ReleasedEpoch,
 };
-use stealtime_succession::Epoch;
+use stealtime_succession::{Epoch, OutputPolicy};
 
 /// More than any socket or queue between the guest and the network holds.
 const FRAMES: u32 = 20_000;
@@ -144,12 +144,12 @@ fn closing_drops_what_is_held_and_what_comes_and_an_acknowledgement_brings_nothi
     rig.guest_sends(&frame(1));
     rig.relay.drain_and_cut(Epoch(1)).unwrap();
     rig.guest_sends(&frame(2));
-    rig.relay.set_policy(Policy::Closed).unwrap();
+    rig.relay.set_policy(OutputPolicy::Discard).unwrap();
     rig.guest_sends(&frame(3));
     rig.wait_until("all is dropped", |statistics| statistics.hold.dropped.frames == 3);
     rig.relay.acknowledge(Epoch(1)).unwrap();
     rig.relay.announce(&LearnedAddresses::default()).unwrap();
-    rig.relay.set_policy(Policy::Free).unwrap();
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
     rig.guest_sends(&frame(4));
     assert_eq!(rig.network_receives(), frame(4), "only what came after");
 }
@@ -161,12 +161,12 @@ fn a_free_guest_sends_at_once_and_one_that_becomes_free_sends_what_was_held() {
     rig.relay.drain_and_cut(Epoch(1)).unwrap();
     rig.guest_sends(&frame(2));
     rig.wait_until("both are held", |statistics| statistics.hold.held_frames == 2);
-    rig.relay.set_policy(Policy::Free).unwrap();
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
     rig.guest_sends(&frame(3));
     for number in 1..=3 {
         assert_eq!(rig.network_receives(), frame(number));
     }
-    rig.relay.set_policy(Policy::Hold).unwrap();
+    rig.relay.set_policy(OutputPolicy::Hold).unwrap();
     rig.guest_sends(&frame(4));
     rig.relay.drain_and_cut(Epoch(2)).unwrap();
     assert!(rig.network_is_silent());
@@ -255,9 +255,25 @@ fn input_reaches_the_guest_in_order_also_when_qemu_does_not_read_for_a_while() {
 }
 
 #[test]
-fn a_closed_relay_forgets_input() {
+fn a_guest_that_is_free_until_the_cut_is_held_from_there_on() {
+    let settings = RelaySettings { policy: OutputPolicy::HoldFromCut, ..RelaySettings::new(GUEST) };
+    let mut rig = Rig::start(settings, CountingGate::open());
+    rig.guest_sends(&frame(1));
+    assert_eq!(rig.network_receives(), frame(1));
+    rig.relay.drain_and_cut(Epoch(1)).unwrap();
+    rig.guest_sends(&frame(2));
+    assert!(rig.network_is_silent(), "what it sends after the cut is not in the epoch");
+    rig.relay.acknowledge(Epoch(1)).unwrap();
+    assert!(rig.network_is_silent());
+    rig.relay.drain_and_cut(Epoch(2)).unwrap();
+    rig.relay.acknowledge(Epoch(2)).unwrap();
+    assert_eq!(rig.network_receives(), frame(2));
+}
+
+#[test]
+fn a_relay_that_discards_forgets_input() {
     let mut rig = Rig::start(
-        RelaySettings { policy: Policy::Closed, ..RelaySettings::new(GUEST) },
+        RelaySettings { policy: OutputPolicy::Discard, ..RelaySettings::new(GUEST) },
         CountingGate::open(),
     );
     for number in 1..=500 {
@@ -265,7 +281,7 @@ fn a_closed_relay_forgets_input() {
         rig.network.send(&frame(number)).unwrap();
     }
     rig.wait_until("all is forgotten", |statistics| statistics.input_dropped.frames == 500);
-    rig.relay.set_policy(Policy::Free).unwrap();
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
     rig.network.send(&frame(501)).unwrap();
     assert_eq!(rig.guest_receives(), frame(501), "only what came after");
 }
@@ -280,7 +296,7 @@ fn learned_addresses_are_announced_in_every_round_and_given_to_others() {
     let learned = rig.relay.learned_addresses().unwrap();
     assert_eq!(learned.ipv4, ["192.0.2.10".parse::<std::net::Ipv4Addr>().unwrap()]);
     assert_eq!(learned.ipv6, ["fe80::7".parse::<std::net::Ipv6Addr>().unwrap()]);
-    let free = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let free = RelaySettings { policy: OutputPolicy::Free, ..RelaySettings::new(GUEST) };
     let other = Rig::start(free, CountingGate::open());
     other.relay.announce(&learned).unwrap();
     for _ in ROUNDS {
@@ -308,8 +324,8 @@ fn an_announcement_waits_for_its_epoch_like_any_output() {
     assert_eq!(next, frame(1));
 
     rig.wait_until("another round is held", |statistics| statistics.hold.held_frames >= 1);
-    rig.relay.set_policy(Policy::Closed).unwrap();
-    rig.relay.set_policy(Policy::Free).unwrap();
+    rig.relay.set_policy(OutputPolicy::Discard).unwrap();
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
     rig.guest_sends(&frame(2));
     assert_eq!(rig.network_receives(), frame(2), "what was held is gone, and no round follows");
 }
@@ -317,7 +333,7 @@ fn an_announcement_waits_for_its_epoch_like_any_output() {
 #[test]
 fn an_announcement_before_a_shut_gate_leaves_when_it_opens() {
     let gate = CountingGate::for_frames(0);
-    let free = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let free = RelaySettings { policy: OutputPolicy::Free, ..RelaySettings::new(GUEST) };
     let rig = Rig::start(free, Arc::<CountingGate>::clone(&gate));
     rig.relay.announce(&LearnedAddresses::default()).unwrap();
     rig.wait_until("it waits", |statistics| statistics.gate_refusals > 1);
@@ -392,7 +408,7 @@ fn rig_that_fails_first_with(errors: &[i32]) -> Rig {
     port.set_nonblocking(true).unwrap();
     network.set_read_timeout(Some(crate::rig::PATIENCE)).unwrap();
     let port = FailingPort { port: SocketPort(port), errors: errors.to_vec() };
-    let settings = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let settings = RelaySettings { policy: OutputPolicy::Free, ..RelaySettings::new(GUEST) };
     Rig::with_port(port, network, settings, CountingGate::open())
 }
 
@@ -431,7 +447,7 @@ impl stealtime_outputhold::Gate for FailingGate {
 
 #[test]
 fn a_failed_assertion_ends_the_relay_and_nothing_leaves() {
-    let settings = RelaySettings { policy: Policy::Free, ..RelaySettings::new(GUEST) };
+    let settings = RelaySettings { policy: OutputPolicy::Free, ..RelaySettings::new(GUEST) };
     let mut rig = Rig::start(settings, Arc::new(FailingGate));
     rig.guest_sends(&frame(1));
     rig.event(|event| matches!(event, RelayEvent::Ended).then_some(()));

@@ -18,8 +18,8 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockProtocol, SockType, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use nix::unistd::gettid;
-use stealtime_outputhold::{LearnedAddresses, Policy, ROUNDS, RelaySettings, Tap, TapError, TapSettings};
-use stealtime_succession::Epoch;
+use stealtime_outputhold::{LearnedAddresses, ROUNDS, RelaySettings, Tap, TapError, TapSettings};
+use stealtime_succession::{Epoch, OutputPolicy};
 
 fn ip(arguments: &str) {
     let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
@@ -172,7 +172,7 @@ fn frames_and_announcements_pass_a_bridge_and_the_tap_ends_with_the_relay() {
         rig.relay.acknowledge(Epoch(1)).unwrap();
         // Had the announcement not waited for an epoch of its own, it would have come first.
         assert_eq!(peer.hears()[..42], arp, "the request itself");
-        rig.relay.set_policy(Policy::Free).unwrap();
+        rig.relay.set_policy(OutputPolicy::Free).unwrap();
         for round in ROUNDS {
             assert_eq!(peer.hears()[12..14], [0x80, 0x35], "round {round:?}");
             assert_eq!(peer.hears()[12..22], [0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1], "round {round:?}");

@@ -1,41 +1,43 @@
 //! The member that runs the machine: it tells the state machine of `stealtime-succession` what happens, and
 //! does what that says. All decisions are there; here are the threads, the sockets and the order of things.
 
-mod asking;
-mod doing;
-mod hearing;
+mod epochs;
+mod guest_events;
+mod life;
+mod link;
+mod requests;
 mod seek;
-mod standing;
+mod status;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 
-use stealtime_outputhold::{LearnedAddresses, Policy, Relay};
-use stealtime_shipping::{LinkError, LinkReceiver, LinkSender, Message};
+use serde_json::json;
+use stealtime_outputhold::LearnedAddresses;
+use stealtime_shipping::{Heartbeat, LinkError, Message, Protected, Resign};
 use stealtime_succession::{
-    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveState, Epoch, MemberId,
-    Promotion, RegisterAnswer, RegisterError, Term,
+    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch,
+    MemberId, Promotion, Register, RegisterAnswer, RegisterError,
 };
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::{nanoseconds, now, unix_ns};
-use crate::control::{Refusal, Request};
-use crate::engine::{GuestFacts, Order};
-use crate::epoch_log::EpochLog;
+use crate::control::{Command, Request};
+use crate::engine::Order;
 use crate::events::{Event, EventLog};
-use crate::figures::Figures;
-use crate::gate::LeaseGate;
-use crate::machine::{self, Machine, MachineError, MachineEvent, Switchboard};
+use crate::guest::{Guest, GuestEvent, GuestFacts};
+use crate::machine::MachineError;
 use crate::metrics::{Metrics, MetricsError};
 use crate::registers::{self, Registrar};
 use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
-use crate::status::{FullCopy, Peer};
 use crate::{faults, signals, words};
-use seek::{Found, SeekError, Unfit};
+use epochs::Epochs;
+use life::{GuestLife, Resuming};
+use link::StandbyLink;
+use requests::Requests;
+use seek::{Found, SeekError, Seeker};
 
 /// Why a member cannot even begin.
 #[derive(Debug, thiserror::Error)]
@@ -54,35 +56,6 @@ pub enum ActiveError {
     Metrics(#[from] MetricsError),
 }
 
-/// A machine that stood by and has won.
-pub struct Takeover {
-    pub promotion: Promotion,
-    /// Its QEMU, with the memory of the committed epoch.
-    pub machine: Machine,
-    /// What is known of it.
-    pub facts: GuestFacts,
-    /// Its network, closed so far.
-    pub relay: Arc<Relay>,
-    /// The gate of that network.
-    pub gate: Arc<LeaseGate>,
-    /// Whom its threads tell.
-    pub switchboard: Arc<Switchboard>,
-    /// The state of the devices of that epoch.
-    pub devices: Vec<u8>,
-    /// What the guest goes by on the network.
-    pub addresses: LearnedAddresses,
-    /// When it was decided.
-    pub decided: Duration,
-    /// What is to be given back later.
-    pub leftover: Leftover,
-}
-
-/// A takeover until the guest goes on.
-struct Resuming {
-    decided: Duration,
-    _leftover: Leftover,
-}
-
 /// How a member comes to be active.
 pub enum Origin {
     /// It boots the machine.
@@ -94,118 +67,80 @@ pub enum Origin {
     Takeover(Box<Takeover>),
 }
 
+/// A machine that stood by and has won: its guest has the memory of the committed epoch, and nothing leaves.
+pub struct Takeover {
+    pub promotion: Promotion,
+    pub facts: GuestFacts,
+    /// The state of the devices of that epoch.
+    pub devices: Vec<u8>,
+    /// What the guest goes by on the network.
+    pub addresses: LearnedAddresses,
+    /// When it was decided.
+    pub decided: Duration,
+    /// What is to be given back later.
+    pub leftover: Leftover,
+}
+
 enum Input {
     Register(RegisterAnswer),
-    Machine(MachineEvent),
     Found { seeker: u64, found: Box<Found> },
     NotFound(StandbyHost, SeekError),
     Message { link: u64, message: Message },
     LinkClosed { link: u64, reason: LinkError },
-    GuestExited(ExitStatus),
     Terminate,
 }
-
-/// How long a link may take to write what waits when it is closed.
-const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 
 /// How long those who asked for the end have to take their answer.
 const ANSWER_WITHIN: Duration = Duration::from_millis(50);
 
-/// The link to the standby.
-struct OpenLink {
-    number: u64,
-    host: StandbyHost,
-    sender: LinkSender,
-    reader: AbortHandle,
-}
-
 /// The member that runs the guest.
-pub struct Active {
+struct Active {
     spec: Spec,
     me: MemberId,
     member: ActiveMember,
-    inputs: mpsc::UnboundedSender<Input>,
-    switchboard: Arc<Switchboard>,
     registrar: Registrar,
-    gate: Arc<LeaseGate>,
-    relay: Option<Arc<Relay>>,
-    machine: Option<Machine>,
-    facts: Option<GuestFacts>,
-    seeker: Option<JoinHandle<()>>,
-    /// The number of that one; what another one found is for nobody.
-    seekers: u64,
-    wants_standby: bool,
-    /// Hosts that took the machine and then found that they could not resume it, until they can.
-    unfit: BTreeMap<String, Unfit>,
-    link: Option<OpenLink>,
-    links: u64,
-    last_echo: Option<Duration>,
-    closing: Vec<JoinHandle<()>>,
-    /// The output is held from the first cut of a session on, not from its beginning.
-    awaits_first_cut: bool,
-    full_copy_sent: u64,
-    /// What the guest has gone by on the network, here and before.
-    addresses: LearnedAddresses,
-    /// Whether the standby knows them all.
-    addresses_told: bool,
-    failover_waits: Vec<oneshot::Sender<Result<serde_json::Value, Refusal>>>,
-    stop_waits: Vec<oneshot::Sender<Result<serde_json::Value, Refusal>>>,
-    figures: Figures,
-    log: EpochLog,
+    guest: Box<dyn Guest>,
+    life: GuestLife,
+    epochs: Epochs,
+    link: StandbyLink,
+    seeker: Seeker,
+    requests: Requests,
     events: EventLog,
-    warnings: VecDeque<String>,
-    /// How often QEMU told what.
-    qemu_events: BTreeMap<String, u64>,
-    /// Since when the guest was left standing between epochs.
-    stands_since: Option<Duration>,
-    released: Epoch,
-    resume: Option<Duration>,
-    resuming: Option<Resuming>,
-    register_name: String,
-    register_went_back: u64,
-    since_unix_ns: u64,
     metrics: Option<Metrics>,
-    ending: Option<ActiveEnding>,
-    fatal: Option<String>,
+    since_unix_ns: u64,
+    /// How it came to its end, or why it failed.
+    end: Option<Result<ActiveEnding, String>>,
 }
 
-/// Run a member to its end.
+/// Run a member to its end. `heard` is what will be heard of the guest.
 pub async fn run(
     spec: Spec,
     me: MemberId,
+    guest: (Box<dyn Guest>, UnboundedReceiver<GuestEvent>),
     origin: Origin,
     requests: mpsc::Receiver<Request>,
 ) -> Result<ActiveEnding, ActiveError> {
-    let (sender, inputs) = mpsc::unbounded_channel();
-    let active = Active::new(spec, me, origin, sender)?;
-    active.run(inputs, requests).await
+    let register = registers::open(&spec.register)?;
+    let (guest, heard) = guest;
+    let (to_inputs, inputs) = unbounded_channel();
+    let terminated = to_inputs.clone();
+    signals::on_termination(move || drop(terminated.send(Input::Terminate)));
+    Active::new(spec, me, register, guest, origin, &to_inputs)?.run(inputs, heard, requests).await
 }
 
 impl Active {
     fn new(
         spec: Spec,
         me: MemberId,
+        register: Box<dyn Register>,
+        guest: Box<dyn Guest>,
         origin: Origin,
-        inputs: mpsc::UnboundedSender<Input>,
+        inputs: &UnboundedSender<Input>,
     ) -> Result<Self, ActiveError> {
-        let register = registers::open(&spec.register)?;
-        let register_name = register.describe();
-        let to_inputs = inputs.clone();
-        let registrar = Registrar::start(register, spec.machine.name.clone(), move |answer| {
-            let _ = to_inputs.send(Input::Register(answer));
-        })
-        .map_err(MachineError::from)?;
-        let to_inputs = inputs.clone();
-        let hearer: machine::Hearer = Box::new(move |happening| {
-            let _ = to_inputs.send(Input::Machine(happening));
-        });
-        let (gate, switchboard) = match &origin {
-            Origin::Boot { .. } => (Arc::new(LeaseGate::default()), Switchboard::new(hearer)),
-            Origin::Takeover(takeover) => {
-                takeover.switchboard.switch(hearer);
-                (Arc::clone(&takeover.gate), Arc::clone(&takeover.switchboard))
-            }
-        };
+        let answers = inputs.clone();
+        let answered = move |answer| drop(answers.send(Input::Register(answer)));
+        let registrar =
+            Registrar::start(register, spec.machine.name.clone(), answered).map_err(MachineError::from)?;
         let config = ActiveConfig {
             me: me.clone(),
             mode: spec.mode,
@@ -213,100 +148,56 @@ impl Active {
             epochs_in_flight: spec.epochs_in_flight as u64,
             force: matches!(origin, Origin::Boot { force: true }),
         };
-        let member = match &origin {
-            Origin::Boot { .. } => ActiveMember::new(config, now()),
-            Origin::Takeover(takeover) => ActiveMember::promoted(config, takeover.promotion.clone(), now()),
-        };
-        let log = EpochLog::new(&spec.folder, spec.log_bytes);
-        let events = EventLog::new(&spec);
-        let metrics = spec.metrics.as_deref().map(Metrics::at);
-        let mut active = Self {
-            me,
-            member,
-            inputs,
-            switchboard,
-            registrar,
-            gate,
-            relay: None,
-            machine: None,
-            facts: None,
-            seeker: None,
-            seekers: 0,
-            wants_standby: false,
-            unfit: BTreeMap::new(),
-            link: None,
-            links: 0,
-            last_echo: None,
-            closing: Vec::new(),
-            awaits_first_cut: false,
-            full_copy_sent: 0,
-            addresses: LearnedAddresses::default(),
-            addresses_told: false,
-            failover_waits: Vec::new(),
-            stop_waits: Vec::new(),
-            figures: Figures::default(),
-            log,
-            events,
-            warnings: VecDeque::new(),
-            qemu_events: BTreeMap::new(),
-            stands_since: None,
-            released: Epoch(0),
-            resume: None,
-            resuming: None,
-            register_name,
-            register_went_back: 0,
-            since_unix_ns: unix_ns(),
-            metrics,
-            ending: None,
-            fatal: None,
-            spec,
-        };
-        match origin {
+        let mut events = EventLog::new(&spec);
+        let mut metrics = spec.metrics.as_deref().map(Metrics::at);
+        let (member, life, addresses) = match origin {
             Origin::Boot { .. } => {
-                if let Some(metrics) = &mut active.metrics {
+                if let Some(metrics) = &mut metrics {
                     metrics.serve()?;
                 }
-                active.events.add(&Event::Began);
+                events.add(&Event::Began);
+                (ActiveMember::new(config, now()), GuestLife::default(), LearnedAddresses::default())
             }
-            Origin::Takeover(takeover) => active.take_over(*takeover)?,
-        }
-        Ok(active)
-    }
-
-    /// Have the guest go on from the committed epoch: nothing comes before that.
-    fn take_over(&mut self, takeover: Takeover) -> Result<(), ActiveError> {
-        let Takeover { promotion, machine, facts, relay, devices, addresses, decided, leftover, .. } =
-            takeover;
-        self.gate.publish(&self.member.permit());
-        relay.set_policy(Policy::Free).map_err(MachineError::from)?;
-        machine.engine.order(Order::Load { state: devices, relay: Arc::clone(&relay) });
-        relay.announce(&addresses).map_err(MachineError::from)?;
-        self.addresses = addresses;
-        self.events.add(&Event::Active { term: promotion.held.record.term, from: Some(promotion.epoch) });
-        self.resuming = Some(Resuming { decided, _leftover: leftover });
-        self.released = promotion.epoch;
-        self.relay = Some(relay);
-        self.machine = Some(machine);
-        self.watch_guest(facts);
-        Ok(())
+            Origin::Takeover(takeover) => {
+                let Takeover { promotion, facts, devices, addresses, decided, leftover } = *takeover;
+                let resuming = Resuming { epoch: promotion.epoch, devices, decided, _leftover: leftover };
+                let life = GuestLife::resuming(facts, resuming);
+                (ActiveMember::promoted(config, promotion, now()), life, addresses)
+            }
+        };
+        let released = life.resuming.as_ref().map_or(Epoch(0), |resuming| resuming.epoch);
+        Ok(Self {
+            epochs: Epochs::new(&spec, released),
+            link: StandbyLink::new(inputs.clone(), addresses),
+            seeker: Seeker::new(inputs.clone()),
+            requests: Requests::default(),
+            since_unix_ns: unix_ns(),
+            end: None,
+            spec,
+            me,
+            member,
+            registrar,
+            guest,
+            life,
+            events,
+            metrics,
+        })
     }
 
     async fn run(
         mut self,
-        mut inputs: mpsc::UnboundedReceiver<Input>,
+        mut inputs: UnboundedReceiver<Input>,
+        mut heard: UnboundedReceiver<GuestEvent>,
         mut requests: mpsc::Receiver<Request>,
     ) -> Result<ActiveEnding, ActiveError> {
-        let terminated = self.inputs.clone();
-        tokio::spawn(async move {
-            signals::terminated().await;
-            let _ = terminated.send(Input::Terminate);
-        });
         self.tell(ActiveInput::Tick);
-        while self.ending.is_none() && self.fatal.is_none() {
+        while self.end.is_none() {
             let deadline = self.member.deadline().unwrap_or(Duration::MAX);
             tokio::select! {
+                // An epoch is heard of before its acknowledgement, which came later.
                 biased;
                 () = signals::sleep_until(deadline) => self.tell(ActiveInput::Tick),
+                Some(event) = heard.recv() => self.hear(event),
                 Some(input) = inputs.recv() => self.take(input),
                 Some(request) = requests.recv() => self.answer(request),
             }
@@ -316,30 +207,25 @@ impl Active {
     }
 
     async fn leave(mut self) -> Result<ActiveEnding, ActiveError> {
-        self.gate.shut();
-        self.kill_guest();
-        self.close_link();
-        for closing in self.closing.drain(..) {
-            let _ = closing.await;
-        }
-        if let Some(mut machine) = self.machine.take() {
-            let _ = tokio::task::spawn_blocking(move || machine.engine.end()).await;
-        }
-        if let Some(reason) = self.fatal {
-            self.events.add(&Event::Left { reason: reason.clone() });
-            return Err(ActiveError::Guest(reason));
-        }
-        let ending = self.ending.unwrap_or(ActiveEnding::Stopped);
+        let mut guest = self.guest;
+        guest.permit(Duration::ZERO);
+        guest.kill();
+        self.link.close();
+        self.link.ended().await;
+        let _ = tokio::task::spawn_blocking(move || guest.end()).await;
+        let ending = match self.end.unwrap_or(Ok(ActiveEnding::Stopped)) {
+            Ok(ending) => ending,
+            Err(reason) => {
+                self.events.add(&Event::Left { reason: reason.clone() });
+                return Err(ActiveError::Guest(reason));
+            }
+        };
         let reason = ending.to_string();
         self.events.add(&match &ending {
             ActiveEnding::Superseded { .. } | ActiveEnding::HandedOver { .. } => Event::Fenced { reason },
             _ => Event::Left { reason },
         });
-        let mut somebody_waits = false;
-        for waiting in self.failover_waits.drain(..).chain(self.stop_waits.drain(..)) {
-            somebody_waits |= waiting.send(Ok(serde_json::json!({"ended": ending.to_string()}))).is_ok();
-        }
-        if somebody_waits {
+        if self.requests.end(&ending) {
             // With the runtime end the tasks that write the answers.
             tokio::time::sleep(ANSWER_WITHIN).await;
         }
@@ -352,14 +238,11 @@ impl Active {
         let actions = self.member.handle(now(), input);
         let state = self.member.state();
         if state != before {
-            let echo_age_ns = self.last_echo.map(|sent| nanoseconds(now().saturating_sub(sent)));
+            let echo_age_ns = self.link.echo_age_ns();
             self.events.add(&Event::State { state: format!("{state:?}"), echo_age_ns });
         }
-        self.gate.publish(&self.member.permit());
+        self.guest.permit(self.member.permitted_until());
         faults::set_protected(state == ActiveState::Protected);
-        if let Some(relay) = &self.relay {
-            relay.wake();
-        }
         for action in actions {
             self.act(action);
         }
@@ -373,79 +256,195 @@ impl Active {
                 }
                 self.registrar.ask(request);
             }
-            ActiveAction::BootGuest => self.boot(),
-            ActiveAction::SeekStandby => self.seek(),
-            ActiveAction::BeginEpochs { term, first } => {
-                self.full_copy_sent = 0;
-                self.order(Order::FullCopy { term, first });
-            }
-            ActiveAction::EndEpochs => {
-                self.figures.forget_pending();
-                self.order(Order::Rest);
-            }
-            ActiveAction::Output(_) => self.apply_policy(),
-            ActiveAction::Release(epoch) => self.release(epoch),
-            ActiveAction::DiscardHeld => self.set_relay_policy(Policy::Closed),
-            ActiveAction::Send(message) => self.send(&message),
-            ActiveAction::CloseLink => self.close_link(),
-            ActiveAction::ShipLastEpoch => self.order(Order::Last),
-            ActiveAction::StopGuest => self.order(Order::StopGuest),
-            ActiveAction::ContinueGuest => self.order(Order::ContinueGuest),
-            ActiveAction::KillGuest => self.kill_guest(),
-            ActiveAction::RegisterWentBack { held, found } => {
-                self.register_went_back += 1;
-                self.events.add(&Event::RegisterWentBack { held, found });
-                self.warn(words::of_register_that_went_back(held, found));
-            }
-            ActiveAction::FailoverRefused(refused) => {
-                let refusal = Refusal::new(refused.to_string(), "see `stealtime protect status`");
-                for waiting in self.failover_waits.drain(..) {
-                    let _ = waiting.send(Err(refusal.clone()));
+            ActiveAction::BootGuest => {
+                if let Err(error) = self.guest.boot(&self.spec) {
+                    self.end = Some(Err(error.to_string()));
                 }
             }
-            ActiveAction::Exit(ending) => self.ending = Some(ending),
+            ActiveAction::ResumeGuest => self.resume(),
+            ActiveAction::SeekStandby => {
+                self.seeker.is_wanted = true;
+                self.seek();
+            }
+            ActiveAction::BeginEpochs { term, first } => {
+                self.epochs.copied_bytes = 0;
+                self.guest.order(Order::FullCopy { term, first });
+            }
+            ActiveAction::EndEpochs => {
+                self.epochs.figures.forget_pending();
+                self.guest.order(Order::Rest);
+            }
+            ActiveAction::Output(policy) => {
+                if let Err(error) = self.guest.set_output(policy) {
+                    self.events.warn(error.to_string());
+                }
+            }
+            ActiveAction::Release(epoch) => {
+                faults::point("before-release");
+                if let Err(error) = self.guest.release(epoch) {
+                    self.events.warn(format!("{epoch} was not released: {error}"));
+                }
+            }
+            ActiveAction::Send(message) => self.send(&message),
+            ActiveAction::CloseLink => self.link.close(),
+            ActiveAction::ShipLastEpoch => self.guest.order(Order::Last),
+            ActiveAction::StopGuest => self.guest.order(Order::StopGuest),
+            ActiveAction::ContinueGuest => self.guest.order(Order::ContinueGuest),
+            ActiveAction::KillGuest => self.guest.kill(),
+            ActiveAction::RegisterWentBack { held, found } => {
+                self.registrar.went_back += 1;
+                self.events.add(&Event::RegisterWentBack { held, found });
+                self.events.warn(words::of_register_that_went_back(held, found));
+            }
+            ActiveAction::FailoverRefused(refused) => self.requests.refuse(refused),
+            ActiveAction::Exit(ending) => {
+                self.end.get_or_insert(Ok(ending));
+            }
         }
     }
 
-    fn term(&self) -> Term {
-        self.member.term()
-    }
-
-    /// Remember what is not as wanted; tells whether it is new.
-    fn warn(&mut self, text: String) -> bool {
-        if self.warnings.contains(&text) {
-            return false;
+    /// Look for a standby, if one is wanted and the guest is known; not while it is to resume, which needs
+    /// the processors more.
+    fn seek(&mut self) {
+        if let (true, None, Some(facts)) = (self.seeker.is_wanted, &self.life.resuming, &self.life.facts) {
+            let hello = seek::hello(&self.spec, &self.me, self.member.term(), facts);
+            self.seeker.start(&self.spec, hello);
         }
-        self.events.add(&Event::Warning { text: text.clone() });
-        self.warnings.push_back(text);
-        while self.warnings.len() > standing::WARNINGS {
-            self.warnings.pop_front();
-        }
-        true
     }
 
-    fn full_copy(&self) -> Option<FullCopy> {
-        (self.member.state() == ActiveState::Syncing).then_some(FullCopy {
-            done_bytes: self.full_copy_sent,
-            total_bytes: self.spec.machine.memory_bytes,
-        })
-    }
-
-    fn peer(&self) -> Option<Peer> {
-        let host = &self.link.as_ref()?.host;
-        Some(Peer { name: host.name.clone(), endpoint: host.endpoint.clone() })
-    }
-}
-
-async fn read(mut receiver: LinkReceiver, link: u64, inputs: mpsc::UnboundedSender<Input>) {
-    loop {
-        let input = match receiver.receive().await {
-            Ok(message) => Input::Message { link, message },
-            Err(reason) => Input::LinkClosed { link, reason },
+    fn send(&mut self, message: &ActiveMessage) {
+        let message = match *message {
+            ActiveMessage::Heartbeat { term, sent } => {
+                Message::Heartbeat(Heartbeat { term, sent_ns: nanoseconds(sent), echo_ns: None })
+            }
+            ActiveMessage::Protected { term } => {
+                let epoch = self.member.acknowledged_epoch().unwrap_or_default();
+                self.events.add(&Event::Protected { term, epoch });
+                if let Some(host) = self.link.host() {
+                    self.seeker.is_fit(&host.name);
+                }
+                Message::Protected(Protected { term })
+            }
+            ActiveMessage::Resign { term, last } => Message::Resign(Resign { term, last }),
+            ActiveMessage::Bye { term } => Message::Bye { term },
         };
-        let is_over = matches!(input, Input::LinkClosed { .. });
-        if inputs.send(input).is_err() || is_over {
-            return;
+        if self.link.send(&message)
+            && let Message::Protected(Protected { term }) = message
+        {
+            // Epochs of the new term come after the message that begins it.
+            self.guest.order(Order::Go { term });
         }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Register(answer) => self.tell(ActiveInput::Register(answer)),
+            Input::Found { seeker, found } if self.seeker.takes(seeker) => self.found(*found),
+            Input::NotFound(host, error) => {
+                let reason = match &error {
+                    SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),
+                    SeekError::Refused { .. } | SeekError::Odd { .. } => error.to_string(),
+                };
+                if self.events.warn(reason.clone()) {
+                    self.events.add(&Event::Refused { reason });
+                }
+            }
+            Input::Message { link, message } if self.link.is(link) => self.message(message),
+            Input::LinkClosed { link, reason } if self.link.is(link) => {
+                self.give_up_link(words::of_link(&reason));
+            }
+            // Of another seeker or link; with what was found goes its link.
+            Input::Found { .. } | Input::Message { .. } | Input::LinkClosed { .. } => {}
+            Input::Terminate => self.leave_host(),
+        }
+    }
+
+    fn found(&mut self, found: Found) {
+        let Found { host, standby, delta, sender, receiver } = found;
+        self.events.add(&Event::Linked { peer: standby.to_string() });
+        self.events.withdraw("");
+        self.guest.order(Order::Link { sender: sender.clone(), delta });
+        self.link.open(host, sender, receiver);
+        self.tell(ActiveInput::StandbyConnected { standby });
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Acknowledge(acknowledge) => {
+                faults::point("on-acknowledge");
+                let (term, epoch) = (acknowledge.term, acknowledge.epoch);
+                let logged = self.epochs.acknowledged(epoch, self.spec.mode.gates_on_ack());
+                self.tell(ActiveInput::Acknowledged { term, epoch });
+                self.guest.order(Order::Acknowledged(epoch));
+                self.check_log(logged);
+            }
+            Message::Heartbeat(Heartbeat { term, echo_ns: Some(echo_ns), .. }) => {
+                let sent = Duration::from_nanos(echo_ns);
+                self.link.echoed(sent);
+                self.tell(ActiveInput::Echo { term, sent });
+            }
+            Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
+            // The standby has found that it could not resume the guest.
+            Message::Refuse { refusal, .. } => {
+                let Some(host) = self.link.host().map(|host| host.name.clone()) else { return };
+                let reason = format!("{host} refuses: {refusal} (hint: {})", refusal.hint());
+                self.events.add(&Event::Refused { reason: reason.clone() });
+                self.seeker.leave_alone(host, reason.clone());
+                self.give_up_link(reason);
+            }
+            other => {
+                self.events.warn(format!("the standby sent {:?}, which it never should", other.kind()));
+            }
+        }
+    }
+
+    fn give_up_link(&mut self, reason: String) {
+        if self.link.host().is_some() {
+            self.events.add(&Event::LinkLost { reason });
+            self.tell(ActiveInput::LinkClosed);
+        }
+    }
+
+    /// This process is to end, and its host perhaps too: that is no reason for the machine to end.
+    fn leave_host(&mut self) {
+        let state = self.member.state();
+        if state != ActiveState::Protected {
+            self.events.warn(format!(
+                "{} was asked to leave while it is {state:?}: it does when a standby can take the machine; \
+                 `stealtime protect stop` ends the machine",
+                self.spec.host
+            ));
+        }
+        self.tell(ActiveInput::LeaveRequested);
+    }
+
+    fn answer(&mut self, request: Request) {
+        let Request { command, answer } = request;
+        match command {
+            Command::Status => drop(answer.send(Ok(json!(self.status())))),
+            Command::Failover { .. } => {
+                self.requests.failover(answer);
+                self.tell(ActiveInput::FailoverRequested);
+            }
+            Command::Stop => {
+                self.requests.stop(answer);
+                self.tell(ActiveInput::StopRequested);
+            }
+            Command::Detach => {
+                self.detach();
+                let _ = answer.send(Ok(json!({"detached": self.spec.machine.name})));
+            }
+            // Armed by the control socket itself.
+            Command::Fault { .. } => drop(answer),
+        }
+    }
+
+    /// Protect no longer; the machine goes on here.
+    fn detach(&mut self) {
+        self.spec.standby_hosts.clear();
+        self.seeker.stop();
+        // So that the standby does not try to take over what goes on here.
+        self.send(&ActiveMessage::Bye { term: self.member.term() });
+        self.give_up_link("it was asked to go on alone".to_owned());
     }
 }

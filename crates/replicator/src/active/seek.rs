@@ -1,5 +1,6 @@
 //! Looking for a standby: host after host, until one takes the machine.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,10 +8,13 @@ use stealtime_shipping::{
     Endpoint, Hello, Identity, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
 };
 use stealtime_succession::{MemberId, Term};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::JoinHandle;
 
+use super::Input;
 use crate::assignment::Assignment;
 use crate::clock::now;
-use crate::engine::GuestFacts;
+use crate::guest::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
 use crate::words;
@@ -20,14 +24,91 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of
 /// all memory.
-pub const REST: Duration = Duration::from_secs(20);
+const REST: Duration = Duration::from_secs(20);
 
 /// Why a host is left alone.
-#[derive(Debug)]
-pub struct Unfit {
-    pub reason: String,
+struct Unfit {
+    reason: String,
     /// Until this moment of the monotonic clock.
-    pub until: Duration,
+    until: Duration,
+}
+
+/// Who looks for a standby, one task at a time.
+pub struct Seeker {
+    task: Option<JoinHandle<()>>,
+    /// Of that one: what another one found is for nobody.
+    number: u64,
+    /// Whether a standby is wanted at all.
+    pub is_wanted: bool,
+    /// Hosts that took the machine and then found that they could not resume it, until they can.
+    unfit: BTreeMap<String, Unfit>,
+    inputs: UnboundedSender<Input>,
+}
+
+impl Seeker {
+    pub fn new(inputs: UnboundedSender<Input>) -> Self {
+        Self { task: None, number: 0, is_wanted: false, unfit: BTreeMap::new(), inputs }
+    }
+
+    /// Ask the hosts of the spec, those that never refused first, in their order of preference. Whoever
+    /// looked before asks in a term that is over, in which nobody would take the machine.
+    pub fn start(&mut self, spec: &Spec, hello: Hello) {
+        let others = spec.standby_hosts.iter().filter(|host| host.name != spec.host);
+        let not_before =
+            |host: &StandbyHost| self.unfit.get(&host.name).map_or(Duration::ZERO, |it| it.until);
+        let mut hosts: Vec<_> = others.map(|host| (host.clone(), not_before(host))).collect();
+        hosts.sort_by_key(|(_, not_before)| *not_before);
+        if hosts.is_empty() {
+            return;
+        }
+        self.stop();
+        let (seeker, inputs) = (self.number, self.inputs.clone());
+        let (identity, qemu) = (spec.identity.clone(), spec.qemu.clone());
+        self.task = Some(tokio::spawn(async move {
+            let tell = |host, error| drop(inputs.send(Input::NotFound(host, error)));
+            let found = Box::new(seek(hosts, identity, qemu, hello, tell).await);
+            let _ = inputs.send(Input::Found { seeker, found });
+        }));
+    }
+
+    /// Stop looking, and take nothing any more that was found.
+    pub fn stop(&mut self) {
+        self.number += 1;
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
+    }
+
+    #[cfg(test)]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether what this one found is wanted; then nobody looks any more. It may have waited in a queue when
+    /// its seeker was stopped.
+    pub fn takes(&mut self, seeker: u64) -> bool {
+        let takes = seeker == self.number;
+        if takes {
+            self.task = None;
+            self.is_wanted = false;
+        }
+        takes
+    }
+
+    /// A host has found that it could not resume the guest: others are asked first.
+    pub fn leave_alone(&mut self, host: String, reason: String) {
+        self.unfit.insert(host, Unfit { reason, until: now() + REST });
+    }
+
+    /// It has resumed the guest, for trial.
+    pub fn is_fit(&mut self, host: &str) {
+        self.unfit.remove(host);
+    }
+
+    /// Why hosts are left alone.
+    pub fn refusals(&self) -> impl Iterator<Item = String> {
+        self.unfit.values().map(|unfit| unfit.reason.clone())
+    }
 }
 
 /// How long a standby may take until its QEMU waits.
@@ -80,7 +161,7 @@ pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> 
 }
 
 /// Ask every host in turn, none before its time, for ever; `tell` hears of each that did not.
-pub async fn seek(
+async fn seek(
     hosts: Vec<(StandbyHost, Duration)>,
     identity: Option<Identity>,
     qemu: PathBuf,

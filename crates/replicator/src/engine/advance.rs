@@ -9,9 +9,10 @@ use stealtime_shipping::EpochBegin;
 use stealtime_succession::{Epoch, Term};
 
 use super::rounds::{Next, Rounds};
-use super::{CaptureError, Engine, EngineEvent, Order, Phase};
+use super::{CaptureError, Engine, Order, Phase};
 use crate::clock::now;
 use crate::encoder::Parcel;
+use crate::guest::GuestEvent;
 
 /// Pages of one part: 8 MiB.
 const PART_PAGES: u64 = 2048;
@@ -37,6 +38,32 @@ pub struct Advance {
     pub converges: bool,
     /// Whether the first whole epoch follows.
     pub goes_on: bool,
+}
+
+impl Advance {
+    /// What [`Advance::remark`] begins with.
+    pub const DOES_NOT_CONVERGE: &str = "the copy in advance does not converge";
+
+    /// What is to be said of a copy whose rounds do not become short.
+    pub fn remark(&self, longest_first_pause: Duration) -> Option<String> {
+        let Self { pages, took, pause, converges, goes_on, .. } = self;
+        let what = format!(
+            "{}: {pages} pages are written while as many are shipped, which takes {} ms; for the first epoch the guest \
+             stands for some {} ms",
+            Self::DOES_NOT_CONVERGE,
+            took.as_millis(),
+            pause.as_millis()
+        );
+        let hint = "have it write less, or give a faster link or a larger `longest_first_pause`";
+        let limit = longest_first_pause.as_millis();
+        match (converges, goes_on) {
+            (true, _) => None,
+            (false, true) => Some(what),
+            (false, false) => Some(format!(
+                "{what}, longer than {limit} ms, so it stays unprotected and is tried again (hint: {hint})"
+            )),
+        }
+    }
 }
 
 /// Which parts of the copy in advance the standby has.
@@ -121,7 +148,7 @@ impl Engine {
             let pause = self.staging_time;
             let goes_on = converges || pause <= self.settings.longest_first_pause;
             let advance = Advance { rounds: rounds.count, pages, took, pause, converges, goes_on };
-            (self.settings.told)(EngineEvent::Advanced(advance));
+            self.tell(GuestEvent::Advanced(advance));
             if goes_on {
                 return Ok(None);
             }

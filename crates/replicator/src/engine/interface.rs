@@ -1,22 +1,21 @@
-//! What the engine is told, what it tells, and what it is started with.
+//! What the engine is told to do, why it cannot, and what it is started with.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use stealtime_capture::{
-    DeviceStateError, DeviceStateKind, ExitWatch, GuestError, Notice, QmpError, RamError, RamFile, Shutdown,
-    StagedPages, TrackError,
+    DeviceStateError, DeviceStateKind, GuestError, QmpError, RamError, StagedPages, TrackError,
 };
 use stealtime_outputhold::{Relay, RelayError};
 use stealtime_shipping::LinkSender;
 use stealtime_succession::{Epoch, Term};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::Advance;
 use crate::encoder::Parcel;
+use crate::guest::GuestEvent;
 use crate::pacing::Pacing;
 
 /// What the engine is told to do.
@@ -53,8 +52,6 @@ pub enum Order {
     Load {
         /// The state of the devices.
         state: Vec<u8>,
-        /// Its output from now on.
-        relay: Arc<Relay>,
     },
     /// The standby has one more part of the copy in advance in its memory.
     CopyHeld {
@@ -65,62 +62,6 @@ pub enum Order {
     TellShutdown,
     /// End the guest and the thread.
     End,
-}
-
-/// What the engine tells.
-pub enum EngineEvent {
-    /// The guest is there, and stands.
-    Ready(GuestFacts),
-    /// There is no guest.
-    NoGuest(CaptureError),
-    /// The copy in advance is complete, or goes on without an end in sight.
-    Advanced(Advance),
-    /// An epoch was captured and goes to the encoder next.
-    Captured {
-        epoch: Epoch,
-        /// Whether the guest was left standing.
-        is_last: bool,
-    },
-    GuestStopped,
-    GuestContinued,
-    /// Why QEMU has ended; none if it did not say.
-    Shutdown(Option<Shutdown>),
-    /// Capture does not work any more; what was captured so far is whole.
-    Failed {
-        reason: String,
-        /// Where the output was cut last, perhaps for an epoch that was then not captured.
-        cut: Epoch,
-        /// Whether the guest is beyond help here: its QEMU does not answer, or will not let it go on.
-        is_lost: bool,
-    },
-    /// What QEMU has told unasked, taken off its queue.
-    Noticed(Notice),
-}
-
-/// What is known of a guest as soon as its QEMU answers.
-pub struct GuestFacts {
-    /// The version of QEMU with that of its package.
-    pub qemu_version: String,
-    pub qemu_pid: u32,
-    /// By which QEMU is killed.
-    pub pidfd: OwnedFd,
-    /// To wait for its end.
-    pub exit: ExitWatch,
-    pub ram: Arc<RamFile>,
-    /// All its memory blocks.
-    pub ram_blocks: Vec<stealtime_shipping::RamBlock>,
-    /// How written pages are found.
-    pub tracker: &'static str,
-    /// Better ways that were refused, in sentences.
-    pub refused_trackers: Vec<String>,
-}
-
-impl GuestFacts {
-    /// What of it is not as wanted, in sentences.
-    pub fn remarks(&self) -> Vec<String> {
-        let remark = |refused| format!("written pages are found by {}: {refused}", self.tracker);
-        self.refused_trackers.iter().map(remark).collect()
-    }
 }
 
 /// Why an epoch was not captured.
@@ -147,9 +88,9 @@ pub enum CaptureError {
     /// No descriptors are left.
     #[error("a descriptor of QEMU's process cannot be had: {0}")]
     Descriptor(#[source] io::Error),
-    /// There is no network yet.
-    #[error("the guest has no network to cut")]
-    NoNetwork,
+    /// Nobody would notice its end.
+    #[error("QEMU cannot be watched: {0}")]
+    Unwatched(#[source] io::Error),
     /// The encoder is gone.
     #[error("nobody takes what was captured")]
     NobodyShips,
@@ -188,12 +129,10 @@ pub struct EngineSettings {
     pub qemu_deadline: Duration,
     /// How many epochs may be captured and not acknowledged.
     pub in_flight_limit: u64,
-    /// Whether output is held from the first cut on.
-    pub holds_output: bool,
-    /// The output, of a guest that is to boot.
-    pub relay: Option<Arc<Relay>>,
+    /// The guest's output.
+    pub relay: Arc<Relay>,
     /// Staging memory that comes back from the encoder.
     pub spare: Receiver<StagedPages>,
     pub parcels: SyncSender<Parcel>,
-    pub told: Box<dyn Fn(EngineEvent) + Send>,
+    pub events: UnboundedSender<GuestEvent>,
 }

@@ -10,28 +10,29 @@ mod rounds;
 mod tests;
 
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, StagedPages,
-    heed, parse_blocks, standing,
+    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError,
+    StagedPages, heed, parse_blocks, standing,
 };
-use stealtime_outputhold::Policy;
 use stealtime_succession::{Epoch, Term};
+use tokio::sync::mpsc::UnboundedSender;
 
 pub use advance::Advance;
-pub use interface::{CaptureError, EngineEvent, EngineSettings, GuestFacts, Order};
+pub use interface::{CaptureError, EngineSettings, Order};
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::epoch_log::EpochRow;
-use crate::faults;
+use crate::guest::{GuestEvent, GuestFacts};
 use crate::turn::Turn;
-use crate::urgency;
+use crate::{faults, machine, urgency};
 use advance::Copies;
 
 /// What staging memory has room for at least.
@@ -92,6 +93,8 @@ struct Engine {
 pub struct EngineHandle {
     orders: Sender<Order>,
     thread: Option<thread::JoinHandle<()>>,
+    /// The process of QEMU, once there is one.
+    qemu: Arc<OnceLock<OwnedFd>>,
 }
 
 impl EngineHandle {
@@ -101,43 +104,28 @@ impl EngineHandle {
         make: impl FnOnce() -> Result<Guest, GuestError> + Send + 'static,
     ) -> io::Result<Self> {
         let (sender, orders) = mpsc::channel();
+        let qemu = Arc::new(OnceLock::new());
+        let of_thread = Arc::clone(&qemu);
         let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
             // QEMU is nobody special, also if this process is.
             urgency::be_ordinary();
             let made = made(make, settings.device_state, settings.qemu_deadline);
             urgency::be_urgent();
-            match made {
-                Err(error) => (settings.told)(EngineEvent::NoGuest(error)),
-                Ok((guest, devices, facts)) => {
-                    (settings.told)(EngineEvent::Ready(facts));
-                    let phase = Phase::Resting;
-                    let (captured, acknowledged) = (Epoch(0), Epoch(0));
-                    let (is_stopped, next_at, ranges) = (true, now(), Vec::new());
-                    Engine {
-                        settings,
-                        orders,
-                        guest,
-                        devices,
-                        link: None,
-                        phase,
-                        copies: Copies::default(),
-                        cut: captured,
-                        captured,
-                        acknowledged,
-                        is_stopped,
-                        owes_continue: false,
-                        turn: None,
-                        next_at,
-                        ranges,
-                        expected_pages: 0,
-                        room: None,
-                        staging_time: Duration::ZERO,
-                    }
-                    .run();
-                }
+            let events = settings.events.clone();
+            match made.and_then(|made| Engine::new(made, settings, orders, &of_thread)) {
+                Ok(engine) => engine.run(),
+                // Nobody is left to hear it if the member has ended.
+                Err(error) => drop(events.send(GuestEvent::NoGuest(error))),
             }
         })?;
-        Ok(Self { orders: sender, thread: Some(thread) })
+        Ok(Self { orders: sender, thread: Some(thread), qemu })
+    }
+
+    /// Kill QEMU at once, whatever the thread is waiting for.
+    pub fn kill(&self) {
+        if let Some(qemu) = self.qemu.get() {
+            machine::kill(qemu);
+        }
     }
 
     /// Tell it what to do; an engine that failed has told so.
@@ -155,11 +143,13 @@ impl EngineHandle {
     }
 }
 
+type Made = (Guest, Box<dyn DeviceState>, GuestFacts);
+
 fn made(
     make: impl FnOnce() -> Result<Guest, GuestError>,
     kind: DeviceStateKind,
     qemu_deadline: Duration,
-) -> Result<(Guest, Box<dyn DeviceState>, GuestFacts), CaptureError> {
+) -> Result<Made, CaptureError> {
     let mut guest = make()?;
     // It had longer to start.
     guest.qmp.set_timeout(qemu_deadline);
@@ -169,8 +159,6 @@ fn made(
     let facts = GuestFacts {
         qemu_version: guest.qmp.version(),
         qemu_pid: guest.process().pid(),
-        pidfd: guest.pidfd().try_clone_to_owned().map_err(CaptureError::Descriptor)?,
-        exit: guest.process().exit_watch(),
         ram: Arc::clone(&guest.ram),
         ram_blocks: blocks
             .into_iter()
@@ -182,7 +170,52 @@ fn made(
     Ok((guest, devices, facts))
 }
 
+/// Tell when a QEMU has ended, and how.
+fn watch(exit: ExitWatch, events: UnboundedSender<GuestEvent>) -> io::Result<()> {
+    let ended = move || drop(events.send(GuestEvent::Exited(exit.wait())));
+    thread::Builder::new().name("qemu-watch".to_owned()).spawn(ended).map(drop)
+}
+
 impl Engine {
+    fn new(
+        (guest, devices, facts): Made,
+        settings: EngineSettings,
+        orders: Receiver<Order>,
+        qemu: &OnceLock<OwnedFd>,
+    ) -> Result<Self, CaptureError> {
+        // Nobody else sets it.
+        let _ = qemu.set(guest.pidfd().try_clone_to_owned().map_err(CaptureError::Descriptor)?);
+        faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
+        watch(guest.process().exit_watch(), settings.events.clone()).map_err(CaptureError::Unwatched)?;
+        let engine = Self {
+            settings,
+            orders,
+            guest,
+            devices,
+            link: None,
+            phase: Phase::Resting,
+            copies: Copies::default(),
+            cut: Epoch(0),
+            captured: Epoch(0),
+            acknowledged: Epoch(0),
+            is_stopped: true,
+            owes_continue: false,
+            turn: None,
+            next_at: now(),
+            ranges: Vec::new(),
+            expected_pages: 0,
+            room: None,
+            staging_time: Duration::ZERO,
+        };
+        engine.tell(GuestEvent::Ready(facts));
+        Ok(engine)
+    }
+
+    fn tell(&self, event: GuestEvent) {
+        // A member that has ended hears nothing.
+        let _ = self.settings.events.send(event);
+    }
+
     fn run(mut self) {
         loop {
             let order = match self.wait() {
@@ -213,11 +246,11 @@ impl Engine {
         } else {
             self.let_run();
         }
-        // A QEMU that is gone is told by who watches it: the standby shall take over then. EngineEvent first that
+        // A QEMU that is gone is told by who watches it: the standby shall take over then. If it heard first that
         // capture fails, this member would ask to go on alone, with no guest to go on with.
         if self.guest.process().wait_for_end(GONE_WITHIN).is_none() {
             let is_lost = silent || matches!(error, CaptureError::Stands { .. }) || self.stands_for_good();
-            (self.settings.told)(EngineEvent::Failed { reason: error.to_string(), cut: self.cut, is_lost });
+            self.tell(GuestEvent::CaptureFailed { reason: error.to_string(), cut: self.cut, is_lost });
         }
     }
 
@@ -237,7 +270,7 @@ impl Engine {
                 self.is_stopped = true;
                 return Err(CaptureError::Stands { status });
             }
-            (self.settings.told)(EngineEvent::Noticed(notice));
+            self.tell(GuestEvent::Noticed(notice));
         }
         Ok(())
     }
@@ -292,16 +325,15 @@ impl Engine {
             Some(Order::StopGuest) => {
                 self.guest.qmp.execute("stop", json!({}))?;
                 self.is_stopped = true;
-                (self.settings.told)(EngineEvent::GuestStopped);
+                self.tell(GuestEvent::Stopped);
             }
             Some(Order::ContinueGuest) => {
                 self.guest.qmp.execute("cont", json!({}))?;
                 self.is_stopped = false;
-                (self.settings.told)(EngineEvent::GuestContinued);
+                self.tell(GuestEvent::Continued);
             }
-            Some(Order::Load { state, relay }) => {
+            Some(Order::Load { state }) => {
                 faults::point("before-load");
-                self.settings.relay = Some(relay);
                 let deadline = self.settings.qemu_deadline;
                 self.guest.qmp.set_timeout(deadline.max(LOAD_WITHIN));
                 let loaded = self.guest.load_and_resume(&state);
@@ -309,11 +341,12 @@ impl Engine {
                 loaded?;
                 self.is_stopped = false;
                 faults::point("after-resume");
-                (self.settings.told)(EngineEvent::GuestContinued);
+                self.tell(GuestEvent::Continued);
             }
             Some(Order::CopyHeld { term }) => self.copies.held(term),
             Some(Order::TellShutdown) => {
-                (self.settings.told)(EngineEvent::Shutdown(self.guest.qmp.shutdown()));
+                let shutdown = self.guest.qmp.shutdown();
+                self.tell(GuestEvent::Shutdown(shutdown));
             }
             Some(Order::End) => return Ok(true),
         }
@@ -325,7 +358,6 @@ impl Engine {
         let epoch = self.captured.next();
         self.make_room();
         let mut pages = self.room.take().unwrap_or_default();
-        let relay = self.settings.relay.clone().ok_or(CaptureError::NoNetwork)?;
         let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
         let begin = now();
         faults::point("before-stop");
@@ -335,11 +367,7 @@ impl Engine {
         guest.qmp.finish(stop)?;
         let stopped = now();
         faults::point("after-stop");
-        if self.settings.holds_output && self.phase == Phase::Resting {
-            // What the guest sends from here on is not in the first whole epoch.
-            relay.set_policy(Policy::Hold)?;
-        }
-        let cut = relay.drain_and_cut(epoch)?;
+        let cut = self.settings.relay.drain_and_cut(epoch)?;
         self.cut = epoch;
         let cut_at = now();
         faults::point("after-cut");
@@ -391,9 +419,9 @@ impl Engine {
         self.captured = epoch;
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
-        // EngineEvent before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
+        // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
-        (self.settings.told)(EngineEvent::Captured { epoch, is_last });
+        self.tell(GuestEvent::Captured { epoch, is_last });
         self.settings
             .parcels
             .send(Parcel::Epoch { pages, devices: state, row })

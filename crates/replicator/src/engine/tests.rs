@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use stealtime_capture::{GuestSettings, MachineSpec, QemuUser, TrackerKind};
 use stealtime_outputhold::{HardwareAddress, Relay, RelaySettings};
 use tempfile::TempDir;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::socket_port::SocketPort;
 use super::*;
@@ -72,8 +73,9 @@ for line in monitor.makefile():
 struct Bench {
     engine: EngineHandle,
     facts: GuestFacts,
-    told: Receiver<EngineEvent>,
+    told: UnboundedReceiver<GuestEvent>,
     parcels: Receiver<Parcel>,
+    relay: Arc<Relay>,
     _folder: TempDir,
 }
 
@@ -81,7 +83,8 @@ impl Bench {
     fn start(before: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let spec = prepare(folder.path(), before);
-        let (tell, told) = mpsc::channel();
+        let (events, mut told) = unbounded_channel();
+        let relay = relay();
         let (parcels, taken) = mpsc::sync_channel(8);
         let settings = EngineSettings {
             device_state: DeviceStateKind::XenSave,
@@ -91,11 +94,10 @@ impl Bench {
             longest_first_pause: Duration::ZERO,
             qemu_deadline: DEADLINE,
             in_flight_limit: 4,
-            holds_output: true,
-            relay: None,
+            relay: Arc::clone(&relay),
             spare: mpsc::channel().1,
             parcels,
-            told: Box::new(move |told| drop(tell.send(told))),
+            events,
         };
         // A user of its own could not enter the folder.
         let root = rustix::process::geteuid().is_root();
@@ -109,23 +111,49 @@ impl Bench {
         let netdev = Netdev::pair().unwrap().of_qemu;
         let engine =
             EngineHandle::start(settings, move || Guest::standby(&spec, &guest_settings, netdev)).unwrap();
-        let facts = match told.recv_timeout(PATIENCE).unwrap() {
-            EngineEvent::Ready(facts) => facts,
-            EngineEvent::NoGuest(error) => panic!("{error}"),
+        let facts = match next(&mut told) {
+            GuestEvent::Ready(facts) => facts,
+            GuestEvent::NoGuest(error) => panic!("{error}"),
             _ => panic!("something else was told"),
         };
-        Self { engine, facts, told, parcels: taken, _folder: folder }
+        Self { engine, facts, told, parcels: taken, relay, _folder: folder }
     }
 
     /// The next thing of some importance.
-    fn told(&self) -> EngineEvent {
+    fn told(&mut self) -> GuestEvent {
         loop {
-            match self.told.recv_timeout(PATIENCE).unwrap() {
-                EngineEvent::Noticed(_) | EngineEvent::Advanced(_) => {}
+            match next(&mut self.told) {
+                GuestEvent::Noticed(_) | GuestEvent::Advanced(_) => {}
                 told => return told,
             }
         }
     }
+
+    /// These epochs are captured and no more; the output was cut at `last`.
+    fn captures(&mut self, epochs: &[u64], last: u64) {
+        for &number in epochs {
+            let GuestEvent::Captured { epoch, is_last: false } = self.told() else { panic!("no {number}") };
+            assert_eq!(epoch, Epoch(number));
+            let Ok(Parcel::Epoch { devices, row, .. }) = self.parcels.recv_timeout(PATIENCE) else {
+                panic!("{number} is not shipped")
+            };
+            assert_eq!((&devices[..], row.epoch), (&b"QEVM"[..], number));
+        }
+        thread::sleep(Duration::from_millis(100));
+        assert!(self.parcels.try_recv().is_err(), "more than {epochs:?}");
+        assert_eq!(self.relay.statistics().unwrap().hold.last_cut, Epoch(last));
+    }
+}
+
+fn next(told: &mut UnboundedReceiver<GuestEvent>) -> GuestEvent {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        match told.try_recv() {
+            Ok(event) => return event,
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    panic!("nothing was told");
 }
 
 impl Drop for Bench {
@@ -159,11 +187,11 @@ fn relay() -> Arc<Relay> {
 #[test]
 fn a_load_may_take_longer_than_an_answer() {
     let slow = "if name == 'cont': time.sleep(2); tell('MIGRATION', status='completed')";
-    let bench = Bench::start(slow);
-    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
+    let mut bench = Bench::start(slow);
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec() });
     match bench.told() {
-        EngineEvent::GuestContinued => {}
-        EngineEvent::Failed { reason, .. } => panic!("{reason}"),
+        GuestEvent::Continued => {}
+        GuestEvent::CaptureFailed { reason, .. } => panic!("{reason}"),
         _ => panic!("something else was told"),
     }
 }
@@ -171,11 +199,13 @@ fn a_load_may_take_longer_than_an_answer() {
 #[test]
 fn after_a_load_qemu_is_given_up_as_soon_as_before() {
     let silent = "if name == 'cont': tell('MIGRATION', status='completed')\n    if name == 'stop': continue";
-    let bench = Bench::start(silent);
-    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), relay: relay() });
-    assert!(matches!(bench.told(), EngineEvent::GuestContinued));
+    let mut bench = Bench::start(silent);
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec() });
+    assert!(matches!(bench.told(), GuestEvent::Continued));
     bench.engine.order(Order::StopGuest);
-    let EngineEvent::Failed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };
+    let GuestEvent::CaptureFailed { reason, is_lost, .. } = bench.told() else {
+        panic!("it does not answer")
+    };
     assert!(is_lost && reason.contains("within 1000 ms"), "{reason}");
 }
 
@@ -183,17 +213,17 @@ fn after_a_load_qemu_is_given_up_as_soon_as_before() {
 fn a_guest_of_which_qemu_says_nothing_is_lost() {
     let refuses = "if name == 'stop': say(error={'class': 'GenericError', 'desc': 'no'}, id=number)\n    \
                    if name in ('stop', 'query-status'): continue";
-    let bench = Bench::start(refuses);
+    let mut bench = Bench::start(refuses);
     bench.engine.order(Order::StopGuest);
-    let EngineEvent::Failed { reason, is_lost, .. } = bench.told() else { panic!("it was refused") };
+    let GuestEvent::CaptureFailed { reason, is_lost, .. } = bench.told() else { panic!("it was refused") };
     assert!(is_lost && reason.contains("refused `stop`"), "{reason}");
 }
 
 #[test]
 fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
-    let bench = Bench::start("pass");
+    let mut bench = Bench::start("pass");
     bench.engine.order(Order::ContinueGuest);
-    assert!(matches!(bench.told(), EngineEvent::GuestContinued));
+    assert!(matches!(bench.told(), GuestEvent::Continued));
     bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(1) });
     let began = Instant::now();
     let mut round = 0_u8;
@@ -212,9 +242,33 @@ fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
             }
             bench.engine.order(Order::CopyHeld { term: head.term });
         }
-        if let Ok(EngineEvent::Failed { reason, is_lost, .. }) = bench.told.try_recv() {
+        if let Ok(GuestEvent::CaptureFailed { reason, is_lost, .. }) = bench.told.try_recv() {
             break (reason, is_lost);
         }
     };
     assert!(is_lost && reason.contains("`internal-error`"), "{reason}");
+}
+
+#[test]
+fn epochs_follow_a_copy_each_told_before_it_is_shipped_and_no_more_than_may_be_in_flight() {
+    let saves = "if name == 'xen-save-devices-state':\n        \
+                 open(command['arguments']['filename'], 'wb').write(b'QEVM')";
+    let mut bench = Bench::start(saves);
+    bench.engine.order(Order::ContinueGuest);
+    assert!(matches!(bench.told(), GuestEvent::Continued));
+    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });
+    let Ok(Parcel::Part { head, pages, is_last: true }) = bench.parcels.recv_timeout(PATIENCE) else {
+        panic!("no copy")
+    };
+    assert_eq!((head.full, pages.len() as u64), (true, PAGES));
+    assert_eq!(bench.relay.statistics().unwrap().hold.last_cut, Epoch(0), "nothing is cut before");
+    bench.engine.order(Order::CopyHeld { term: Term(4) });
+    bench.captures(&[3], 3);
+    bench.engine.order(Order::Go { term: Term(5) });
+    bench.captures(&[4, 5, 6], 6);
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    bench.captures(&[7], 7);
+    bench.engine.order(Order::Rest);
+    bench.engine.order(Order::Acknowledged(Epoch(7)));
+    bench.captures(&[], 7);
 }

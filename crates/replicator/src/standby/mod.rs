@@ -4,11 +4,9 @@
 mod preparing;
 
 use std::os::fd::OwnedFd;
-use std::process::ExitStatus;
-use std::sync::Arc;
 use std::time::Duration;
 
-use stealtime_outputhold::{LearnedAddresses, Relay};
+use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
     Acknowledge, Addresses, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
     Protected, Refusal as ShippingRefusal, Resign,
@@ -17,16 +15,15 @@ use stealtime_succession::{
     Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
     StandbyMember, StandbyMessage, StandbyState, Term,
 };
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
 use crate::active::{Origin, Takeover};
 use crate::clock::{nanoseconds, now};
 use crate::control::{Command, Refusal, Request};
-use crate::engine::{EngineEvent, GuestFacts};
 use crate::events::{Event, EventLog};
-use crate::gate::LeaseGate;
-use crate::machine::{Machine, MachineError, MachineEvent, Switchboard};
+use crate::guest::{Guest, GuestEvent, GuestFacts};
+use crate::machine::{Machine, MachineError};
 use crate::member_folder::FolderError;
 use crate::registers::Registrar;
 use crate::spec::Spec;
@@ -71,6 +68,9 @@ pub enum Outcome {
     Won {
         spec: Box<Spec>,
         me: MemberId,
+        machine: Machine,
+        /// What will be heard of it.
+        heard: UnboundedReceiver<GuestEvent>,
         origin: Origin,
         requests: mpsc::Receiver<Request>,
         /// Of the folder; to be kept.
@@ -91,8 +91,6 @@ enum Input {
     Staging(StagingEvent),
     LinkClosed(LinkError),
     Register(RegisterAnswer),
-    Machine(MachineEvent),
-    GuestExited(ExitStatus),
     Terminate,
 }
 
@@ -103,9 +101,7 @@ struct Standby {
     member: StandbyMember,
     sender: Option<LinkSender>,
     registrar: Registrar,
-    register_name: String,
     machine: Machine,
-    network: Network,
     facts: GuestFacts,
     staging: Staging,
     reader: JoinHandle<()>,
@@ -115,18 +111,10 @@ struct Standby {
     events: EventLog,
     since_unix_ns: u64,
     announced_claim: bool,
-    register_went_back: u64,
     warnings: Vec<String>,
     ending: Option<End>,
     /// The lock of the member's folder.
     lock: OwnedFd,
-}
-
-/// The network of a machine that waits.
-struct Network {
-    relay: Arc<Relay>,
-    gate: Arc<LeaseGate>,
-    switchboard: Arc<Switchboard>,
 }
 
 enum End {
@@ -151,6 +139,15 @@ fn after_failed_trial(state: StandbyState, host: &str, error: &str) -> Option<En
         reason: format!("{host} could not resume it: {error}"),
         hint: "install the same QEMU package on both hosts".to_owned(),
     })))
+}
+
+/// The active member shall look for another standby now, not when it is needed.
+fn hear(event: GuestEvent) -> Result<(), StandbyError> {
+    match event {
+        GuestEvent::CaptureFailed { reason, .. } => Err(StandbyError::Guest(reason)),
+        GuestEvent::Exited(status) => Err(StandbyError::Guest(status.to_string())),
+        _ => Ok(()),
+    }
 }
 
 async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
@@ -183,13 +180,15 @@ async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: m
 impl Standby {
     async fn run(
         mut self,
-        mut inputs: mpsc::UnboundedReceiver<Input>,
+        mut inputs: UnboundedReceiver<Input>,
+        mut heard: UnboundedReceiver<GuestEvent>,
         mut requests: mpsc::Receiver<Request>,
     ) -> Result<Outcome, StandbyError> {
         while self.ending.is_none() {
             let deadline = self.member.deadline().unwrap_or(Duration::MAX);
             tokio::select! {
                 biased;
+                Some(event) = heard.recv() => hear(event)?,
                 Some(input) = inputs.recv() => self.take(input)?,
                 Some(request) = requests.recv() => self.answer(request),
                 () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
@@ -199,7 +198,6 @@ impl Standby {
             spec,
             me,
             mut machine,
-            network,
             facts,
             mut events,
             ending,
@@ -223,25 +221,13 @@ impl Standby {
                 if devices.is_empty() {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
-                let Network { relay, gate, switchboard } = network;
-                let takeover = Takeover {
-                    promotion,
-                    machine,
-                    facts,
-                    relay,
-                    gate,
-                    switchboard,
-                    devices,
-                    addresses,
-                    decided,
-                    leftover,
-                };
+                let takeover = Takeover { promotion, facts, devices, addresses, decided, leftover };
                 let origin = Origin::Takeover(Box::new(takeover));
-                Ok(Outcome::Won { spec: Box::new(spec), me, origin, requests, lock })
+                Ok(Outcome::Won { spec: Box::new(spec), me, machine, heard, origin, requests, lock })
             }
             Some(End::Ended(ending)) => {
                 events.add(&Event::Left { reason: ending.to_string() });
-                machine.engine.end();
+                machine.end();
                 Ok(Outcome::Ended)
             }
             Some(End::Useless(refusal)) => {
@@ -253,12 +239,12 @@ impl Standby {
                     let told = async { sender.send(&refuse).await.and(sender.close().await) };
                     let _ = tokio::time::timeout(REFUSE_WITHIN, told).await;
                 }
-                machine.engine.end();
+                machine.end();
                 Err(StandbyError::Refused(refusal))
             }
             Some(End::Left) | None => {
                 events.add(&Event::Left { reason: "it was asked to leave".to_owned() });
-                machine.engine.end();
+                machine.end();
                 Ok(Outcome::Left)
             }
         }
@@ -274,12 +260,6 @@ impl Standby {
                 self.tell(StandbyInput::LinkClosed);
             }
             Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
-            Input::Machine(MachineEvent::Engine(EngineEvent::Failed { reason, .. })) => {
-                return Err(StandbyError::Guest(reason));
-            }
-            // The active member shall look for another standby now, not when it is needed.
-            Input::GuestExited(status) => return Err(StandbyError::Guest(status.to_string())),
-            Input::Machine(_) => {}
             // What it holds may be all that is left of the machine; the active member that it becomes is
             // asked, too.
             Input::Terminate if self.member.state() == StandbyState::Claiming => {}
@@ -374,7 +354,7 @@ impl Standby {
                     self.registrar.ask(request);
                 }
                 StandbyAction::RegisterWentBack { held, found } => {
-                    self.register_went_back += 1;
+                    self.registrar.went_back += 1;
                     self.events.add(&Event::RegisterWentBack { held, found });
                     let text = words::of_register_that_went_back(held, found);
                     self.warnings = vec![format!(
@@ -460,14 +440,14 @@ impl Standby {
             standby: Some(self.active.clone()),
             tracker: self.facts.tracker.to_owned(),
             device_state: self.spec.device_state.name().to_owned(),
-            register: self.register_name.clone(),
+            register: self.registrar.name.clone(),
             refused_messages: self.member.refusals().wrong_term,
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),
             qemu_pid: Some(self.facts.qemu_pid),
-            register_went_back: self.register_went_back,
+            register_went_back: self.registrar.went_back,
             warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
-            ..Status::nothing(self.spec.mode)
+            ..Status::default()
         }
     }
 }

@@ -6,21 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use stealtime_outputhold::{LearnedAddresses, Policy};
+use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
     Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, judge,
 };
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use super::{Input, Network, Outcome, Standby, StandbyError, read};
+use super::{Input, Outcome, Standby, StandbyError, hear, read};
 use crate::assignment::{Assignment, wanted};
 use crate::clock::{now, unix_ns};
-use crate::engine::{EngineEvent, GuestFacts};
 use crate::events::{Event, EventLog};
-use crate::gate::LeaseGate;
+use crate::guest::{GuestEvent, GuestFacts};
 use crate::host_config::HostConfig;
-use crate::machine::{self, Machine, MachineError, MachineEvent, Switchboard, start_relay};
+use crate::machine::{self, Machine, MachineError};
 use crate::member_folder::FolderError;
 use crate::reception::Caller;
 use crate::registers::Registrar;
@@ -28,7 +27,7 @@ use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
 use crate::trial_load::Trials;
-use crate::{faults, host_facts, member_folder, registers, signals, words};
+use crate::{host_facts, member_folder, registers, signals, words};
 
 /// How long a machine may still be here of which it is said that it is elsewhere.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -77,11 +76,9 @@ struct Prepared {
     me: MemberId,
     welcome: Welcome,
     machine: Machine,
-    network: Network,
+    heard: UnboundedReceiver<GuestEvent>,
     facts: GuestFacts,
     trials: Trials,
-    inputs: mpsc::UnboundedReceiver<Input>,
-    to_inputs: mpsc::UnboundedSender<Input>,
     lock: OwnedFd,
 }
 
@@ -123,21 +120,13 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
         }
         Err(error) => return Err(error.into()),
     };
-    let (to_inputs, mut inputs) = mpsc::unbounded_channel();
-    let to_listener = to_inputs.clone();
-    let switchboard = Switchboard::new(Box::new(move |happening| {
-        let _ = to_listener.send(Input::Machine(happening));
-    }));
-    let (machine, netdev) = Machine::stand_by(&spec, &switchboard)?;
-    let gate = Arc::new(LeaseGate::default());
-    let relay = Arc::new(start_relay(&spec, Policy::Closed, netdev, Arc::clone(&gate), &switchboard)?);
+    let (mut machine, mut heard) = Machine::new();
+    machine.stand_by(&spec)?;
     let guest = loop {
-        match inputs.recv().await {
-            Some(Input::Machine(MachineEvent::Engine(EngineEvent::Ready(facts)))) => break facts,
-            Some(Input::Machine(MachineEvent::Engine(EngineEvent::NoGuest(error)))) => {
-                return Err(StandbyError::Guest(words::in_full(&error)));
-            }
-            Some(_) => {}
+        match heard.recv().await {
+            Some(GuestEvent::Ready(facts)) => break facts,
+            Some(GuestEvent::NoGuest(error)) => return Err(StandbyError::Guest(words::in_full(&error))),
+            Some(event) => hear(event)?,
             None => return Err(StandbyError::Guest("its thread ended".to_owned())),
         }
     };
@@ -154,11 +143,9 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
         me,
         welcome,
         machine,
-        network: Network { relay, gate, switchboard },
+        heard,
         facts: guest,
         trials,
-        inputs,
-        to_inputs,
         lock,
     })
 }
@@ -170,10 +157,9 @@ impl Prepared {
         receiver: LinkReceiver,
         hello: &Hello,
     ) -> Result<Outcome, StandbyError> {
-        let Self { spec, active, me, welcome, machine, network, facts, trials, inputs, to_inputs, lock } =
-            self;
+        let Self { spec, active, me, welcome, machine, heard, facts, trials, lock } = self;
+        let (to_inputs, inputs) = mpsc::unbounded_channel();
         let register = registers::open(&spec.register)?;
-        let register_name = register.describe();
         let answers = to_inputs.clone();
         let registrar = Registrar::start(register, spec.machine.name.clone(), move |answer| {
             let _ = answers.send(Input::Register(answer));
@@ -204,16 +190,7 @@ impl Prepared {
         })
         .map_err(MachineError::from)?;
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
-        let exited = to_inputs.clone();
-        machine::watch(facts.exit.clone(), move |status| {
-            let _ = exited.send(Input::GuestExited(status));
-        })
-        .map_err(MachineError::from)?;
-        tokio::spawn(async move {
-            signals::terminated().await;
-            let _ = to_inputs.send(Input::Terminate);
-        });
-        faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
+        signals::on_termination(move || drop(to_inputs.send(Input::Terminate)));
         let standby = Standby {
             member: StandbyMember::new(config, now()),
             staging,
@@ -223,9 +200,7 @@ impl Prepared {
             active: peer,
             sender: Some(sender),
             registrar,
-            register_name,
             machine,
-            network,
             facts,
             staged: Epoch(0),
             full_copy: None,
@@ -233,11 +208,10 @@ impl Prepared {
             events,
             since_unix_ns: unix_ns(),
             announced_claim: false,
-            register_went_back: 0,
             warnings: Vec::new(),
             ending: None,
             lock,
         };
-        standby.run(inputs, requests).await
+        standby.run(inputs, heard, requests).await
     }
 }

@@ -42,7 +42,7 @@ impl ActiveMember {
     /// Give the virtual machine back to the register before the standby can miss us. Heartbeats go on until
     /// then.
     fn vacate(&mut self, guest_gone: bool, actions: &mut Vec<ActiveAction>) {
-        self.set_policy(OutputPolicy::Closed, actions);
+        self.set_policy(OutputPolicy::Keep, actions);
         if self.session.is_some() {
             actions.push(ActiveAction::EndEpochs);
         }
@@ -79,7 +79,7 @@ impl ActiveMember {
         if let Some(last) = successor.and_then(|session| session.acknowledged)
             && !matches!(self.phase, Phase::Stopping { .. })
         {
-            self.set_policy(OutputPolicy::Closed, actions);
+            self.set_policy(OutputPolicy::Discard, actions);
             actions.push(ActiveAction::Send(ActiveMessage::Resign { term, last }));
             return self.end(ActiveEnding::GuestGone { resigned: true }, actions);
         }
@@ -98,9 +98,8 @@ impl ActiveMember {
     pub(super) fn end(&mut self, ending: ActiveEnding, actions: &mut Vec<ActiveAction>) {
         let held_guest =
             !matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. });
-        self.set_policy(OutputPolicy::Closed, actions);
+        self.set_policy(OutputPolicy::Discard, actions);
         if held_guest {
-            actions.push(ActiveAction::DiscardHeld);
             actions.push(ActiveAction::KillGuest);
         }
         if self.session.take().is_some() {

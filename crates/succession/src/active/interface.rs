@@ -91,14 +91,16 @@ pub enum ActiveMessage {
     },
 }
 
-/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any
-/// of it.
+/// What to do, in this order. Publish [`permitted_until`](super::ActiveMember::permitted_until) to the relay
+/// before doing any of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveAction {
     /// Call the register and bring the answer.
     Register(RegisterRequest),
     /// This member holds the virtual machine: start the guest.
     BootGuest,
+    /// This member stood by and has won: load the committed state, announce the guest, and let it run.
+    ResumeGuest,
     /// Look for a standby, host after host, until one is connected.
     SeekStandby,
     /// Cut epochs for the standby: the first one is of all pages.
@@ -110,13 +112,10 @@ pub enum ActiveAction {
     },
     /// Cut no more epochs; forget those on their way.
     EndEpochs,
-    /// What the relay does from now on. `Hold` must be in force when the guest goes on after the cut of the
-    /// full epoch.
+    /// What the relay does from now on.
     Output(OutputPolicy),
     /// Let go what the epochs up to this one sent.
     Release(Epoch),
-    /// Drop what is held: it was never sent.
-    DiscardHeld,
     /// Send to the standby.
     Send(ActiveMessage),
     /// Close the connection to the standby.

@@ -19,9 +19,7 @@ pub use interface::{
 };
 
 use crate::desk::Desk;
-use crate::{
-    Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Releasable, Term, Version, Versioned,
-};
+use crate::{Epoch, MemberId, OutputPolicy, Promotion, Record, Refusals, Term, Version, Versioned};
 use registering::Purpose;
 use session::{Exposure, Session};
 
@@ -44,6 +42,8 @@ pub struct ActiveMember {
     granted_at: Duration,
     session: Option<Session>,
     policy: OutputPolicy,
+    /// The guest of a standby is still to be resumed.
+    resumes: bool,
     cut: Epoch,
     refusals: Refusals,
     #[cfg(test)]
@@ -73,10 +73,11 @@ impl ActiveMember {
         Self::at(config, now, Phase::Starting { since: now })
     }
 
-    /// A member that goes on from a claim that was won; its guest is being loaded.
+    /// A member that goes on from a claim that was won. The first [`handle`](Self::handle) resumes its guest.
     #[must_use]
     pub fn promoted(config: ActiveConfig, promotion: Promotion, now: Duration) -> Self {
         let mut member = Self::at(config, now, Phase::Unprotected);
+        member.resumes = true;
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
         member.seen = Some(promotion.held.version);
@@ -96,7 +97,8 @@ impl ActiveMember {
             leaving_from: None,
             granted_at: Duration::ZERO,
             session: None,
-            policy: OutputPolicy::Closed,
+            policy: OutputPolicy::Discard,
+            resumes: false,
             cut: Epoch(0),
             refusals: Refusals::default(),
             #[cfg(test)]
@@ -121,7 +123,11 @@ impl ActiveMember {
             ActiveInput::StandbyConnected { standby } => self.standby_connected(standby, &mut actions),
             ActiveInput::LinkClosed => self.link_closed(&mut actions),
             ActiveInput::Echo { term, sent } => self.echoed(term, sent),
-            ActiveInput::EpochCut { epoch, last } => self.epoch_cut(epoch, last),
+            ActiveInput::EpochCut { epoch, last } => {
+                self.epoch_cut(epoch, last);
+                #[cfg(test)]
+                self.break_output_rule(&mut actions);
+            }
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
@@ -129,6 +135,9 @@ impl ActiveMember {
             ActiveInput::GuestGone => self.guest_gone(&mut actions),
         }
         self.enter_unprotected(&mut actions);
+        if std::mem::take(&mut self.resumes) && self.phase != Phase::Ended {
+            actions.push(ActiveAction::ResumeGuest);
+        }
         self.drive_leaving(&mut actions);
         self.send_heartbeat(&mut actions);
         self.drive_register(&mut actions);
@@ -146,26 +155,15 @@ impl ActiveMember {
         moments.into_iter().flatten().min()
     }
 
-    /// What may leave, and until when. Changes only in [`handle`](Self::handle).
+    /// From this moment on nothing may leave, by the clock that the member is given. Changes only in
+    /// [`handle`](Self::handle), and needs nobody to end: a process that was stopped and goes on finds it
+    /// over, whichever of its threads runs first (R15).
     #[must_use]
-    pub fn permit(&self) -> Permit {
-        let session = self.session.as_ref();
-        Permit {
-            policy: self.policy,
-            acknowledged: session.and_then(Session::releasable),
-            passes: !matches!(self.phase, Phase::Resigned { .. }),
-            lease_until: if self.policy == OutputPolicy::Closed {
-                Duration::ZERO
-            } else {
-                self.lease_until()
-            },
+    pub fn permitted_until(&self) -> Duration {
+        match self.policy {
+            OutputPolicy::Discard | OutputPolicy::Keep => Duration::ZERO,
+            OutputPolicy::Hold | OutputPolicy::HoldFromCut | OutputPolicy::Free => self.lease_until(),
         }
-    }
-
-    /// How far held output may leave at `now`.
-    #[must_use]
-    pub fn may_release(&self, now: Duration) -> Releasable {
-        self.permit().releasable(now)
     }
 
     /// Whether the engine may cut another epoch: the bound on what is not acknowledged.

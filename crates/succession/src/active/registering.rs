@@ -132,6 +132,10 @@ impl ActiveMember {
             session.exposure = Exposure::Named;
         }
         self.phase = Phase::Protected;
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::HoldsWhenNamed) {
+            self.set_policy(OutputPolicy::Hold, actions);
+        }
         actions.push(ActiveAction::Send(ActiveMessage::Protected { term: self.term() }));
     }
 
@@ -231,7 +235,13 @@ impl ActiveMember {
         let entered = self.phase == Phase::Unprotected && !self.seeking;
         self.seeking = self.phase == Phase::Unprotected;
         if entered {
-            self.set_policy(OutputPolicy::Free, actions);
+            #[cfg(test)]
+            let holds_on = self.breaks(crate::model::Fault::HoldsOn);
+            #[cfg(not(test))]
+            let holds_on = false;
+            if !(holds_on && self.policy == OutputPolicy::HoldFromCut) {
+                self.set_policy(OutputPolicy::Free, actions);
+            }
             if self.config.mode != Mode::Off {
                 actions.push(ActiveAction::SeekStandby);
             }

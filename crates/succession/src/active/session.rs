@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::{ActiveAction, ActiveMember, ActiveMessage, FailoverRefused, Phase};
+#[cfg(test)]
+use crate::model::Fault;
 use crate::{Epoch, MemberId, Mode, OutputPolicy, Term};
 
 /// A connection to a standby.
@@ -19,8 +21,6 @@ pub(super) struct Session {
     pub exposure: Exposure,
     /// The last epoch of a planned failover.
     pub last: Option<Epoch>,
-    #[cfg(test)]
-    pub cut_is_enough: Option<Epoch>,
 }
 
 /// Whether the standby may claim.
@@ -36,15 +36,6 @@ pub(super) enum Exposure {
 impl Session {
     pub fn acknowledged_or_before(&self) -> Epoch {
         self.acknowledged.unwrap_or(Epoch(self.first_epoch.0 - 1))
-    }
-
-    /// Up to which epoch output may leave.
-    pub fn releasable(&self) -> Option<Epoch> {
-        #[cfg(test)]
-        if self.cut_is_enough.is_some() {
-            return self.cut_is_enough;
-        }
-        self.acknowledged
     }
 }
 
@@ -64,16 +55,17 @@ impl ActiveMember {
             echoed_sent: self.now,
             exposure: Exposure::Unnamed,
             last: None,
-            #[cfg(test)]
-            cut_is_enough: None,
         });
         self.phase = Phase::Syncing;
-        if self.config.mode.gates_on_ack() {
-            self.set_policy(OutputPolicy::Hold, actions);
+        let holds = self.config.mode.gates_on_ack();
+        #[cfg(test)]
+        let holds = holds && !self.breaks(Fault::HoldsWhenHeard) && !self.breaks(Fault::HoldsWhenNamed);
+        if holds {
+            self.set_policy(OutputPolicy::HoldFromCut, actions);
         }
         actions.push(ActiveAction::BeginEpochs { term: self.term(), first: first_epoch });
         #[cfg(test)]
-        if self.breaks(crate::model::Fault::NamesEarly) {
+        if self.breaks(Fault::NamesEarly) {
             self.phase = Phase::Naming;
             self.desk.wait_until(self.now);
         }
@@ -93,7 +85,7 @@ impl ActiveMember {
             self.refusals.unexpected += 1;
         } else {
             #[cfg(test)]
-            let sent = if self.fault == Some(crate::model::Fault::CountsLeaseFromEcho) { now } else { sent };
+            let sent = if self.fault == Some(Fault::CountsLeaseFromEcho) { now } else { sent };
             session.echoed_sent = session.echoed_sent.max(sent.min(now));
         }
     }
@@ -119,9 +111,16 @@ impl ActiveMember {
         }
         self.cut = epoch;
         session.last = (draining && last).then_some(epoch);
-        #[cfg(test)]
-        if self.fault == Some(crate::model::Fault::ReleasesOnSend) {
-            session.cut_is_enough = Some(epoch);
+    }
+
+    #[cfg(test)]
+    pub(super) fn break_output_rule(&mut self, actions: &mut Vec<ActiveAction>) {
+        match self.fault {
+            Some(Fault::ReleasesOnSend) => actions.push(ActiveAction::Release(self.cut)),
+            Some(Fault::HoldsWhenHeard) if self.session.is_some() => {
+                self.set_policy(OutputPolicy::Hold, actions);
+            }
+            _ => {}
         }
     }
 
@@ -141,7 +140,7 @@ impl ActiveMember {
         }
         session.acknowledged = Some(epoch);
         let drained = session.last == Some(epoch);
-        if self.policy == OutputPolicy::Hold {
+        if self.config.mode.gates_on_ack() {
             actions.push(ActiveAction::Release(epoch));
         }
         match self.phase {
@@ -152,7 +151,7 @@ impl ActiveMember {
             Phase::Draining { .. } if drained => {
                 self.phase = Phase::Resigned { since: self.now };
                 if !self.config.mode.gates_on_ack() {
-                    self.set_policy(OutputPolicy::Closed, actions);
+                    self.set_policy(OutputPolicy::Keep, actions);
                 }
                 let resign = ActiveMessage::Resign { term: current, last: epoch };
                 actions.push(ActiveAction::Send(resign));
@@ -202,7 +201,7 @@ impl ActiveMember {
         let draining = matches!(self.phase, Phase::Draining { .. });
         let resigned = matches!(self.phase, Phase::Resigned { .. });
         let lost_standby = !matches!(self.phase, Phase::Unprotected | Phase::Syncing);
-        self.set_policy(OutputPolicy::Closed, actions);
+        self.set_policy(OutputPolicy::Keep, actions);
         self.end_session(actions);
         if draining {
             actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotAcknowledged));
@@ -221,7 +220,7 @@ impl ActiveMember {
         }
         self.phase = Phase::Reclaiming { fence_at: self.now + patience, fenced, resigned };
         #[cfg(test)]
-        if self.breaks(crate::model::Fault::GoesOnUnasked) {
+        if self.breaks(Fault::GoesOnUnasked) {
             self.phase = Phase::Unprotected;
             self.granted_at = self.now;
         }

@@ -2,16 +2,17 @@
 
 use super::watch::Violation;
 use super::world::{Downstream, Guest, Role, Told, Upstream, World};
-use crate::{ActiveAction, ActiveInput, ActiveMember, Epoch, Promotion, StandbyAction, StandbyInput};
+use crate::{
+    ActiveAction, ActiveInput, ActiveMember, Epoch, OutputPolicy, Promotion, StandbyAction, StandbyInput,
+};
 
 impl World {
-    pub fn tell_active(&mut self, index: usize, input: ActiveInput) -> Result<(), Violation> {
+    pub fn tell_active(&mut self, index: usize, input: ActiveInput) {
         let now = self.now(index);
-        let Role::Active(member) = &mut self.processes[index].role else { return Ok(()) };
+        let Role::Active(member) = &mut self.processes[index].role else { return };
         for action in member.handle(now, input) {
             self.carry_active(index, action);
         }
-        self.check_exclusion()
     }
 
     /// Tell a standby. `value` is the content of the epoch that it is told of.
@@ -21,7 +22,7 @@ impl World {
         for action in member.handle(now, input) {
             self.carry_standby(index, action, value)?;
         }
-        self.check_exclusion()
+        Ok(())
     }
 
     fn carry_active(&mut self, index: usize, action: ActiveAction) {
@@ -31,13 +32,19 @@ impl World {
                 assert!(process.request.is_none() && process.answer.is_none(), "one request at a time");
                 process.request = Some(request);
             }
-            ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0, Epoch(0))),
+            ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0)),
+            ActiveAction::ResumeGuest => {
+                process.guest = process.copy.map(|(_, value)| Guest::with_value(value));
+            }
             ActiveAction::SeekStandby => process.seeking = true,
-            // What leaves is decided by the permit, which the relay looks at for each frame.
-            ActiveAction::Output(_)
-            | ActiveAction::Release(_)
-            | ActiveAction::RegisterWentBack { .. }
-            | ActiveAction::FailoverRefused(_) => {}
+            ActiveAction::Output(policy) => {
+                process.output.set_policy(policy);
+                if let (OutputPolicy::Discard, Some(guest)) = (policy, &mut process.guest) {
+                    guest.frames.clear();
+                }
+            }
+            ActiveAction::Release(epoch) => process.output.acknowledge(epoch),
+            ActiveAction::RegisterWentBack { .. } | ActiveAction::FailoverRefused(_) => {}
             ActiveAction::Send(message) => {
                 if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
                     link.to_standby.push_back(Downstream::Message(message));
@@ -48,12 +55,11 @@ impl World {
             ActiveAction::KillGuest => process.guest = None,
             ActiveAction::BeginEpochs { .. }
             | ActiveAction::EndEpochs
-            | ActiveAction::DiscardHeld
             | ActiveAction::ShipLastEpoch
             | ActiveAction::StopGuest
             | ActiveAction::ContinueGuest => {
                 if let Some(guest) = &mut process.guest {
-                    carry_guest(guest, &action);
+                    carry_guest(guest, process.output.last_cut(), &action);
                 }
             }
         }
@@ -84,11 +90,11 @@ impl World {
         self.check_resume(index, promotion.epoch)?;
         let value = self.processes[index].copy.map_or(0, |(_, value)| value);
         self.resumed = Some((index, value));
-        self.processes[index].guest = Some(Guest::with_value(value, promotion.epoch));
         let mut member = ActiveMember::promoted(self.active_config(index, false), promotion, self.now(index));
         member.fault = self.fault;
         self.processes[index].role = Role::Active(member);
-        self.tell_active(index, ActiveInput::Tick)
+        self.tell_active(index, ActiveInput::Tick);
+        Ok(())
     }
 
     /// The active member's end: it reads nothing more, the other reads what was sent and then the end.
@@ -113,14 +119,13 @@ impl World {
     }
 }
 
-fn carry_guest(guest: &mut Guest, action: &ActiveAction) {
+fn carry_guest(guest: &mut Guest, last_cut: Epoch, action: &ActiveAction) {
     match action {
-        ActiveAction::BeginEpochs { first, .. } if *first <= guest.cut => {
-            guest.told.push_back(Told::Failed { cut: guest.cut });
+        ActiveAction::BeginEpochs { first, .. } if *first <= last_cut => {
+            guest.told.push_back(Told::Failed { cut: last_cut });
         }
         ActiveAction::BeginEpochs { first, .. } => guest.first = Some(*first),
         ActiveAction::EndEpochs => (guest.first, guest.last_wanted) = (None, false),
-        ActiveAction::DiscardHeld => guest.frames.clear(),
         ActiveAction::ShipLastEpoch => (guest.running, guest.last_wanted) = (false, true),
         ActiveAction::StopGuest => guest.running = false,
         ActiveAction::ContinueGuest => guest.running = true,

@@ -45,6 +45,11 @@ fn protected_in_mode_no_net() {
 }
 
 #[test]
+fn while_the_standby_is_copied_to() {
+    check(&world_in(Mode::Net, ActiveState::Syncing, None), SMALL);
+}
+
+#[test]
 fn while_the_standby_is_named() {
     check(&world_in(Mode::Net, ActiveState::Naming, None), Bounds { ticks: 2, ..SMALL });
 }

@@ -21,6 +21,12 @@ mod world;
 pub(crate) enum Fault {
     /// An epoch's output is released when the epoch is sent, as some have done (R1).
     ReleasesOnSend,
+    /// Output is held from when the member hears of the first epoch, not from its cut on (R1).
+    HoldsWhenHeard,
+    /// Output is held once the standby is named (R1).
+    HoldsWhenNamed,
+    /// Output stays held after the standby was lost.
+    HoldsOn,
     /// Permission does not end by itself (R15).
     IgnoresLease,
     /// The lease counts from when a heartbeat came back, not from when it was sent (R15).

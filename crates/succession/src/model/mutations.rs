@@ -50,6 +50,20 @@ fn release_on_sending_is_found() {
 }
 
 #[test]
+fn output_that_is_held_from_later_than_the_first_cut_is_found() {
+    for fault in [Fault::HoldsWhenHeard, Fault::HoldsWhenNamed] {
+        for mode in [Mode::Net, Mode::NetBypass] {
+            finds(mode, fault, "but the standby would resume");
+        }
+    }
+}
+
+#[test]
+fn output_that_is_held_without_a_standby_is_found() {
+    finds(Mode::Net, Fault::HoldsOn, "is alone, and Hold");
+}
+
+#[test]
 fn a_lease_that_does_not_end_is_found() {
     finds(Mode::NoNet, Fault::IgnoresLease, "may all send freely");
 }

@@ -2,9 +2,9 @@
 
 use super::Fault;
 use super::watch::{Violation, must};
-use super::world::{Arrived, Downstream, Link, OPEN, Role, Told, Upstream, World};
+use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
-    ActiveInput, ActiveMessage, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome,
+    ActiveInput, ActiveMessage, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome,
     StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
 };
 
@@ -104,8 +104,9 @@ impl World {
                 if !guest.told.is_empty() {
                     steps.push(Step::Hear(index));
                 }
-                let releasable = member.may_release(self.now(index));
-                if guest.frames.front().is_some_and(|(epoch, _)| releasable.covers(*epoch)) {
+                let is_permitted = self.now(index) < member.permitted_until();
+                let may_leave = |(epoch, _): &(Option<Epoch>, u64)| process.output.may_leave(*epoch);
+                if is_permitted && guest.frames.front().is_some_and(may_leave) {
                     steps.push(Step::Release(index));
                 }
                 if process.seeking && self.processes.len() < 12 {
@@ -196,68 +197,66 @@ impl World {
     }
 
     pub fn take(&mut self, step: Step) -> Result<(), Violation> {
+        self.happen(step)?;
+        self.check_exclusion()?;
+        self.check_output()
+    }
+
+    fn happen(&mut self, step: Step) -> Result<(), Violation> {
         match step {
-            Step::Advance => {
-                self.time += 1;
-                self.check_exclusion()
-            }
+            Step::Advance => self.time += 1,
             Step::Tick(index) => match self.processes[index].role {
                 Role::Active(_) => self.tell_active(index, ActiveInput::Tick),
-                _ => self.tell_standby(index, StandbyInput::Tick, 0),
+                _ => self.tell_standby(index, StandbyInput::Tick, 0)?,
             },
             Step::Connect(index) => self.connect(index),
-            Step::ToStandby(link) => self.deliver_to_standby(link),
+            Step::ToStandby(link) => self.deliver_to_standby(link)?,
             Step::ToActive(link) => self.deliver_to_active(link),
-            Step::Apply(index) => self.apply(index),
+            Step::Apply(index) => self.apply(index)?,
             Step::ApplyLate => {
                 let (by, request) = self.late.remove(0);
                 if let RegisterCall::Swap { expected, wanted } = request.call {
                     self.swap(by, expected, wanted)?;
                 }
-                Ok(())
             }
             Step::Answer(index) => {
                 let Some(answer) = self.processes[index].answer.take() else { return Ok(()) };
                 match self.processes[index].role {
                     Role::Active(_) => self.tell_active(index, ActiveInput::Register(answer)),
-                    _ => self.tell_standby(index, StandbyInput::Register(answer), 0),
+                    _ => self.tell_standby(index, StandbyInput::Register(answer), 0)?,
                 }
             }
             Step::Write(index) => {
-                let process = &mut self.processes[index];
-                if let Some(guest) = &mut process.guest {
+                if let Some(guest) = &mut self.processes[index].guest {
                     guest.value += 1;
-                    guest.frames.push_back((OPEN, guest.value));
+                    guest.frames.push_back((None, guest.value));
                 }
-                Ok(())
             }
-            Step::Cut(index) => {
-                self.cut(index);
-                Ok(())
-            }
+            Step::Cut(index) => self.cut(index),
             Step::Hear(index) => self.hear(index),
-            Step::Release(index) => self.release(index),
+            Step::Release(index) => self.release(index)?,
             Step::Stage(index) => {
                 let Some(arrived) = self.processes[index].arrived.pop_front() else { return Ok(()) };
                 let Arrived { term, epoch, full, value } = arrived;
-                self.tell_standby(index, StandbyInput::EpochVerified { term, epoch, full }, value)
+                self.tell_standby(index, StandbyInput::EpochVerified { term, epoch, full }, value)?;
             }
             Step::Overtake(link) => {
                 let Some(place) = self.links[link].heartbeat_behind_others() else { return Ok(()) };
                 if let Some(heartbeat) = self.links[link].to_standby.remove(place) {
                     self.links[link].to_standby.push_front(heartbeat);
                 }
-                self.deliver_to_standby(link)
+                self.deliver_to_standby(link)?;
             }
             Step::Leave(index) => self.tell_active(index, ActiveInput::LeaveRequested),
             Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested),
-            Step::Fail(failure) => self.fail(failure),
+            Step::Fail(failure) => self.fail(failure)?,
         }
+        Ok(())
     }
 
     /// A fresh standby on the next host.
-    fn connect(&mut self, active: usize) -> Result<(), Violation> {
-        let Some(member) = self.active(active) else { return Ok(()) };
+    fn connect(&mut self, active: usize) {
+        let Some(member) = self.active(active) else { return };
         let (term, holder) = (member.term(), self.processes[active].me.clone());
         let host = if holder.host() == "alpha" { "beta" } else { "alpha" };
         let standby = self.add(host, Role::Gone);
@@ -275,7 +274,7 @@ impl World {
             cut_to_standby: false,
             cut_to_active: false,
         });
-        self.tell_active(active, ActiveInput::StandbyConnected { standby: me })
+        self.tell_active(active, ActiveInput::StandbyConnected { standby: me });
     }
 
     fn deliver_to_standby(&mut self, link: usize) -> Result<(), Violation> {
@@ -302,17 +301,17 @@ impl World {
         self.tell_standby(standby, input, 0)
     }
 
-    fn deliver_to_active(&mut self, link: usize) -> Result<(), Violation> {
+    fn deliver_to_active(&mut self, link: usize) {
         let active = self.links[link].active;
         let input = match self.links[link].to_active.pop_front() {
-            None => return Ok(()),
+            None => return,
             Some(Upstream::Closed) => ActiveInput::LinkClosed,
             Some(Upstream::Message(StandbyMessage::Echo { term, sent })) => ActiveInput::Echo { term, sent },
             Some(Upstream::Message(StandbyMessage::Acknowledge { term, epoch })) => {
                 ActiveInput::Acknowledged { term, epoch }
             }
         };
-        self.tell_active(active, input)
+        self.tell_active(active, input);
     }
 
     /// The register does what a process asks. This may be long after it was asked.
@@ -362,11 +361,12 @@ impl World {
     fn cut(&mut self, index: usize) {
         let process = &mut self.processes[index];
         let (Role::Active(member), Some(guest)) = (&process.role, &mut process.guest) else { return };
-        let (term, epoch, value) = (member.term(), guest.next_epoch(), guest.value);
+        let epoch = process.output.last_cut().next().max(guest.first.unwrap_or_default());
+        let (term, value) = (member.term(), guest.value);
         let (full, last) = (guest.first == Some(epoch), std::mem::take(&mut guest.last_wanted));
-        guest.cut = epoch;
-        for (of, _) in guest.frames.iter_mut().filter(|(of, _)| *of == OPEN) {
-            *of = epoch;
+        process.output.cut(epoch);
+        for (of, _) in guest.frames.iter_mut().filter(|(of, _)| of.is_none()) {
+            *of = Some(epoch);
         }
         guest.told.push_back(Told::Cut { epoch, last });
         if let Some(link) = self.links.iter_mut().rev().find(|link| link.active == index) {
@@ -374,22 +374,22 @@ impl World {
         }
     }
 
-    fn hear(&mut self, index: usize) -> Result<(), Violation> {
+    fn hear(&mut self, index: usize) {
         let told = self.processes[index].guest.as_mut().and_then(|guest| guest.told.pop_front());
         match told {
-            None => Ok(()),
+            None => {}
             Some(Told::Cut { epoch, last }) => self.tell_active(index, ActiveInput::EpochCut { epoch, last }),
             Some(Told::Failed { cut }) => {
-                self.tell_active(index, ActiveInput::LinkClosed)?;
-                self.tell_active(index, ActiveInput::EpochCut { epoch: cut, last: false })
+                self.tell_active(index, ActiveInput::LinkClosed);
+                self.tell_active(index, ActiveInput::EpochCut { epoch: cut, last: false });
             }
         }
     }
 
     fn release(&mut self, index: usize) -> Result<(), Violation> {
         let front = self.processes[index].guest.as_mut().and_then(|guest| guest.frames.pop_front());
-        let Some((epoch, value)) = front else { return Ok(()) };
-        self.check_release(index, epoch, value)?;
+        let Some((_, value)) = front else { return Ok(()) };
+        self.check_release(index, value)?;
         self.seen = self.seen.max(value);
         Ok(())
     }
@@ -438,7 +438,7 @@ impl World {
             }
             Failure::KillGuest(index) => {
                 self.processes[index].guest = None;
-                return self.tell_active(index, ActiveInput::GuestGone);
+                self.tell_active(index, ActiveInput::GuestGone);
             }
             Failure::GoBack(back) => {
                 let older = self.granted[self.granted.len() - 1 - back].clone();

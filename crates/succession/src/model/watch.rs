@@ -1,7 +1,7 @@
 //! What must hold at every moment.
 
 use super::world::{Role, World};
-use crate::{Epoch, Mode, OutputPolicy, Record, Releasable};
+use crate::{ActiveState, Epoch, MemberId, Mode, OutputPolicy, Record, RegisterCall};
 
 /// A property that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,13 +22,13 @@ impl World {
         let mut free = Vec::new();
         for (index, process) in self.processes.iter().enumerate() {
             let Role::Active(member) = &process.role else { continue };
-            if process.guest.is_none() {
-                continue;
-            }
-            let (permit, now) = (member.permit(), self.now(index));
-            let bypasses = self.mode == Mode::NetBypass && permit.may_pass(now);
+            let Some(guest) = &process.guest else { continue };
+            // The last cut of a guest that stands took all that it sent. What passes by a rule passed then.
+            let bypasses = self.mode == Mode::NetBypass
+                && process.output.policy() == OutputPolicy::Hold
+                && (guest.running || guest.last_wanted);
             // A stopped process counts: it would find its permission as it left it.
-            if bypasses || permit.releasable(now) == Releasable::Everything {
+            if self.now(index) < member.permitted_until() && (bypasses || process.output.may_leave(None)) {
                 free.push(index);
             }
         }
@@ -36,27 +36,48 @@ impl World {
         Ok(())
     }
 
-    /// Before a frame leaves: what it shows must be in the state that would be resumed.
-    pub fn check_release(&self, index: usize, epoch: Epoch, value: u64) -> Result<(), Violation> {
-        let Role::Active(member) = &self.processes[index].role else { return Ok(()) };
+    /// At no moment may a standby take over that does not hold all that a client saw, in modes that hold
+    /// output; and where there is none, nothing is held.
+    pub fn check_output(&self) -> Result<(), Violation> {
+        for process in &self.processes {
+            let is_alone =
+                matches!(&process.role, Role::Active(member) if member.state() == ActiveState::Unprotected);
+            let policy = process.output.policy();
+            must!(!is_alone || policy == OutputPolicy::Free, "{} is alone, and {policy:?}", process.me);
+            let may_claim = matches!(process.role, Role::Standby(_)) && self.may_claim(&process.me);
+            if let (true, true, Some(copy)) = (may_claim, self.mode.gates_on_ack(), process.copy) {
+                must!(
+                    copy.1 >= self.seen,
+                    "a client saw {}, but the standby would resume {copy:?}",
+                    self.seen
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the register names a member, or will if what is on its way arrives.
+    fn may_claim(&self, standby: &MemberId) -> bool {
+        let version = self.register.as_ref().map(|current| current.version);
+        let waiting = self.processes.iter().filter_map(|process| process.request.as_ref());
+        let asked =
+            waiting.chain(self.late.iter().map(|(_, request)| request)).filter_map(|request| match &request
+                .call
+            {
+                RegisterCall::Swap { expected, wanted } if *expected == version => Some(wanted),
+                _ => None,
+            });
+        asked.chain(self.granted.last()).any(|record| record.standby.as_ref() == Some(standby))
+    }
+
+    /// Before a frame leaves: the guest that it comes from must be the one that runs.
+    pub fn check_release(&self, index: usize, value: u64) -> Result<(), Violation> {
         if let Some((successor, resumed)) = self.resumed.filter(|(successor, _)| *successor > index) {
             must!(
                 self.mode == Mode::Net || self.mode == Mode::NetBypass,
                 "process {index} sent after process {successor} had gone live"
             );
             must!(value <= resumed, "value {value} left after {successor} had resumed {resumed}");
-        }
-        if member.permit().policy == OutputPolicy::Hold {
-            let copy = self
-                .links
-                .iter()
-                .rev()
-                .find(|link| link.active == index)
-                .and_then(|link| self.processes[link.standby].copy);
-            must!(
-                copy.is_some_and(|(committed, held)| epoch <= committed && value <= held),
-                "value {value} of {epoch} left, but the standby would resume {copy:?}"
-            );
         }
         Ok(())
     }

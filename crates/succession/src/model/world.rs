@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::{
-    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, Record, RegisterAnswer,
-    RegisterRequest, StandbyMember, StandbyMessage, Term, Timing, Versioned,
+    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, OutputPolicy, OutputRule, Record,
+    RegisterAnswer, RegisterRequest, StandbyMember, StandbyMessage, Term, Timing, Versioned,
 };
 
 /// One step of the model's clock. Deadlines are a few of them, so that few moments need to be told apart.
@@ -50,6 +50,8 @@ pub struct Process {
     pub request: Option<RegisterRequest>,
     pub answer: Option<RegisterAnswer>,
     pub guest: Option<Guest>,
+    /// What the relay of the guest's network does.
+    pub output: OutputRule,
     pub seeking: bool,
     /// What this process would resume: the last epoch committed, and its value.
     pub copy: Option<(Epoch, u64)>,
@@ -78,13 +80,11 @@ pub enum Role {
 pub struct Guest {
     pub value: u64,
     pub running: bool,
-    /// Frames not yet sent: the epoch that they belong to, [`OPEN`] if it is not cut, and the value in them.
-    pub frames: VecDeque<(Epoch, u64)>,
+    /// Frames not yet sent: the epoch that they belong to, none if it is not cut, and the value in them.
+    pub frames: VecDeque<(Option<Epoch>, u64)>,
     /// The first epoch for the present standby, while epochs are cut.
     pub first: Option<Epoch>,
     pub last_wanted: bool,
-    /// Where the output was cut last.
-    pub cut: Epoch,
     /// What the engine has told and the member has not heard. In between, anything may happen.
     pub told: VecDeque<Told>,
 }
@@ -101,9 +101,6 @@ pub enum Told {
         cut: Epoch,
     },
 }
-
-/// The epoch of what was sent since the last cut: it has no number yet, and comes after all that have.
-pub const OPEN: Epoch = Epoch(u64::MAX);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Link {
@@ -140,22 +137,16 @@ impl Link {
 }
 
 impl Guest {
-    /// A guest that runs, whose output was cut at `cut`.
-    pub fn with_value(value: u64, cut: Epoch) -> Self {
+    /// A guest that runs.
+    pub fn with_value(value: u64) -> Self {
         Self {
             value,
             running: true,
             frames: VecDeque::new(),
             first: None,
             last_wanted: false,
-            cut,
             told: VecDeque::new(),
         }
-    }
-
-    /// The number of the next epoch.
-    pub fn next_epoch(&self) -> Epoch {
-        self.cut.next().max(self.first.unwrap_or(Epoch(0)))
     }
 }
 
@@ -230,6 +221,7 @@ impl World {
             request: None,
             answer: None,
             guest: None,
+            output: OutputRule::new(OutputPolicy::Discard),
             seeking: false,
             copy: None,
             arrived: VecDeque::new(),
@@ -255,7 +247,7 @@ impl World {
         let serves = |index: &usize| {
             let process = &self.processes[*index];
             let runs = process.guest.as_ref().is_some_and(|guest| guest.running) && !process.stopped;
-            runs && self.active(*index).is_some_and(|member| member.permit().lease_until > self.now(*index))
+            runs && self.active(*index).is_some_and(|member| member.permitted_until() > self.now(*index))
         };
         (0..self.processes.len()).filter(serves).collect()
     }

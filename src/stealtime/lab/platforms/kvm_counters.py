@@ -132,9 +132,9 @@ async def look(monitor: "QemuMonitor") -> CountersLook | Absent:
     }
     try:
         paths = await monitor.vcpu_paths()
-        asked_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        asked_ns = now_ns()
         answer = await monitor.execute("query-stats", question)
-        answered_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        answered_ns = now_ns()
     except MachineError as error:
         return Absent(absent=f"{error.message}; QEMU reports counters from {QEMU_WITH_COUNTERS} on")
     by_path = read_answer(answer)
@@ -142,6 +142,11 @@ async def look(monitor: "QemuMonitor") -> CountersLook | Absent:
         return Absent(absent=f"QEMU gave no counter of KVM; Linux has them from {LINUX_WITH_COUNTERS} on")
     vcpus = {number: by_path[path] for number, path in enumerate(paths) if path in by_path}
     return CountersLook(asked_ns, answered_ns, vcpus)
+
+
+def now_ns() -> int:
+    """Read the clock on which looks are dated: CLOCK_MONOTONIC_RAW."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
 def read_answer(answer: Any) -> dict[str, dict[str, int]]:

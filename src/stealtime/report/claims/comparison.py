@@ -234,13 +234,13 @@ def _figure_of(one: FigurePair) -> Ours | None:
 
 def _ratio_of(value: FigurePair, base: FigurePair, resolution: float) -> Ours | None:
     ratio = _ratio(value.ours, base.ours)
-    if ratio is None or value.samples is None or base.samples is None:
+    if ratio is None:
         return None
     interval = _interval(value.ours_of_repetitions, base.ours_of_repetitions, resolution)
     return Ours(
         ratio if interval is None else interval.value,
         _ratio(value.ours_p9999, base.ours_p9999),
-        (value.samples, base.samples),
+        None if value.samples is None or base.samples is None else (value.samples, base.samples),
         interval,
     )
 
@@ -289,7 +289,7 @@ def _mean_row(view: RunView, test: str, judged: Sequence[tuple[Claim, JudgedClai
 def _is_usable(sides: Sequence[FigurePair], judgement: Judgement) -> bool:
     """Tell whether nothing stands against a ratio but how far its repetitions differ."""
     is_whole = judgement.ours is not None and all(one.unusable is None for one in sides)
-    return is_whole and may_stand_together([one.samples for one in sides])
+    return is_whole and may_stand_together([one.samples for one in sides if one.samples is not None])
 
 
 def _means_of_repetitions(figures: Sequence[FigurePair]) -> list[float]:

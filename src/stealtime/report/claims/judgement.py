@@ -111,10 +111,9 @@ def _allowed(theirs: float, ours: float, rule: RuleName) -> float:
     return AGREEMENT_FACTOR if rule == "ratio" and direction(theirs) == direction(ours) else LEVEL_FACTOR
 
 
-def may_stand_together(samples: Sequence[int | None]) -> bool:
-    """Tell whether maxima of so many samples may be compared; None is an unknown number."""
-    known = [count for count in samples if count is not None]
-    return len(known) == len(samples) and max(known) <= COUNT_FACTOR * min(known)
+def may_stand_together(samples: Sequence[int]) -> bool:
+    """Tell whether maxima of so many samples may be compared; what is no maximum has none."""
+    return not samples or max(samples) <= COUNT_FACTOR * min(samples)
 
 
 def not_judged(theirs: float, ours: Ours | None, because: str) -> Judgement:

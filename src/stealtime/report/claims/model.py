@@ -119,6 +119,8 @@ class ClaimSet(_Document):
         bases = (self.base is not None) + bool(self.scenarios)
         if bases != (self.rule == "ratio"):
             raise ValueError(f"{self.title!r} is of the rule {self.rule!r} and has {bases} kinds of base")
+        if self.means is not None and self.base is None:
+            raise ValueError(f"{self.title!r} has means, which are of ratios between two machines")
         return self
 
 

@@ -4,63 +4,64 @@ use stealtime_succession::{ActiveState, Epoch};
 
 use super::Active;
 use crate::clock::{nanoseconds, now};
-use crate::engine::GuestFacts;
 use crate::metrics::Snapshot;
-use crate::status::{Role, Status};
-
-/// Warnings that are kept.
-pub const WARNINGS: usize = 8;
+use crate::status::{FullCopy, Peer, Role, Status};
 
 impl Active {
     pub(super) fn status(&self) -> Status {
         let state = self.member.state();
         let epoch = self.member.cut();
         let acknowledged = self.member.acknowledged_epoch().unwrap_or(Epoch(0));
-        let statistics = self.relay.as_ref().and_then(|relay| relay.statistics().ok());
-        let (bytes_per_s, dirty_pages_per_s) = self.figures.rates();
+        let figures = &self.epochs.figures;
+        let (held_frames, held_bytes) = self.guest.held();
+        let (bytes_per_s, dirty_pages_per_s) = figures.rates();
+        let facts = self.life.facts.as_ref();
+        let standby =
+            self.link.host().map(|host| Peer { name: host.name.clone(), endpoint: host.endpoint.clone() });
         // Those of the guest hold as long as it lives, the others until there is a standby.
-        let unfit = self.unfit.values().map(|unfit| unfit.reason.clone());
-        let remarks = self.facts.iter().flat_map(GuestFacts::remarks).chain(unfit);
+        let warnings = self.life.remarks().chain(self.seeker.refusals()).chain(self.events.warnings());
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),
             role: role(state),
             protected: state == ActiveState::Protected,
             mode: self.spec.mode,
-            term: self.term().0,
+            term: self.member.term().0,
             epoch: epoch.0,
             acknowledged: acknowledged.0,
-            released: self.released.0,
-            lag_epochs: if self.link.is_some() { epoch.0.saturating_sub(acknowledged.0) } else { 0 },
-            interval_ns: self
-                .figures
+            released: self.epochs.released.0,
+            lag_epochs: if standby.is_some() { epoch.0.saturating_sub(acknowledged.0) } else { 0 },
+            interval_ns: figures
                 .last()
                 .map_or_else(|| nanoseconds(self.spec.first_interval()), |row| row.interval_ns),
-            last_pause_ns: self.figures.last().map_or(0, |row| row.pause_ns),
-            pause_p50_ns: self.figures.pause_ns(0.5),
-            pause_p99_ns: self.figures.pause_ns(0.99),
-            hold_p50_ns: self.figures.hold_ns(0.5),
-            hold_p99_ns: self.figures.hold_ns(0.99),
-            guest_time_lost_ns: nanoseconds(self.figures.total_stood()),
-            guest_time_loss_ppm: self.figures.loss_ppm(),
-            qemu_events: self.qemu_events.clone(),
+            last_pause_ns: figures.last().map_or(0, |row| row.pause_ns),
+            pause_p50_ns: figures.pause_ns(0.5),
+            pause_p99_ns: figures.pause_ns(0.99),
+            hold_p50_ns: figures.hold_ns(0.5),
+            hold_p99_ns: figures.hold_ns(0.99),
+            guest_time_lost_ns: nanoseconds(figures.total_stood()),
+            guest_time_loss_ppm: figures.loss_ppm(),
+            qemu_events: self.life.qemu_events.clone(),
             bytes_per_s,
             dirty_pages_per_s,
-            held_frames: statistics.as_ref().map_or(0, |it| it.hold.held_frames as u64),
-            held_bytes: statistics.as_ref().map_or(0, |it| it.hold.held_bytes as u64),
-            full_copy: self.full_copy(),
-            standby: self.peer(),
-            tracker: self.facts.as_ref().map_or_else(String::new, |facts| facts.tracker.to_owned()),
+            held_frames,
+            held_bytes,
+            full_copy: (state == ActiveState::Syncing).then_some(FullCopy {
+                done_bytes: self.epochs.copied_bytes,
+                total_bytes: self.spec.machine.memory_bytes,
+            }),
+            standby,
+            tracker: facts.map_or_else(String::new, |facts| facts.tracker.to_owned()),
             device_state: self.spec.device_state.name().to_owned(),
-            register: self.register_name.clone(),
-            register_went_back: self.register_went_back,
+            register: self.registrar.name.clone(),
+            register_went_back: self.registrar.went_back,
             refused_messages: self.member.refusals().wrong_term,
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),
-            qemu_pid: self.facts.as_ref().map(|facts| facts.qemu_pid),
-            fenced_reason: self.ending.as_ref().map(ToString::to_string),
-            resume_ns: self.resume.map(nanoseconds),
-            warnings: remarks.chain(self.warnings.iter().cloned()).collect(),
+            qemu_pid: facts.map(|facts| facts.qemu_pid),
+            fenced_reason: self.end.as_ref().and_then(|end| end.as_ref().ok()).map(ToString::to_string),
+            resume_ns: self.life.resumed_in.map(nanoseconds),
+            warnings: warnings.collect(),
         }
     }
 
@@ -69,9 +70,9 @@ impl Active {
     pub(super) fn publish(&mut self) {
         let Some(mut metrics) = self.metrics.take_if(|metrics| metrics.is_due(now())) else { return };
         if let Err(error) = metrics.serve() {
-            self.warn(error.to_string());
+            self.events.warn(error.to_string());
         }
-        let snapshot = Snapshot { status: self.status(), distributions: self.figures.distributions() };
+        let snapshot = Snapshot { status: self.status(), distributions: self.epochs.figures.distributions() };
         metrics.publish(snapshot, now());
         self.metrics = Some(metrics);
     }

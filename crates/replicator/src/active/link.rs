@@ -1,0 +1,129 @@
+//! The link to the standby.
+
+use std::time::Duration;
+
+use stealtime_outputhold::LearnedAddresses;
+use stealtime_shipping::{Addresses, LinkReceiver, LinkSender, Message};
+use stealtime_succession::Term;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use super::Input;
+use crate::clock::{nanoseconds, now};
+use crate::spec::StandbyHost;
+
+/// How long a link may take to write what waits when it is closed.
+const CLOSE_WITHIN: Duration = Duration::from_millis(200);
+
+/// The link, and what its standby knows.
+pub struct StandbyLink {
+    open: Option<OpenLink>,
+    /// Of the newest one: what another brought is for nobody.
+    number: u64,
+    /// When the last heartbeat that came back was sent.
+    last_echo: Option<Duration>,
+    /// What the guest has gone by on the network, here and before.
+    addresses: LearnedAddresses,
+    /// Whether the standby knows them all.
+    addresses_told: bool,
+    closing: Vec<JoinHandle<()>>,
+    inputs: UnboundedSender<Input>,
+}
+
+struct OpenLink {
+    host: StandbyHost,
+    sender: LinkSender,
+    reader: AbortHandle,
+}
+
+impl StandbyLink {
+    /// Not open yet.
+    pub fn new(inputs: UnboundedSender<Input>, addresses: LearnedAddresses) -> Self {
+        let (open, number, last_echo) = (None, 0, None);
+        Self { open, number, last_echo, addresses, addresses_told: false, closing: Vec::new(), inputs }
+    }
+
+    pub fn open(&mut self, host: StandbyHost, sender: LinkSender, receiver: LinkReceiver) {
+        self.number += 1;
+        let reader = tokio::spawn(read(receiver, self.number, self.inputs.clone())).abort_handle();
+        self.open = Some(OpenLink { host, sender, reader });
+        self.addresses_told = false;
+    }
+
+    /// Whether it is this one that is open.
+    pub fn is(&self, number: u64) -> bool {
+        self.open.is_some() && self.number == number
+    }
+
+    /// Whom it goes to; None: it is not open.
+    pub fn host(&self) -> Option<&StandbyHost> {
+        self.open.as_ref().map(|open| &open.host)
+    }
+
+    /// A heartbeat came back.
+    pub fn echoed(&mut self, sent: Duration) {
+        self.last_echo = Some(sent);
+    }
+
+    /// How old the last heartbeat that came back is.
+    pub fn echo_age_ns(&self) -> Option<u64> {
+        self.last_echo.map(|sent| nanoseconds(now().saturating_sub(sent)))
+    }
+
+    /// Tells whether the message is on its way.
+    pub fn send(&self, message: &Message) -> bool {
+        let Some(open) = &self.open else { return false };
+        let sent = open.sender.try_send(message);
+        let is_sent = sent.is_ok();
+        if let Err(reason) = sent {
+            let _ = self.inputs.send(Input::LinkClosed { link: self.number, reason });
+        }
+        is_sent
+    }
+
+    pub fn addresses(&self) -> &LearnedAddresses {
+        &self.addresses
+    }
+
+    /// Tell the standby what the guest goes by on the network, if it does not know.
+    pub fn tell_addresses(&mut self, term: Term, learned: &LearnedAddresses) {
+        let known = self.addresses.clone();
+        self.addresses.merge(learned);
+        if !self.addresses_told || self.addresses != known {
+            let LearnedAddresses { ipv4, ipv6 } = self.addresses.clone();
+            self.addresses_told = self.send(&Message::Addresses(Addresses { term, ipv4, ipv6 }));
+        }
+    }
+
+    pub fn close(&mut self) {
+        self.last_echo = None;
+        let Some(open) = self.open.take() else { return };
+        open.reader.abort();
+        self.closing.push(tokio::spawn(async move {
+            // What was said last, such as that the other side shall take over, should arrive; a link that
+            // stands still must not keep the encoder.
+            let _ = tokio::time::timeout(CLOSE_WITHIN, open.sender.close()).await;
+            open.sender.abort();
+        }));
+    }
+
+    /// Wait until all that were closed have ended.
+    pub async fn ended(&mut self) {
+        for closing in self.closing.drain(..) {
+            let _ = closing.await;
+        }
+    }
+}
+
+async fn read(mut receiver: LinkReceiver, link: u64, inputs: UnboundedSender<Input>) {
+    loop {
+        let input = match receiver.receive().await {
+            Ok(message) => Input::Message { link, message },
+            Err(reason) => Input::LinkClosed { link, reason },
+        };
+        let is_over = matches!(input, Input::LinkClosed { .. });
+        if inputs.send(input).is_err() || is_over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! A member over a guest, a register and a standby that do as a test wants.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stealtime_shipping::{Acknowledge, Endpoint, Heartbeat, LinkSender, Listener, Message, Welcome, accept};
+use stealtime_succession::{
+    ActiveEnding, Epoch, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version, Versioned,
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc::{self, UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::super::{Active, ActiveError, Origin};
+use crate::control::{Command, Refusal, Request};
+use crate::fake_guest::{Deed, FakeGuest, Watcher};
+use crate::guest::GuestEvent;
+use crate::spec::Spec;
+use crate::test_machine::machine;
+
+/// Long, as other tests may keep the processors busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A member that runs.
+pub struct Rig {
+    pub guest: Watcher,
+    pub register: Shared,
+    requests: mpsc::Sender<Request>,
+    listener: Listener,
+    running: JoinHandle<Result<ActiveEnding, ActiveError>>,
+    _folder: TempDir,
+}
+
+/// Deadlines of a member whose lease outlives a busy host; those of the register end within a test.
+pub fn spec(folder: &Path, mode: &str) -> Spec {
+    let spec = json!({
+        "version": crate::spec::VERSION,
+        "machine": machine(Path::new("/boot/image")),
+        "qemu": "/no/qemu",
+        "host": "a",
+        "standby_hosts": [{"name": "b", "endpoint": endpoint(folder)}],
+        "mode": mode,
+        "interval": {"fixed_ns": 100_000_000},
+        "bypass": [],
+        "tracker": null,
+        "device_state": "xen-save",
+        "network": {"tap": "tap-phone", "bridge": null},
+        "register": {"file": folder},
+        "timing": {
+            "heartbeat_interval_ns": 25_000_000,
+            "active_deadline_ns": 600_000_000,
+            "standby_timeout_ns": 800_000_000,
+            "register_deadline_ns": 1_200_000_000,
+        },
+        "identity": null,
+        "folder": folder,
+        "longest_first_pause_ns": 1_000_000_000,
+        "epochs_in_flight": 4,
+        "hold_bytes": 64 << 20,
+        "metrics": null,
+    });
+    serde_json::from_value(spec).unwrap()
+}
+
+fn endpoint(folder: &Path) -> String {
+    Endpoint::Unix(folder.join("standby.sock")).to_string()
+}
+
+async fn in_time<T>(what: impl Debug, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("no {what:?}"))
+}
+
+impl Rig {
+    /// A member that boots its guest.
+    pub async fn boot(mode: &str) -> Self {
+        let (guest, heard, watcher) = FakeGuest::new();
+        let origin = Origin::Boot { force: false };
+        Self::start(mode, Shared::default(), origin, (guest, heard, watcher)).await
+    }
+
+    /// A member that begins like this.
+    pub async fn start(
+        mode: &str,
+        register: Shared,
+        origin: Origin,
+        (guest, heard, watcher): (FakeGuest, UnboundedReceiver<GuestEvent>, Watcher),
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec(folder.path(), mode);
+        let listener = Listener::bind(&endpoint(folder.path()).parse().unwrap()).await.unwrap();
+        let (to_inputs, inputs) = unbounded_channel();
+        let (asking, requests) = mpsc::channel(4);
+        let (me, guest) = (MemberId::new("a", 1), Box::new(guest));
+        let of_member = Box::new(register.clone());
+        let active = Active::new(spec, me, of_member, guest, origin, &to_inputs).unwrap();
+        let running = tokio::spawn(active.run(inputs, heard, requests));
+        Self { guest: watcher, register, requests: asking, listener, running, _folder: folder }
+    }
+
+    /// Wait until this is done to the guest; gives what was done before it.
+    pub async fn see(&mut self, deed: Deed) -> Vec<Deed> {
+        let mut before = Vec::new();
+        let seen = tokio::time::timeout(PATIENCE, async {
+            while let Some(next) = self.guest.deeds.recv().await {
+                if next == deed {
+                    return;
+                }
+                before.push(next);
+            }
+            std::future::pending::<()>().await;
+        });
+        assert!(seen.await.is_ok(), "no {deed:?} after {before:?}");
+        before
+    }
+
+    pub async fn ask(&self, command: Command) -> oneshot::Receiver<Result<Value, Refusal>> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(Request { command, answer }).await.unwrap();
+        answered
+    }
+
+    pub async fn answer(&self, command: Command) -> Result<Value, Refusal> {
+        in_time(&command.clone(), self.ask(command).await).await.unwrap()
+    }
+
+    pub async fn status(&self) -> Value {
+        self.answer(Command::Status).await.unwrap()
+    }
+
+    /// Wait until a field of the status is this.
+    pub async fn stands(&self, field: &str, value: impl Into<Value>) {
+        let value = value.into();
+        in_time(format!("{field} {value}"), async {
+            while self.status().await[field] != value {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
+    pub async fn ending(&mut self) -> Result<ActiveEnding, ActiveError> {
+        in_time("end", &mut self.running).await.unwrap()
+    }
+
+    /// Be the standby that the member finds.
+    pub async fn standby(&self) -> Standby {
+        let stream = in_time("call", self.listener.accept()).await.unwrap();
+        let (sender, mut receiver) = accept(stream, None).await.unwrap().split();
+        let Message::Hello(hello) = receiver.receive().await.unwrap() else { panic!("no hello") };
+        let (term, member) = (hello.term, MemberId::new("b", 7));
+        let welcome = Welcome { term, host: "b".to_owned(), member, delta: true };
+        sender.send(&Message::Welcome(welcome)).await.unwrap();
+        let is_alive = Arc::new(AtomicBool::new(true));
+        let (pass_on, messages) = unbounded_channel();
+        let (echoes, beats) = (sender.clone(), Arc::clone(&is_alive));
+        let reader = tokio::spawn(async move {
+            while let Ok(message) = receiver.receive().await {
+                if let Message::Heartbeat(Heartbeat { term, sent_ns, .. }) = message {
+                    if beats.load(Ordering::Relaxed) {
+                        let echo = Heartbeat { term, sent_ns, echo_ns: Some(sent_ns) };
+                        let _ = echoes.send(&Message::Heartbeat(echo)).await;
+                    }
+                } else if pass_on.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Standby { term, sender, messages, is_alive, reader }
+    }
+
+    /// Have it protected by a standby that holds the first epoch; gives that.
+    pub async fn protect(&mut self, first: Epoch) -> Standby {
+        let standby = self.standby().await;
+        let term = standby.term;
+        self.see(Deed::FullCopy { term, first }).await;
+        self.guest.cut(first, false);
+        standby.acknowledge(first);
+        self.see(Deed::Go(term.next())).await;
+        self.stands("protected", true).await;
+        standby
+    }
+}
+
+/// The standby of a test.
+pub struct Standby {
+    pub term: Term,
+    sender: LinkSender,
+    messages: UnboundedReceiver<Message>,
+    is_alive: Arc<AtomicBool>,
+    reader: JoinHandle<()>,
+}
+
+impl Standby {
+    pub fn acknowledge(&self, epoch: Epoch) {
+        self.sender.try_send(&Message::Acknowledge(Acknowledge { term: self.term, epoch })).unwrap();
+    }
+
+    pub fn send(&self, message: &Message) {
+        self.sender.try_send(message).unwrap();
+    }
+
+    /// Return no heartbeats any more.
+    pub fn fall_silent(&self) {
+        self.is_alive.store(false, Ordering::Relaxed);
+    }
+
+    /// Die.
+    pub fn hang_up(&self) {
+        self.reader.abort();
+        self.sender.abort();
+    }
+
+    /// The next message that is like this.
+    pub async fn hears(&mut self, is_it: impl Fn(&Message) -> bool) -> Message {
+        let next = async {
+            loop {
+                let message = self.messages.recv().await.expect("the link was closed");
+                if is_it(&message) {
+                    return message;
+                }
+            }
+        };
+        in_time("message", next).await
+    }
+}
+
+/// A register in memory, which may be away.
+#[derive(Clone, Default)]
+pub struct Shared(Arc<Mutex<Contents>>);
+
+#[derive(Default)]
+struct Contents {
+    record: Option<Versioned>,
+    is_away: bool,
+}
+
+impl Shared {
+    pub fn hide(&self, is_away: bool) {
+        self.0.lock().unwrap().is_away = is_away;
+    }
+
+    pub fn record(&self) -> Option<Record> {
+        self.0.lock().unwrap().record.as_ref().map(|current| current.record.clone())
+    }
+
+    /// Hold this, whatever was held.
+    pub fn put(&self, record: Record) -> Versioned {
+        let mut contents = self.0.lock().unwrap();
+        let version = Version(contents.record.as_ref().map_or(1, |current| current.version.0 + 1));
+        contents.record.insert(Versioned { version, record }).clone()
+    }
+}
+
+impl Register for Shared {
+    fn read(&mut self, _: &str) -> Result<Option<Versioned>, RegisterError> {
+        let contents = self.0.lock().unwrap();
+        if contents.is_away {
+            return Err(RegisterError::Setup("it is away".to_owned()));
+        }
+        Ok(contents.record.clone())
+    }
+
+    fn swap(
+        &mut self,
+        vm: &str,
+        expected: Option<Version>,
+        wanted: &Record,
+    ) -> Result<SwapOutcome, RegisterError> {
+        let found = self.read(vm)?;
+        if found.as_ref().map(|current| current.version) != expected {
+            return Ok(SwapOutcome::Lost(found));
+        }
+        Ok(SwapOutcome::Won(self.put(wanted.clone()).version))
+    }
+
+    fn describe(&self) -> String {
+        "memory".to_owned()
+    }
+}

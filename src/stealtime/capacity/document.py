@@ -1,0 +1,171 @@
+"""What ``stealtime advise --json`` prints."""
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from stealtime.capacity.advice import Advice
+from stealtime.capacity.counters.monitor import MonitorGained
+from stealtime.capacity.figures import SubjectFigures
+from stealtime.capacity.judgement import Evidence
+from stealtime.capacity.rules import Verdict
+from stealtime.vocabulary.errors import ExitCode
+from stealtime.vocabulary.readings import Absent, Model, Reading, Value
+
+SCHEMA_VERSION = 1
+"""Rises when a key goes away or means something else; new figures and keys do not raise it."""
+
+
+class RuleQuoted(Model):
+    """The rule that gave a verdict."""
+
+    id: str
+    source: str
+    date: str
+    why: str
+    change: str
+
+
+class EvidenceDocument(Model):
+    """One condition of a rule, and the figure it was held against."""
+
+    figure: str
+    part: str | None
+    relation: str
+    limit: float
+    holds: bool | None
+    """null: undecided."""
+    mean: float | None
+    low: float | None
+    high: float | None
+    samples: int
+    percent_of_samples: float | None
+    needed_percent_of_samples: float | None
+    undecided: str | None
+
+
+class HypervisorDocument(Model):
+    """What the guest's QEMU and KVM told, which no rule looks at: how many exits are too many nobody has published."""
+
+    balloon_bytes: Reading
+    per_second: dict[str, Reading] | Absent
+    """KVM's counters by their names, of all virtual CPUs; those that end in ``_ns`` are times."""
+
+    @classmethod
+    def of(cls, gained: MonitorGained, elapsed_s: float) -> Self:
+        """Turn counts into rates."""
+        if isinstance(gained.counters, Absent):
+            return cls(balloon_bytes=gained.balloon_bytes, per_second=gained.counters)
+        rates = {name: _rate(count, elapsed_s) for name, count in gained.counters.total.items()}
+        return cls(balloon_bytes=gained.balloon_bytes, per_second=rates)
+
+
+class SubjectDocument(Model):
+    """The verdict on the host or on one guest."""
+
+    name: str
+    kind: str
+    """``host``, ``qemu`` or ``uml``."""
+    pid: int | None
+    verdict: Verdict
+    because: str | None
+    """Why it is not judged."""
+    rule: RuleQuoted | None
+    """null where no rule held: it is efficiently provisioned, or not judged."""
+    of_guest: str | None
+    """Of which guest the evidence is, where the host is judged by it."""
+    evidence: list[EvidenceDocument]
+    samples: int
+    figures: dict[str, Reading]
+    """Means over the time, units in the names."""
+    hypervisor: HypervisorDocument | None = None
+    """null for the host, for User-Mode Linux, and for guests that were not there all the time."""
+
+
+class AdviceDocument(Model):
+    """The verdicts."""
+
+    schema_version: int
+    elapsed_s: float
+    rules: str
+    """Where the rules come from."""
+    host: SubjectDocument
+    guests: list[SubjectDocument]
+    notes: list[str]
+
+
+def make_document(
+    host: Advice,
+    guests: Sequence[Advice],
+    *,
+    hypervisors: Mapping[tuple[int, int], HypervisorDocument],
+    elapsed_s: float,
+    rules: str,
+    notes: Sequence[str],
+) -> AdviceDocument:
+    """Put the verdicts into one document."""
+    return AdviceDocument(
+        schema_version=SCHEMA_VERSION,
+        elapsed_s=elapsed_s,
+        rules=rules,
+        host=_subject(host, None),
+        guests=[
+            _subject(one, hypervisors.get(one.judgement.guest.key)) for one in guests if one.judgement.guest is not None
+        ],
+        notes=list(notes),
+    )
+
+
+def exit_code(document: AdviceDocument) -> ExitCode:
+    """0 if the host and every guest were judged; 4 if not."""
+    verdicts = [document.host.verdict, *(guest.verdict for guest in document.guests)]
+    return ExitCode.NOT_JUDGED if "not judged" in verdicts else ExitCode.FINE
+
+
+def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDocument:
+    judgement = advice.judgement
+    outcome = judgement.outcome
+    # Without a rule that held, the conditions that came nearest tell why none did.
+    evidence = (
+        outcome.evidence if outcome is not None else tuple(one for each in judgement.outcomes for one in each.evidence)
+    )
+    return SubjectDocument(
+        name=judgement.subject,
+        kind="host" if judgement.guest is None else judgement.guest.kind,
+        pid=None if judgement.guest is None else judgement.guest.pid,
+        verdict=judgement.verdict,
+        because=judgement.because,
+        rule=None
+        if outcome is None
+        else RuleQuoted(
+            id=outcome.rule.id,
+            source=outcome.rule.source,
+            date=outcome.rule.date,
+            why=advice.why or outcome.rule.why,
+            change=advice.change or outcome.rule.change,
+        ),
+        of_guest=None if outcome is None else outcome.of_guest,
+        evidence=[_evidence(one) for one in evidence],
+        samples=judgement.samples,
+        figures=readings(judgement.figures),
+        hypervisor=hypervisor,
+    )
+
+
+def _evidence(evidence: Evidence) -> EvidenceDocument:
+    return EvidenceDocument(**{name: getattr(evidence, name) for name in EvidenceDocument.model_fields})
+
+
+def _rate(count: Reading, elapsed_s: float) -> Reading:
+    if isinstance(count, Absent) or not isinstance(count.value, int):
+        return count
+    return Value(value=round(count.value / elapsed_s, 3))
+
+
+def readings(figures: SubjectFigures) -> dict[str, Reading]:
+    """Give the mean of every figure; those of a part are called ``FIGURE of PART``."""
+    named = dict(figures.whole)
+    named |= {f"{name} of {part}": one for part, series in figures.parts.items() for name, one in series.items()}
+    return {
+        name: Value(value=round(one.mean, 3)) if one.values else one.absent or Absent(absent="there was no sample")
+        for name, one in named.items()
+    }

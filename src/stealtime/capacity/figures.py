@@ -1,0 +1,189 @@
+"""The figures that rules are held against, as series over the samples; pure."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from itertools import pairwise
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
+from stealtime.vocabulary.readings import Absent
+
+_Seen = TypeVar("_Seen")
+_BATCHES = 10
+"""Samples of a second are not independent; the means of ten stretches of the whole time nearly are (batch means)."""
+_MOST_ABSENT_PERCENT = 20.0
+"""A figure that was absent in more samples than this is absent as a whole."""
+
+
+class Series(Generic[_Seen]):
+    """One figure over time, taken together when it is asked for: most are asked for by nobody while watching.
+
+    Args:
+        seen: What holds the figure, oldest first.
+        figure: Takes it out.
+    """
+
+    def __init__(self, seen: Sequence[_Seen], figure: Callable[[_Seen], Figure]) -> None:
+        self._seen = seen
+        self._figure = figure
+
+    @cached_property
+    def _taken(self) -> tuple[Sequence[float], Absent | None]:
+        values: list[float] = []
+        missing: list[Absent] = []
+        for figure in map(self._figure, self._seen):
+            if isinstance(figure, Absent):
+                missing.append(figure)
+            else:
+                values.append(figure)
+        if missing and 100 * len(missing) > _MOST_ABSENT_PERCENT * (len(values) + len(missing)):
+            return (), missing[-1]
+        return values, None
+
+    @property
+    def values(self) -> Sequence[float]:
+        """Those that are not absent; none where too many are."""
+        return self._taken[0]
+
+    @property
+    def absent(self) -> Absent | None:
+        """Why there is no figure."""
+        return self._taken[1]
+
+    @property
+    def mean(self) -> float:
+        """The mean over all samples; there must be one."""
+        return sum(self.values) / len(self.values)
+
+    def interval(self, confidence_percent: float) -> tuple[float, float]:
+        """Give the interval of confidence of the mean, from the means of consecutive stretches of equal length.
+
+        Args:
+            confidence_percent: Of both sides together.
+        """
+        values = self.values
+        batches = min(_BATCHES, len(values))
+        if batches < 2:
+            return -math.inf, math.inf
+        edges = [len(values) * number // batches for number in range(batches + 1)]
+        means = [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
+        middle = sum(means) / batches
+        # Not `statistics.stdev`, which adds fractions and takes ten times as long; figures are of one size.
+        variance = sum((mean - middle) ** 2 for mean in means) / (batches - 1)
+        half = _quantile(batches - 1, confidence_percent) * math.sqrt(variance / batches)
+        return self.mean - half, self.mean + half
+
+    def percent_of_samples(self, *, above: float | None, below: float | None) -> float:
+        """Give in how many samples, in percent, it lies on one side of a limit."""
+        if above is not None:
+            return 100 * sum(value > above for value in self.values) / len(self.values)
+        assert below is not None  # noqa: S101 - for the type checker
+        return 100 * sum(value < below for value in self.values) / len(self.values)
+
+
+@cache
+def _quantile(degrees: int, confidence_percent: float) -> float:
+    """Give the quantile of Student's t for both sides together."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, 0.5 + confidence_percent / 200))
+
+
+@dataclass
+class SubjectFigures:
+    """All figures of the host or of one guest."""
+
+    whole: dict[str, Series[Any]] = field(default_factory=dict)
+    parts: dict[str, Mapping[str, Series[Any]]] = field(default_factory=dict)
+    """By the part's name: ``vCPU 0``, ``CPU 3``."""
+
+
+def absent_series(absent: Absent) -> Series[None]:
+    """Give a figure that cannot be had."""
+    return Series([None], lambda _: absent)
+
+
+def host_figures(uses: Sequence[Use]) -> SubjectFigures:
+    """Give the host's figures."""
+    figures = SubjectFigures()
+    no_cpus = next((use.cpus for use in uses if isinstance(use.cpus, Absent)), None)
+    if no_cpus is None:
+        # A CPU that was not online all the time is left out: what it was used for is not known as a whole.
+        online = [set(use.cpus) for use in uses if not isinstance(use.cpus, Absent)]
+        for cpu in sorted(set.intersection(*online)) if online else []:
+            rows = [use.cpus[cpu] for use in uses if not isinstance(use.cpus, Absent)]
+            figures.parts[f"CPU {cpu}"] = {
+                "cpu_busy_percent": Series(rows, attrgetter("busy_percent")),
+                "cpu_steal_percent": Series(rows, attrgetter("steal_percent")),
+            }
+    else:
+        figures.whole |= {name: absent_series(no_cpus) for name in ("cpu_busy_percent", "cpu_steal_percent")}
+    figures.whole["memory_available_percent"] = Series(uses, attrgetter("memory_available_percent"))
+    for name in ("cpu", "memory", "io"):
+        figures.whole[f"{name}_pressure_percent"] = Series(uses, partial(_pressure, name=name))
+    return figures
+
+
+def guest_figures(uses: Sequence[GuestUse]) -> SubjectFigures:
+    """Give one guest's figures, from all samples in which it was there."""
+    figures = SubjectFigures()
+    for number in sorted({number for use in uses for number in use.vcpus}):
+        figures.parts[f"vCPU {number}"] = {
+            "vcpu_run_percent": Series(uses, partial(_of_vcpu, number=number, name="run_percent")),
+            "vcpu_wait_percent": Series(uses, partial(_wait_percent, number=number)),
+            "wait_per_dispatch_ns": Series(uses, partial(_of_vcpu, number=number, name="wait_per_dispatch_ns")),
+        }
+    if not figures.parts:
+        reason = next((use.unreadable for use in uses if use.unreadable), Absent(absent="it has no virtual CPU"))
+        names = ("vcpu_run_percent", "vcpu_wait_percent", "wait_per_dispatch_ns")
+        figures.whole |= {name: absent_series(reason) for name in names}
+    figures.whole["throttled_percent"] = Series(uses, attrgetter("throttled_percent"))
+    figures.whole["emulator_run_percent"] = Series(uses, lambda use: use.unreadable or use.emulator.run_percent)
+    figures.whole["io_run_percent"] = Series(uses, lambda use: use.unreadable or use.io.run_percent)
+    figures.whole["queue_per_vcpu"] = Series(uses, partial(_of_view, name="queue"))
+    figures.whole["guest_steal_percent"] = Series(uses, partial(_of_view, name="steal_percent"))
+    figures.whole["guest_pressure_percent"] = Series(uses, partial(_of_view, name="pressure_percent"))
+    return figures
+
+
+def _pressure(use: Use, name: str) -> Figure:
+    known = use.pressure_percent.get(name)
+    return Absent(absent=f"the pressure of {name} was not read") if known is None else known
+
+
+def net_wait_percent(use: GuestUse, vcpu: ThreadsUse) -> float:
+    """Give the wait for a CPU without what its own quota took: kernels count that as waiting too."""
+    total = sum(one.wait_percent for one in use.vcpus.values())
+    if total <= 0 or isinstance(use.throttled_percent, Absent):
+        return vcpu.wait_percent
+    by_quota = min(total, use.throttled_percent * len(use.vcpus))
+    return vcpu.wait_percent * (1 - by_quota / total)
+
+
+def _of_vcpu(use: GuestUse, number: int, name: str) -> Figure:
+    if use.unreadable is not None:
+        return use.unreadable
+    vcpu = use.vcpus.get(number)
+    if vcpu is None:
+        return Absent(absent=f"it had no vCPU {number}")
+    figure: Figure = getattr(vcpu, name)
+    return figure
+
+
+def _wait_percent(use: GuestUse, number: int) -> Figure:
+    known = _of_vcpu(use, number, "wait_percent")
+    return known if isinstance(known, Absent) else net_wait_percent(use, use.vcpus[number])
+
+
+def _of_view(use: GuestUse, name: str) -> Figure:
+    if use.view is None:
+        return Absent(absent="its own kernel was not asked (--guest-view)")
+    if isinstance(use.view, Absent):
+        return use.view
+    if name == "queue":
+        return use.view.queue / use.view.vcpus
+    figure: Figure = getattr(use.view, name)
+    return figure

@@ -1,0 +1,42 @@
+"""A guest of this host, as its process tells."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["qemu", "uml"]
+Role = Literal["vcpu", "emulator", "io"]
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A running virtual machine, whoever started it."""
+
+    name: str
+    kind: Kind
+    pid: int
+    started_ticks: int
+    """Clock ticks from boot to its start: with ``pid`` it names the process for good."""
+    memory_bytes: int | None = None
+    """What it was given; None if its command line does not tell."""
+    monitor: Path | None = None
+    """A Unix socket on which QEMU speaks QMP, where one is on its command line."""
+    console: Path | None = None
+    """The management socket (mconsole) of a User-Mode Linux guest."""
+    is_named: bool = True
+    """Whether somebody gave it its name; otherwise it is made of the process id."""
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells this process from all others since boot."""
+        return self.pid, self.started_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class GuestThread:
+    """A thread of the host that belongs to a guest."""
+
+    tid: int
+    role: Role
+    vcpu: int | None = None
+    """Which virtual CPU it is."""

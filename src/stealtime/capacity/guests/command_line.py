@@ -1,0 +1,110 @@
+"""Reads a guest from the command line of its process: QEMU's and User-Mode Linux's; pure.
+
+libvirt, Proxmox and the like start QEMU too, and name it there (``-name guest=NAME``): no binding of theirs is needed.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from stealtime.capacity.guest import Guest
+
+_QEMU = re.compile(r"(qemu-system-\w+|qemu-kvm|kvm)$")
+_UML = re.compile(r"linux(\.uml)?$|vmlinux$")
+_UML_ARGUMENT = re.compile(r"(umid|mem|ubd\w+|initrd|uml_dir|con\d*|root)=")
+_SIZE = re.compile(r"(\d+)([kKmMgGtT]?)[bB]?$")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def read_guest(pid: int, started_ticks: int, argv: Sequence[str], folder: Path = Path()) -> Guest | None:
+    """Give the guest that a process is, or None if it is none.
+
+    Args:
+        pid: Of the process.
+        started_ticks: When it began.
+        argv: Its command line.
+        folder: What its relative paths start from.
+    """
+    program = argv[0].rpartition("/")[2] if argv else ""
+    if _QEMU.match(program) and "--version" not in argv:
+        return _qemu(pid, started_ticks, argv, folder)
+    # User-Mode Linux shows its command line in one piece where it has written its name over it.
+    words = argv if len(argv) > 1 else argv[0].split() if argv else []
+    if words and _UML.match(words[0].rpartition("/")[2]) and any(_UML_ARGUMENT.match(word) for word in words[1:]):
+        return _uml(pid, started_ticks, words)
+    return None
+
+
+def _qemu(pid: int, started_ticks: int, argv: Sequence[str], folder: Path) -> Guest:
+    options = list(_options(argv))
+    name = next((value for option, value in options if option == "name"), "")
+    told = _property(name, "guest") or _bare(name)
+    memory = next((value for option, value in options if option == "m"), None)
+    monitor = _monitor(options)
+    return Guest(
+        name=told or f"qemu-{pid}",
+        kind="qemu",
+        pid=pid,
+        started_ticks=started_ticks,
+        # QEMU's own default.
+        memory_bytes=128 << 20 if memory is None else _size(_property(memory, "size") or _bare(memory) or ""),
+        monitor=None if monitor is None else folder / monitor,
+        is_named=bool(told),
+    )
+
+
+def _uml(pid: int, started_ticks: int, argv: Sequence[str]) -> Guest:
+    values = dict(word.split("=", 1) for word in argv[1:] if "=" in word)
+    umid = values.get("umid")
+    folder = values.get("uml_dir")
+    return Guest(
+        name=umid or f"uml-{pid}",
+        kind="uml",
+        pid=pid,
+        started_ticks=started_ticks,
+        memory_bytes=_size(values.get("mem", "")),
+        console=None if umid is None or folder is None else Path(folder) / umid / "mconsole",
+        is_named=umid is not None,
+    )
+
+
+def _options(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Give QEMU's options with what follows each; ``--name`` is ``-name``."""
+    for position, word in enumerate(argv):
+        if word.startswith("-"):
+            yield word.lstrip("-"), argv[position + 1] if position + 1 < len(argv) else ""
+
+
+def _monitor(options: Sequence[tuple[str, str]]) -> str | None:
+    """Give the path of a Unix socket that has QMP on it."""
+    for option, value in options:
+        if option in ("qmp", "qmp-pretty") and value.startswith("unix:"):
+            return _pieces(value)[0].removeprefix("unix:")
+    control = {
+        _property(value, "chardev") or _bare(value)
+        for option, value in options
+        if option == "mon" and _property(value, "mode") == "control"
+    }
+    for option, value in options:
+        if option == "chardev" and _bare(value) == "socket" and _property(value, "id") in control:
+            return _property(value, "path")
+    return None
+
+
+def _pieces(value: str) -> list[str]:
+    """Split at commas; a doubled one is part of a value."""
+    return [piece.replace("\0", ",") for piece in value.replace(",,", "\0").split(",")]
+
+
+def _property(value: str, key: str) -> str | None:
+    return next((piece[len(key) + 1 :] for piece in _pieces(value) if piece.startswith(f"{key}=")), None)
+
+
+def _bare(value: str) -> str | None:
+    first = _pieces(value)[0]
+    return first if first and "=" not in first else None
+
+
+def _size(text: str) -> int | None:
+    found = _SIZE.match(text)
+    return None if found is None else int(found[1]) * _UNITS[found[2].lower()]

@@ -1,0 +1,94 @@
+"""Finds the guests of this host: every process that is QEMU or User-Mode Linux, whoever started it."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from stealtime.capacity.guest import Guest
+from stealtime.capacity.guests.command_line import read_guest
+
+_SETTLED_SAMPLES = 5
+"""A process that is being started is another program first: it is looked at again so many times."""
+_START_FIELD = 19
+"""Field 22 of proc_pid_stat(5), counted behind the name."""
+
+
+class Discovery:
+    """Looks at each process a few times, and after that only at new ones.
+
+    Args:
+        proc: The kernel's ``/proc``.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = os.fspath(proc)
+        self._looks: dict[int, int] = {}
+        self._guests: dict[int, Guest] = {}
+
+    def find(self) -> dict[tuple[int, int], Guest]:
+        """Give the guests that run now, by key.
+
+        Raises:
+            OSError: There is no ``/proc``.
+        """
+        pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}  # noqa: PTH208 - it is hot
+        for known in (self._looks, self._guests):
+            for pid in known.keys() - pids:
+                del known[pid]
+        for pid in pids:
+            looks = self._looks.get(pid, 0)
+            if pid in self._guests or looks >= _SETTLED_SAMPLES:
+                continue
+            self._looks[pid] = looks + 1
+            if (guest := self._look(pid)) is not None:
+                self._guests[pid] = guest
+        return {guest.key: guest for guest in self._guests.values()}
+
+    def forget(self, guest: Guest) -> None:
+        """Look at a process id anew: the guest that had it has ended."""
+        self._guests.pop(guest.pid, None)
+        self._looks.pop(guest.pid, None)
+
+    def _look(self, pid: int) -> Guest | None:
+        try:
+            with open(f"{self._proc}/{pid}/cmdline", "rb") as file:  # noqa: PTH123 - it is hot
+                argv = file.read().decode("utf-8", "replace").rstrip("\0").split("\0")
+        except OSError:
+            return None  # it ended meanwhile
+        guest = read_guest(pid, 0, argv) if argv[0] else None
+        if guest is None or (guest.kind == "uml" and self._is_child_of_uml(pid)):
+            return None
+        found = read_guest(pid, self._started_ticks(pid), argv, self._folder(pid))
+        if found is not None and any(other.name == found.name for other in self._guests.values()):
+            found = replace(found, name=f"{found.name}-{pid}")
+        return found
+
+    def _is_child_of_uml(self, pid: int) -> bool:
+        """Tell whether a process of User-Mode Linux is one in which its guest's programs run."""
+        parent = self._stat_fields(pid)[1:2]
+        if not parent or parent[0] == b"0":
+            return False
+        try:
+            argv = Path(f"{self._proc}/{int(parent[0])}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
+        except OSError:
+            return False
+        above = read_guest(int(parent[0]), 0, argv)
+        return above is not None and above.kind == "uml"
+
+    def _started_ticks(self, pid: int) -> int:
+        fields = self._stat_fields(pid)
+        return int(fields[_START_FIELD]) if len(fields) > _START_FIELD else 0
+
+    def _stat_fields(self, pid: int) -> list[bytes]:
+        """Give the fields of its ``stat`` behind the name: the state is number 0, the parent number 1."""
+        try:
+            text = Path(f"{self._proc}/{pid}/stat").read_bytes()
+        except OSError:
+            return []
+        return text[text.rfind(b")") + 1 :].split()
+
+    def _folder(self, pid: int) -> Path:
+        try:
+            return Path(f"{self._proc}/{pid}/cwd").readlink()
+        except OSError:
+            return Path()

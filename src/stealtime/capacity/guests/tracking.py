@@ -1,0 +1,232 @@
+"""One guest's counters, sample after sample: its threads are listed anew when their number changes.
+
+What changes seldom (where its virtual CPUs may run, which quotas hold) is looked up every ``_LOOK_AGAIN_SAMPLES``.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from stealtime.capacity.counters.files import KernelFile, OpenFiles
+from stealtime.capacity.counters.monitor import vcpu_threads
+from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_schedstat
+from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
+from stealtime.capacity.guest import Guest, GuestThread
+from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_guest_time, roles_by_monitor, roles_by_name
+from stealtime.capacity.sample import GuestSample, GuestView
+from stealtime.lab.platforms.cgroup import CpuHierarchy
+from stealtime.vocabulary.cpu_lists import parse_cpu_list
+from stealtime.vocabulary.readings import Absent
+
+NO_COUNTS_HINT = "set the sysctl kernel.task_delayacct=1, or boot with `delayacct`; the kernel needs CONFIG_SCHED_INFO"
+_LOOK_AGAIN_SAMPLES = 30
+_NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
+_SCHEDSTAT_BYTES = 96
+"""Three numbers of at most 20 digits."""
+
+
+class GoneError(Exception):
+    """The guest has ended."""
+
+
+class TrackedGuest:
+    """A guest whose threads' counters are held open.
+
+    Args:
+        guest: As discovered.
+        proc: The kernel's ``/proc``.
+        files: Counts the descriptors.
+        hierarchy: Where quotas are; None if there is no cpu controller.
+    """
+
+    def __init__(self, guest: Guest, proc: Path, files: OpenFiles, hierarchy: CpuHierarchy | None) -> None:
+        self.guest = guest
+        self.ask_guest: Callable[[], GuestView | Absent] | None = None
+        """Asks the guest's own kernel, where that was wanted."""
+        self._proc = proc
+        self._files = files
+        self._hierarchy = hierarchy
+        self._open: dict[int, KernelFile] = {}
+        self.threads: tuple[GuestThread, ...] = ()
+        """As of the last sample."""
+        self._groups: dict[int | str, tuple[int, ...]] = {}
+        self._last: dict[int, tuple[bytes, ThreadCounts]] = {}
+        self._links: dict[int, int] = {}
+        self._vcpus_told: list[int] | None = None
+        self._allowed: frozenset[int] | Absent = _NOT_TOLD
+        self._quotas: list[Quota] = []
+        # Guests take turns: each looks again at another sample.
+        self._until_look = guest.pid % _LOOK_AGAIN_SAMPLES
+        self._has_looked = False
+
+    def sample(self) -> GuestSample:
+        """Read its counters.
+
+        Raises:
+            GoneError: It has ended.
+        """
+        self._list_threads_if_changed()
+        counts = self._read_counts()
+        if counts is None:
+            self._links.clear()  # a thread was replaced by another: their number is the same
+            self._list_threads_if_changed()
+            counts = self._read_counts() or {}
+        if self._until_look <= 0 or not self._has_looked:
+            self._look()
+        self._until_look -= 1
+        return GuestSample(
+            guest=self.guest,
+            threads=self.threads,
+            counts=counts,
+            groups=self._groups,
+            unreadable=self._unreadable(counts),
+            allowed_cpus=self._allowed,
+            throttled=None
+            if self._hierarchy is None or not self._quotas
+            else read_throttled(self._quotas, self._hierarchy),
+            view=None if self.ask_guest is None else self.ask_guest(),
+        )
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _read_counts(self) -> dict[int, ThreadCounts] | None:
+        """Read each thread's counters; None if one of them has ended."""
+        counts = {}
+        is_whole = True
+        pread, last = os.pread, self._last
+        for tid, file in self._open.items():
+            descriptor = file.descriptor
+            try:
+                text = file.read(_SCHEDSTAT_BYTES) if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
+            except OSError:
+                is_whole = False
+                continue
+            # Most threads of a guest sleep most of the time: what has not changed is not read again.
+            known = last.get(tid)
+            if known is None or known[0] != text:
+                read = parse_schedstat(text)
+                if read is None:
+                    continue
+                known = last[tid] = (text, read)
+            counts[tid] = known[1]
+        return counts if is_whole else None
+
+    def _unreadable(self, counts: dict[int, ThreadCounts]) -> Absent | None:
+        main = counts.get(self.guest.pid)
+        if main is not None and not any(main):
+            path = f"{self._proc}/{self.guest.pid}/schedstat"
+            return Absent(
+                absent=f"{path} says 0 0 0 of a thread that ran: the kernel does not count ({NO_COUNTS_HINT})"
+            )
+        if not counts:
+            return Absent(absent=f"no schedstat below {self._proc}/{self.guest.pid}/task can be read")
+        if 0 not in self._groups:
+            return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({NAMELESS_HINT})")
+        return None
+
+    def _processes(self) -> list[int]:
+        """Give its processes: one for QEMU; for User-Mode Linux also those that run the guest's programs."""
+        pid = self.guest.pid
+        if self.guest.kind == "qemu":
+            return [pid]
+        try:
+            children = (self._proc / str(pid) / "task" / str(pid) / "children").read_bytes()
+        except OSError:
+            children = b""
+        return [pid, *map(int, children.split())]
+
+    def _list_threads_if_changed(self) -> None:
+        links: dict[int, int] = {}
+        for pid in self._processes():
+            try:
+                # A folder has a link for each folder in it, here for each thread.
+                links[pid] = os.stat(f"{self._proc}/{pid}/task").st_nlink  # noqa: PTH116 - it is hot
+            except OSError:
+                if pid == self.guest.pid:
+                    self.close()
+                    raise GoneError from None
+        if links == self._links:
+            return
+        self._links = links
+        self._list_threads(links)
+
+    def _list_threads(self, pids: Iterable[int]) -> None:
+        found: dict[int, int] = {}
+        for pid in pids:
+            try:
+                found.update((int(tid), pid) for tid in os.listdir(f"{self._proc}/{pid}/task"))  # noqa: PTH208
+            except OSError:
+                continue
+        for tid in self._open.keys() - found.keys():
+            self._open.pop(tid).close()
+            self._last.pop(tid, None)
+        for tid in found.keys() - self._open.keys():
+            try:
+                self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
+            except OSError:
+                continue
+        self.threads = tuple(self._roles(found))
+        self._groups = _grouped(self.threads)
+        self._has_looked = False
+
+    def _roles(self, found: dict[int, int]) -> list[GuestThread]:
+        if self.guest.kind == "uml":
+            # One virtual CPU: at any moment either its kernel runs or one of the guest's processes.
+            return [GuestThread(tid, "vcpu", 0) for tid in found]
+        names = {tid: self._text(f"{pid}/task/{tid}/comm").strip() for tid, pid in found.items()}
+        threads = roles_by_name(names)
+        if any(thread.role == "vcpu" for thread in threads):
+            return threads
+        if threads := roles_by_monitor(list(found), self._told_by_monitor()):
+            return threads
+        stats = {tid: parse_guest_ticks(self._text(f"{pid}/task/{tid}/stat").encode()) for tid, pid in found.items()}
+        return roles_by_guest_time(list(found), {tid: ticks or 0 for tid, ticks in stats.items()})
+
+    def _told_by_monitor(self) -> list[int]:
+        """Ask QEMU which of its nameless threads are virtual CPUs, once."""
+        if self._vcpus_told is None:
+            told = vcpu_threads(self.guest) if self.guest.monitor is not None else []
+            self._vcpus_told = [] if isinstance(told, Absent) else told
+        return self._vcpus_told
+
+    def _look(self) -> None:
+        self._has_looked = True
+        self._until_look = _LOOK_AGAIN_SAMPLES
+        vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
+        if self.guest.kind == "uml":
+            vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together
+        self._allowed = frozenset().union(*map(self._allowed_cpus, vcpus)) or _NOT_TOLD
+        self._quotas = self._find_quotas(vcpus)
+
+    def _allowed_cpus(self, tid: int) -> frozenset[int]:
+        for line in self._text(f"{self.guest.pid}/task/{tid}/status").splitlines():
+            if line.startswith("Cpus_allowed_list:"):
+                return frozenset(parse_cpu_list(line.partition(":")[2]))
+        return frozenset()
+
+    def _find_quotas(self, tids: list[int]) -> list[Quota]:
+        if self._hierarchy is None:
+            return []
+        groups = {group_of(self._text(f"{self.guest.pid}/task/{tid}/cgroup"), self._hierarchy) for tid in tids}
+        found = {one for group in groups if group is not None for one in quotas_above(group, self._hierarchy)}
+        return sorted(found, key=lambda quota: quota.group)
+
+    def _text(self, path: str) -> str:
+        try:
+            with open(f"{self._proc}/{path}", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - it is hot
+                return file.read()
+        except OSError:
+            return ""  # the thread ended meanwhile, or is not ours to look at
+
+
+def _grouped(threads: Iterable[GuestThread]) -> dict[int | str, tuple[int, ...]]:
+    groups: dict[int | str, list[int]] = {}
+    # Virtual CPUs in their order, then the others.
+    for thread in sorted(threads, key=lambda thread: math.inf if thread.vcpu is None else thread.vcpu):
+        groups.setdefault(thread.role if thread.vcpu is None else thread.vcpu, []).append(thread.tid)
+    return {group: tuple(tids) for group, tids in groups.items()}

@@ -1,0 +1,240 @@
+"""Holds figures against rules; pure. What cannot be decided is not judged, and says why.
+
+A rule holds, does not hold, or is undecided (``None``): a figure is absent, there are too few samples, or the interval
+of a mean spans the limit. One part of a rule that does not hold decides it, whatever the others would say. A verdict
+needs every rule before it to be decided, but for those that are optional.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from stealtime.capacity.figures import Series, SubjectFigures, absent_series, guest_figures, host_figures
+from stealtime.capacity.guest import Guest
+from stealtime.capacity.rules import OF_EACH_PART, Condition, Rule, RuleBook, Verdict
+from stealtime.capacity.use import GuestUse, Use
+from stealtime.vocabulary.readings import Absent
+
+Holds = bool | None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One condition and the figure it was held against."""
+
+    figure: str
+    part: str | None
+    """Which virtual CPU or CPU; None for the whole."""
+    relation: Literal["above", "below"]
+    limit: float
+    holds: Holds
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """Of the interval of confidence."""
+    samples: int = 0
+    percent_of_samples: float | None = None
+    """In how many samples it was so, where that is what counts ..."""
+    needed_percent_of_samples: float | None = None
+    """... and in how many it has to be."""
+    undecided: str | None = None
+    """Why nothing can be said."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one rule."""
+
+    rule: Rule
+    holds: Holds
+    evidence: tuple[Evidence, ...]
+    """Of the part that decided."""
+    of_guest: str | None = None
+    """Of which guest, where the host is judged by it."""
+
+    @property
+    def undecided(self) -> str:
+        """Why nothing can be said."""
+        whose = f"guest {self.of_guest}: " if self.of_guest is not None else ""
+        reasons = [one.undecided for one in self.evidence if one.holds is None and one.undecided]
+        return whose + (reasons[0] if reasons else f"the rule {self.rule.id} is undecided")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict on the host or on one guest."""
+
+    subject: str
+    guest: Guest | None
+    verdict: Verdict
+    outcome: Outcome | None
+    """The rule that gave it; None where no rule held."""
+    because: str | None = None
+    """Why it is not judged."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Of every rule, in their order."""
+    samples: int = 0
+    figures: SubjectFigures = field(default_factory=SubjectFigures)
+
+    @property
+    def not_looked_at(self) -> list[Outcome]:
+        """Optional rules that could not be decided."""
+        return [one for one in self.outcomes if one.holds is None and one.rule.optional]
+
+
+NO_GUEST = "no guest runs on this host"
+
+
+def judge(uses: Sequence[Use], book: RuleBook) -> tuple[Judgement, list[Judgement]]:
+    """Judge the host and each guest that is there at the end.
+
+    Args:
+        uses: Consecutive, oldest first; one at least.
+        book: The rules.
+    """
+    guests = []
+    for key in uses[-1].guests:
+        seen = [use.guests[key] for use in uses if key in use.guests]
+        guests.append(_judge_guest(seen, book))
+    guests.sort(key=lambda one: one.subject)
+    return _judge_host(uses, guests, book), guests
+
+
+def _judge_guest(uses: Sequence[GuestUse], book: RuleBook) -> Judgement:
+    guest = uses[-1].guest
+    figures = guest_figures(uses)
+    outcomes = [apply(rule, figures, book) for rule in book.rules if rule.about == "guest"]
+    return _decide(guest.name, guest, outcomes, figures, len(uses))
+
+
+def _judge_host(uses: Sequence[Use], guests: Sequence[Judgement], book: RuleBook) -> Judgement:
+    figures = host_figures(uses)
+    outcomes = []
+    for rule in book.rules:
+        if rule.about == "host":
+            outcomes.append(apply(rule, figures, book))
+        elif rule.verdict.endswith("host"):
+            outcomes.extend(_of_guests(rule, guests))
+    if not guests:
+        return Judgement("host", None, "not judged", None, NO_GUEST, tuple(outcomes), len(uses), figures)
+    return _decide("host", None, outcomes, figures, len(uses))
+
+
+def _of_guests(rule: Rule, guests: Sequence[Judgement]) -> Iterable[Outcome]:
+    """Say of the host what a rule said of its guests: of the first of which it holds, else of one that is undecided."""
+    found = [(guest, one) for guest in guests for one in guest.outcomes if one.rule.id == rule.id]
+    ranked = sorted(found, key=lambda pair: (True, None, False).index(pair[1].holds))
+    for guest, outcome in ranked[:1]:
+        yield Outcome(rule, outcome.holds, outcome.evidence, guest.subject)
+
+
+def _decide(
+    subject: str, guest: Guest | None, outcomes: Sequence[Outcome], figures: SubjectFigures, samples: int
+) -> Judgement:
+    undecided: list[Outcome] = []
+    for outcome in outcomes:
+        if outcome.holds is None and not outcome.rule.optional:
+            undecided.append(outcome)
+        if outcome.holds:
+            if undecided:
+                break
+            because = outcome.rule.why if outcome.rule.verdict == "not judged" else None
+            return Judgement(subject, guest, outcome.rule.verdict, outcome, because, tuple(outcomes), samples, figures)
+    if undecided:
+        because = undecided[0].undecided
+        return Judgement(subject, guest, "not judged", None, because, tuple(outcomes), samples, figures)
+    return Judgement(subject, guest, "efficiently provisioned", None, None, tuple(outcomes), samples, figures)
+
+
+def apply(rule: Rule, figures: SubjectFigures, book: RuleBook) -> Outcome:
+    """Hold one rule against one subject."""
+    whole = [
+        _hold(one, None, figures.whole.get(one.figure), book) for one in rule.conditions if _is_whole(one, figures)
+    ]
+    per_part = [one for one in rule.conditions if not _is_whole(one, figures)]
+    if not per_part:
+        return Outcome(rule, _all(one.holds for one in whole), tuple(whole))
+    parts = [_hold_all(per_part, part, series, book) for part, series in figures.parts.items()]
+    of_parts = [_all(one.holds for one in evidence) for evidence in parts]
+    combined = _any(of_parts) if rule.of == "any" else _all(of_parts)
+    holds = _all([combined, *(one.holds for one in whole)])
+    return Outcome(rule, holds, (*_deciding(parts, of_parts, combined), *whole))
+
+
+def _hold_all(
+    conditions: Sequence[Condition], part: str, series: Mapping[str, Series[Any]], book: RuleBook
+) -> tuple[Evidence, ...]:
+    """Hold conditions one after the other; the first that does not hold has decided."""
+    evidence: list[Evidence] = []
+    for one in conditions:
+        evidence.append(_hold(one, part, series.get(one.figure), book))
+        if evidence[-1].holds is False:
+            break
+    return tuple(evidence)
+
+
+def _deciding(
+    parts: Sequence[tuple[Evidence, ...]], of_parts: Sequence[Holds], combined: Holds
+) -> tuple[Evidence, ...]:
+    """Give the evidence of the first part whose own outcome is that of all."""
+    return next((part for part, holds in zip(parts, of_parts, strict=True) if holds is combined), ())
+
+
+def _is_whole(condition: Condition, figures: SubjectFigures) -> bool:
+    return condition.figure not in OF_EACH_PART or condition.figure in figures.whole
+
+
+def _hold(condition: Condition, part: str | None, series: Series[Any] | None, book: RuleBook) -> Evidence:
+    limit = condition.above if condition.above is not None else condition.below
+    assert limit is not None  # noqa: S101 - for the type checker
+    relation: Literal["above", "below"] = "above" if condition.above is not None else "below"
+    series = series or absent_series(Absent(absent=f"there is no {condition.figure}"))
+    named = condition.figure if part is None else f"{condition.figure} of {part}"
+    if series.absent is not None:
+        return Evidence(condition.figure, part, relation, limit, None, undecided=f"{named}: {series.absent.absent}")
+    samples = len(series.values)
+    if samples < book.minimum_samples:
+        undecided = f"{samples} samples are too few, {book.minimum_samples} are needed"
+        return Evidence(condition.figure, part, relation, limit, None, samples=samples, undecided=undecided)
+    low, high = series.interval(book.confidence_percent)
+    if condition.in_percent_of_samples is not None:
+        share = series.percent_of_samples(above=condition.above, below=condition.below)
+        return Evidence(
+            figure=condition.figure,
+            part=part,
+            relation=relation,
+            limit=limit,
+            holds=share >= condition.in_percent_of_samples,
+            mean=series.mean,
+            low=low,
+            high=high,
+            samples=samples,
+            percent_of_samples=share,
+            needed_percent_of_samples=condition.in_percent_of_samples,
+        )
+    holds = _beyond(relation, limit, low, high)
+    undecided_text = None
+    if holds is None:
+        undecided_text = f"{named} lies between {low:.4g} and {high:.4g}, about the limit of {limit:g}: watch longer"
+    return Evidence(
+        condition.figure, part, relation, limit, holds, series.mean, low, high, samples, undecided=undecided_text
+    )
+
+
+def _beyond(relation: str, limit: float, low: float, high: float) -> Holds:
+    """Tell whether a whole interval lies beyond a limit; None if it spans it."""
+    if relation == "above":
+        return True if low > limit else False if high <= limit else None
+    return True if high < limit else False if low >= limit else None
+
+
+def _all(outcomes: Iterable[Holds]) -> Holds:
+    """Give Kleene's conjunction."""
+    seen = list(outcomes)
+    return False if False in seen else None if None in seen else True
+
+
+def _any(outcomes: Iterable[Holds]) -> Holds:
+    """Give Kleene's disjunction."""
+    seen = list(outcomes)
+    return True if True in seen else None if None in seen else False

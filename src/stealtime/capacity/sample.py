@@ -1,0 +1,57 @@
+"""What was read at one moment: the counters of the host, and of each guest's threads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stealtime.capacity.counters.parsers import ThreadCounts
+from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.guest import Guest, GuestThread
+from stealtime.vocabulary.readings import Absent
+
+
+@dataclass(frozen=True, slots=True)
+class GuestView:
+    """What a guest's own kernel said at that moment."""
+
+    running: int
+    """Threads on its CPUs or waiting for one (``procs_running``), the reader itself among them."""
+    vcpus: int
+    ticks: Mapping[int, tuple[int, ...]]
+    """By its CPU, as ``CPU_COLUMNS``."""
+    pressure_us: int | Absent
+    """Total of ``some`` of its CPU pressure."""
+
+
+class GuestSample(NamedTuple):
+    """One guest's counters."""
+
+    guest: Guest
+    threads: tuple[GuestThread, ...]
+    counts: Mapping[int, ThreadCounts]
+    """By thread id; a thread that ended meanwhile has none."""
+    groups: Mapping[int | str, tuple[int, ...]]
+    """The threads of each virtual CPU by its number, then those of each other role by its name."""
+    unreadable: Absent | None = None
+    """Why its counters mean nothing, or its virtual CPUs are unknown."""
+    allowed_cpus: frozenset[int] | Absent = Absent(absent="where its virtual CPUs may run was not looked up")
+    throttled: Throttled | Absent | None = None
+    """None where no quota holds."""
+    view: GuestView | Absent | None = None
+    """None where it was not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The counters at one moment."""
+
+    at_ns: int
+    """On CLOCK_MONOTONIC."""
+    cpus: Mapping[int, tuple[int, ...]] | Absent
+    """Clock ticks as ``CPU_COLUMNS``, by CPU that is online."""
+    pressure_us: Mapping[str, Mapping[str, int] | Absent]
+    """Totals of ``some`` and ``full``, by resource (``cpu``, ``memory``, ``io``, ``irq``)."""
+    memory_bytes: tuple[int, int] | Absent
+    """All and available."""
+    guests: Mapping[tuple[int, int], GuestSample]
+    """By ``Guest.key``."""

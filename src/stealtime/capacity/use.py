@@ -1,0 +1,260 @@
+"""What was used between two samples, in percent and nanoseconds; pure.
+
+A counter that went backwards, or was not there both times, gives an absent figure with the reason, never a 0.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stealtime.capacity.counters.parsers import CPU_COLUMNS, ThreadCounts
+from stealtime.capacity.counters.quota import Throttled
+from stealtime.capacity.guest import Guest
+from stealtime.capacity.sample import GuestSample, GuestView, Sample
+from stealtime.vocabulary.readings import Absent
+
+Figure = float | Absent
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_WALL_COLUMNS = CPU_COLUMNS.index("guest")
+"""The columns that add up to a CPU's time; ``guest`` and ``guest_nice`` are in ``user`` and ``nice`` already."""
+_STEAL = CPU_COLUMNS.index("steal")
+_ALL_ZERO = ThreadCounts(0, 0, 0)
+
+
+class CpuUse(NamedTuple):
+    """One CPU of the host, each share in percent of its time."""
+
+    busy_percent: Figure
+    """All but idle, waiting for a disk, and what the host's own host took."""
+    guest_percent: Figure
+    """Instructions of guests under KVM; those under TCG and User-Mode Linux are in ``busy_percent`` only."""
+    interrupts_percent: Figure
+    steal_percent: Figure
+
+
+class ThreadsUse(NamedTuple):
+    """Some of a guest's threads together, in percent of one CPU."""
+
+    run_percent: float
+    wait_percent: float
+    dispatches_per_s: float
+    wait_per_dispatch_ns: Figure
+
+
+_NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
+_NEVER = Absent(absent="it was never dispatched")
+_SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewUse:
+    """What a guest's own kernel said."""
+
+    queue: float
+    """Threads that wait for one of its CPUs."""
+    vcpus: int
+    steal_percent: Figure
+    """Of the time of all its CPUs."""
+    pressure_percent: Figure
+
+
+class GuestUse(NamedTuple):
+    """One guest."""
+
+    guest: Guest
+    vcpus: Mapping[int, ThreadsUse]
+    emulator: ThreadsUse
+    io: ThreadsUse
+    allowed_cpus: frozenset[int] | Absent
+    """Where its virtual CPUs may run."""
+    unreadable: Absent | None = None
+    """Why the figures above mean nothing."""
+    throttled_percent: Figure = 0.0
+    """Of the time of each virtual CPU, on average, by quotas of CPU groups; 0 where none holds."""
+    quota_cpus: float | None = None
+    view: ViewUse | Absent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """The host and its guests between two samples."""
+
+    elapsed_s: float
+    cpus: Mapping[int, CpuUse] | Absent
+    memory_available_percent: Figure
+    pressure_percent: Mapping[str, Figure]
+    """Share of the time in which some task was held up, by resource."""
+    guests: Mapping[tuple[int, int], GuestUse]
+
+
+def between(before: Sample, after: Sample) -> Use:
+    """Give what was used from one sample to a later one."""
+    elapsed_ns = after.at_ns - before.at_ns
+    if elapsed_ns <= 0:
+        raise ValueError(f"the second sample is {-elapsed_ns} ns before the first")
+    return Use(
+        elapsed_s=elapsed_ns / 1e9,
+        cpus=_cpus(before.cpus, after.cpus),
+        memory_available_percent=after.memory_bytes
+        if isinstance(after.memory_bytes, Absent)
+        else 100 * after.memory_bytes[1] / after.memory_bytes[0],
+        pressure_percent={
+            name: _pressure(before.pressure_us.get(name), one, elapsed_ns) for name, one in after.pressure_us.items()
+        },
+        guests={
+            key: _guest(before.guests[key], guest, elapsed_ns)
+            for key, guest in after.guests.items()
+            if key in before.guests
+        },
+    )
+
+
+def _cpus(
+    before: Mapping[int, tuple[int, ...]] | Absent, after: Mapping[int, tuple[int, ...]] | Absent
+) -> Mapping[int, CpuUse] | Absent:
+    for rows in (before, after):
+        if isinstance(rows, Absent):
+            return rows
+    assert not isinstance(before, Absent) and not isinstance(after, Absent)  # noqa: S101, PT018 - for the type checker
+    # A CPU that came online or went offline meanwhile has no whole interval.
+    return {cpu: _cpu(before[cpu], row) for cpu, row in after.items() if cpu in before}
+
+
+def _cpu(before: tuple[int, ...], after: tuple[int, ...]) -> CpuUse:
+    gained = [second - first for first, second in zip(before, after, strict=False)]
+    # Linux may count a little of idle and iowait back (proc_stat(5)); together they only go up.
+    columns = dict(zip(CPU_COLUMNS, gained, strict=False))
+    unused = columns["idle"] + columns.get("iowait", 0)
+    others = {name: ticks for name, ticks in columns.items() if name not in ("idle", "iowait")}
+    backwards = next((name for name, ticks in others.items() if ticks < 0), "idle" if unused < 0 else None)
+    total = unused + sum(others.get(name, 0) for name in CPU_COLUMNS[:_WALL_COLUMNS])
+    if backwards is not None or total <= 0:
+        absent = Absent(absent=f"the counter {backwards} went backwards" if backwards else "the CPU's time stood still")
+        return CpuUse(absent, absent, absent, absent)
+
+    def share(*names: str) -> Figure:
+        missing = next((name for name in names if name not in columns), None)
+        if missing is not None:
+            return Absent(absent=f"this kernel does not count {missing}")
+        return 100 * sum(columns[name] for name in names) / total
+
+    steal = columns.get("steal", 0)
+    return CpuUse(
+        busy_percent=100 * (total - unused - steal) / total,
+        guest_percent=share("guest", "guest_nice"),
+        interrupts_percent=share("irq", "softirq"),
+        steal_percent=share("steal"),
+    )
+
+
+def _pressure(before: Mapping[str, int] | Absent | None, after: Mapping[str, int] | Absent, elapsed_ns: int) -> Figure:
+    # `irq` has only `full`: all tasks of the CPU are held up at once.
+    if isinstance(after, Absent):
+        return after
+    if before is None or isinstance(before, Absent):
+        return before or Absent(absent="it was not read before")
+    kind = "some" if "some" in after else "full"
+    if kind not in before or kind not in after:
+        return Absent(absent=f"there is no line {kind}")
+    gained = after[kind] - before[kind]
+    if gained < 0:
+        return Absent(absent=f"the counter went backwards, from {before[kind]} to {after[kind]} us")
+    return 100 * gained * 1000 / elapsed_ns
+
+
+def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse:
+    unreadable = after.unreadable or before.unreadable
+    vcpus: dict[int, ThreadsUse] = {}
+    others: dict[str, ThreadsUse] = {}
+    for group, tids in after.groups.items():
+        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=isinstance(group, int))
+        if isinstance(use, Absent):
+            unreadable = unreadable or use
+        elif isinstance(group, int):
+            vcpus[group] = use
+        else:
+            others[group] = use
+    throttled, quota_cpus = _throttled(before.throttled, after.throttled, max(len(vcpus), 1), elapsed_ns)
+    return GuestUse(
+        guest=after.guest,
+        vcpus=vcpus,
+        emulator=others.get("emulator", _NOTHING),
+        io=others.get("io", _NOTHING),
+        allowed_cpus=after.allowed_cpus,
+        unreadable=unreadable,
+        throttled_percent=throttled,
+        quota_cpus=quota_cpus,
+        view=_view(before.view, after.view, elapsed_ns),
+    )
+
+
+def _threads(
+    tids: Sequence[int],
+    before: Mapping[int, ThreadCounts],
+    after: Mapping[int, ThreadCounts],
+    elapsed_ns: int,
+    *,
+    is_one_vcpu: bool,
+) -> ThreadsUse | Absent:
+    run_ns = wait_ns = dispatches = 0
+    for tid in tids:
+        if (last := after.get(tid)) is None:
+            continue  # it ended while it was looked at
+        # A thread that was not there before began meanwhile: it counts from 0.
+        first = before.get(tid, _ALL_ZERO)
+        if last is first:
+            continue  # it slept
+        if last.run_ns < first.run_ns or last.wait_ns < first.wait_ns or last.dispatches < first.dispatches:
+            return Absent(absent=f"a counter of thread {tid} went backwards, from {tuple(first)} to {tuple(last)}")
+        run_ns += last.run_ns - first.run_ns
+        wait_ns += last.wait_ns - first.wait_ns
+        dispatches += last.dispatches - first.dispatches
+    if not (run_ns or wait_ns or dispatches):
+        return _SLEPT
+    waited_ns = wait_ns
+    if len(tids) > 1 and is_one_vcpu:
+        # The kernel of a User-Mode Linux guest can be woken while its program waits: that is one wait of one CPU.
+        waited_ns = min(wait_ns, max(0, elapsed_ns - run_ns))
+    return ThreadsUse(
+        run_percent=100 * run_ns / elapsed_ns,
+        wait_percent=100 * waited_ns / elapsed_ns,
+        dispatches_per_s=dispatches * 1e9 / elapsed_ns,
+        wait_per_dispatch_ns=wait_ns / dispatches if dispatches else _NEVER,
+    )
+
+
+def _throttled(
+    before: Throttled | Absent | None, after: Throttled | Absent | None, vcpus: int, elapsed_ns: int
+) -> tuple[Figure, float | None]:
+    if after is None:
+        return 0.0, None
+    if isinstance(after, Absent):
+        return after, None
+    if before is None or isinstance(before, Absent):
+        return Absent(absent="its quota was set meanwhile"), after.quota_cpus
+    if after.total_ns < before.total_ns:
+        return Absent(absent="the time held back by its quota went backwards"), after.quota_cpus
+    return min(100.0, 100 * (after.total_ns - before.total_ns) / elapsed_ns / vcpus), after.quota_cpus
+
+
+def _view(
+    before: GuestView | Absent | None, after: GuestView | Absent | None, elapsed_ns: int
+) -> ViewUse | Absent | None:
+    if after is None or isinstance(after, Absent):
+        return after
+    steal: Figure = Absent(absent="it was asked once only")
+    pressure: Figure = Absent(absent="it was asked once only")
+    if before is not None and not isinstance(before, Absent):
+        uses = [_cpu(first, after.ticks[cpu]) for cpu, first in before.ticks.items() if cpu in after.ticks]
+        steals = [use.steal_percent for use in uses if not isinstance(use.steal_percent, Absent)]
+        if any(row[_STEAL] for row in after.ticks.values() if len(row) > _STEAL):
+            steal = sum(steals) / len(steals) if steals else Absent(absent="its counters went backwards")
+        else:
+            steal = Absent(absent="its kernel has never counted stolen time: nobody may tell it of any")
+        pressure = after.pressure_us if isinstance(after.pressure_us, Absent) else Absent(absent="it was not there")
+        if not isinstance(before.pressure_us, Absent) and not isinstance(after.pressure_us, Absent):
+            gained_us = after.pressure_us - before.pressure_us
+            pressure = 100 * gained_us * 1000 / elapsed_ns if gained_us >= 0 else Absent(absent="it went backwards")
+    # Windows' queue length leaves out the threads that run. One of those that Linux counts is the reader itself.
+    return ViewUse(float(max(0, after.running - 1 - after.vcpus)), after.vcpus, steal, pressure)

@@ -1,0 +1,159 @@
+"""``stealtime advise`` and ``stealtime watch``: what a user types, and what comes back."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from command import Command, make_command
+from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
+
+from stealtime import schemas
+from stealtime.capacity import session
+from stealtime.capacity.advice import advise
+from stealtime.capacity.collector import Collector
+from stealtime.capacity.document import AdviceDocument, HypervisorDocument, exit_code, make_document
+from stealtime.capacity.judgement import judge
+from stealtime.capacity.rules import builtin_text, load_rules
+from stealtime.capacity.terminal import AdvicePage
+from stealtime.capacity.use import Use
+from stealtime.vocabulary.readings import Absent
+from synthetic_use import guest, use
+
+RULES = load_rules()
+
+
+@pytest.fixture
+def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    return make_command(monkeypatch, capsys)
+
+
+def document(*uses: Use, notes: tuple[str, ...] = ()) -> AdviceDocument:
+    host, guests = judge(uses, RULES)
+    of_host, of_guests = advise(uses, host, guests)
+    asked = HypervisorDocument(balloon_bytes=Absent(absent="no monitor"), per_second=Absent(absent="no monitor"))
+    hypervisors = {} if not guests or guests[0].guest is None else {guests[0].guest.key: asked}
+    return make_document(
+        of_host, of_guests, hypervisors=hypervisors, elapsed_s=20.0, rules="the builtin rules", notes=notes
+    )
+
+
+def pair() -> Use:
+    web = guest("web", run=[50.0], wait=[50.0], cpus=[0])
+    db = guest("db", run=[97.0, 98.0], wait=[0.1, 0.0], queue=9.0)
+    lost = guest("lost", unreadable=Absent(absent="its virtual CPUs cannot be told from its other threads"))
+    return use([web, db, lost, guest("calm")], busy=(100.0, 3.0))
+
+
+def test_the_page(snapshot: SnapshotAssertion) -> None:
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(width=110, record=True, file=nowhere)
+        console.print(AdvicePage(document(*[pair()] * 20, notes=("a note",))))
+    assert console.export_text() == snapshot
+
+
+def test_the_document_keeps_its_schema() -> None:
+    written = json.loads(schemas.ADVICE.file.read_text())
+    assert written == schemas.ADVICE.schema(), "run `python -m stealtime.schemas`"
+    jsonschema.validate(json.loads(document(*[pair()] * 20).model_dump_json()), written)
+
+
+def test_the_exit_code_says_whether_all_was_judged() -> None:
+    assert exit_code(document(*[use([guest("calm")])] * 20)) == 0
+    assert exit_code(document(*[pair()] * 20)) == 4
+
+
+@pytest.mark.parametrize("command", ["advise", "watch"])
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--interval", "10ms"], "10ms is too short for these counters", "take 1s or more"),
+        (["--interval", "x"], "'x'", ""),
+        (["--rules", "/nowhere/rules.toml"], "the rules /nowhere/rules.toml cannot be read", "--print-rules"),
+        (["--guest-view", "web"], "does not say how to reach which guest", "GUEST=ssh:HOST"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_a_hint(
+    stealtime: Command, command: str, arguments: list[str], message: str, hint: str
+) -> None:
+    ended = stealtime(command, *(["--once"] if command == "watch" else []), *arguments)
+    assert ended.code == 2
+    assert message in ended.err
+    assert hint in ended.err
+    assert ended.out == ""
+
+
+def test_a_time_without_a_verdict_is_refused(stealtime: Command) -> None:
+    ended = stealtime("advise", "--for", "9s")
+    assert (ended.code, ended.out) == (2, "")
+    assert "9s has 9 samples, and nothing is judged by fewer than 10" in ended.err
+    assert "hint: take 10s or more" in ended.err
+
+
+def test_watch_without_a_terminal_asks_for_once(stealtime: Command) -> None:
+    ended = stealtime("watch")
+    assert ended.code == 2
+    assert "hint: add --once or --prometheus" in ended.err
+
+
+def test_a_port_that_is_taken_ends_watch_with_a_hint(stealtime: Command) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ended = stealtime("watch", "--once", "--no-neighbours", "--prometheus", str(taken.getsockname()[1]))
+    assert ended.code == 1
+    assert "Address already in use" in ended.err
+    assert "hint: choose another port" in ended.err
+
+
+def test_rules_and_dashboard_are_printed_to_be_kept(stealtime: Command) -> None:
+    assert stealtime("advise", "--print-rules").out == builtin_text()
+    assert json.loads(stealtime("watch", "--grafana-dashboard").out)["uid"] == "stealtime-capacity"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[Use]:
+    """Let made-up uses come at once, instead of one a second."""
+    seen: list[Use] = []
+    monkeypatch.setattr(session, "uses", lambda collector, interval_s: iter(seen))
+    monkeypatch.setattr(Collector, "guests", lambda self: {})
+    return seen
+
+
+def test_advise_prints_one_document(stealtime: Command, quick: list[Use]) -> None:
+    quick += [use([guest("calm")])] * 60
+    ended = stealtime("advise", "--json")
+    printed = json.loads(ended.out)
+    assert (ended.code, printed["host"]["verdict"]) == (0, "over-provisioned host")
+    assert printed["host"]["rule"]["id"] == "idle-host"
+    assert printed["guests"][0]["figures"]["vcpu_run_percent of vCPU 0"] == {"value": 20.0}
+
+
+def test_no_guests_are_one_sentence_and_a_hint(stealtime: Command, quick: list[Use]) -> None:
+    quick += [use()] * 10
+    ended = stealtime("advise", "--for", "10s")
+    assert ended.code == 4
+    assert "not judged, because no guest runs on this host" in ended.out
+    assert "hint: start a guest" in ended.out
+
+
+def test_guests_that_ended_and_ways_to_nobody_are_told(stealtime: Command, quick: list[Use]) -> None:
+    quick += [use([guest("calm"), guest("gone")])] * 5 + [use([guest("calm")])] * 5
+    ended = stealtime("advise", "--for", "10s", "--guest-view", "wbe=ssh:web")
+    assert "ended while watched, and not judged: gone" in ended.out
+    assert "--guest-view names wbe, and no guest is called so (there are: calm)" in ended.out
+
+
+def test_ctrl_c_judges_what_was_seen(stealtime: Command, quick: list[Use], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(collector: Collector, interval_s: float) -> Iterator[Use]:
+        yield from [use([guest("calm")])] * 12
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "uses", interrupted)
+    ended = stealtime("advise")
+    assert ended.code == 0
+    assert "over-provisioned host" in ended.out
+    assert "stopped after 12 of 60 samples" in ended.out

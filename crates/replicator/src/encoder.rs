@@ -20,28 +20,12 @@ use crate::{faults, urgency, words};
 
 /// What comes to the encoder, in order.
 pub enum Parcel {
-    /// A fresh standby is linked; what follows is for it.
-    Link {
-        sender: LinkSender,
-        /// Whether it takes differences.
-        delta: bool,
-    },
-    /// A part of a copy in advance, taken while the guest runs.
-    Part {
-        /// What of the copy stands before its pages.
-        head: EpochBegin,
-        /// The pages of this part.
-        pages: StagedPages,
-        /// Whether it is the last one.
-        is_last: bool,
-    },
-    Epoch {
-        pages: StagedPages,
-        /// The state of the devices.
-        devices: Vec<u8>,
-        /// The figures so far.
-        row: EpochRow,
-    },
+    /// A fresh standby is linked; what follows is for it. `delta`: it takes differences.
+    Link { sender: LinkSender, delta: bool },
+    /// A part of a copy in advance, taken while the guest runs. `head` stands before the pages of the copy.
+    Part { head: EpochBegin, pages: StagedPages, is_last: bool },
+    /// The pages of an epoch, the state of its devices, and its figures so far.
+    Epoch { pages: StagedPages, devices: Vec<u8>, row: EpochRow },
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -81,10 +81,8 @@ static HERE: Faults = Faults::none();
 /// Why there is no fault.
 #[derive(Debug, thiserror::Error)]
 pub enum FaultError {
-    /// A point that is none.
     #[error("there is no fault point {0:?}; they are: {NOW}, {names}", names = POINTS.join(", "))]
     UnknownPoint(String),
-    /// Nobody could go on.
     #[error("the guest is not protected now")]
     NotProtected,
 }

@@ -54,28 +54,26 @@ pub enum GuestEvent {
     NoGuest(CaptureError),
     /// The copy in advance is complete, or goes on without an end in sight.
     Advanced(Advance),
-    /// An epoch was captured and is encoded next.
+    /// An epoch was captured and is encoded next. After the last one the guest was left standing.
     Captured {
         epoch: Epoch,
-        /// Whether the guest was left standing.
         is_last: bool,
     },
-    /// Capture does not work any more; what was captured so far is whole.
+    /// Capture does not work any more; what was captured so far is whole. The output was cut last at `cut`,
+    /// perhaps for an epoch that was then not captured. `is_lost`: the guest is beyond help here, as its QEMU
+    /// does not answer, or will not let it go on.
     CaptureFailed {
         reason: String,
-        /// Where the output was cut last, perhaps for an epoch that was then not captured.
         cut: Epoch,
-        /// Whether the guest is beyond help here: its QEMU does not answer, or will not let it go on.
         is_lost: bool,
     },
     /// So many bytes of memory, a part of the full copy, are with the link.
     PartShipped {
         raw_bytes: u64,
     },
-    /// An epoch is with the link.
+    /// An epoch is with the link, its last frame since this moment.
     EpochShipped {
         row: EpochRow,
-        /// When its last frame went to the link.
         at: Duration,
     },
     /// Nothing more can be sent on this link.

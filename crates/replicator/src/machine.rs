@@ -25,16 +25,12 @@ use crate::spec::Spec;
 /// Why a machine cannot be had here.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The hardware address is none.
     #[error(transparent)]
     Address(#[from] HardwareAddressError),
-    /// There is no TAP.
     #[error(transparent)]
     Tap(#[from] TapError),
-    /// The relay does not start.
     #[error(transparent)]
     Relay(#[from] RelayError),
-    /// Out of threads, sockets or descriptors.
     #[error("out of resources of the host: {0}")]
     Host(#[from] io::Error),
 }

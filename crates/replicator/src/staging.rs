@@ -34,21 +34,13 @@ pub enum Piece {
 /// What the thread tells.
 #[derive(Debug)]
 pub enum StagingEvent {
-    /// An epoch is whole and verified. It is written once `commit` is answered with true.
-    Verified {
-        /// Its term.
-        term: Term,
-        epoch: Epoch,
-        /// Answer, or drop it: then nothing more is taken.
-        commit: oneshot::Sender<bool>,
-    },
+    /// An epoch is whole and verified. It is written once `commit` is answered with true; where that is
+    /// dropped, nothing more is taken.
+    Verified { term: Term, epoch: Epoch, commit: oneshot::Sender<bool> },
     /// So many pages of the first full copy have come.
     Progress { pages: u64, total_pages: u64 },
     /// A part of the copy in advance is written.
-    CopyHeld {
-        /// Its term.
-        term: Term,
-    },
+    CopyHeld { term: Term },
     /// A trial was not made that should have been; an earlier one was.
     NotTried(TrialError),
     /// What came is no epoch, cannot be written, or could not be resumed; what was committed before is whole.
@@ -58,13 +50,10 @@ pub enum StagingEvent {
 /// Why nothing more is staged.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// The stream is damaged, or of somebody else.
     #[error(transparent)]
     Stage(#[from] StageError),
-    /// The memory cannot be written.
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// The state of the devices is of no use here.
     #[error(transparent)]
     Trial(#[from] TrialError),
 }

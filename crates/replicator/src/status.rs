@@ -45,13 +45,10 @@ pub struct Peer {
 pub struct Status {
     pub vm: String,
     pub host: String,
-    /// What this member is.
     pub role: Role,
     /// Whether the host may die now without loss of what was acknowledged.
     pub protected: bool,
-    /// What happens to output.
     pub mode: Mode,
-    /// The term that this member knows.
     pub term: u64,
     /// The last epoch that was captured (on a standby: staged).
     pub epoch: u64,
@@ -66,11 +63,9 @@ pub struct Status {
     /// How long the guest stood in the last epoch, and at the quantiles of all.
     pub last_pause_ns: u64,
     pub pause_p50_ns: u64,
-    /// 99th percentile.
     pub pause_p99_ns: u64,
     /// The median time from a cut to the release.
     pub hold_p50_ns: u64,
-    /// Its 99th percentile.
     pub hold_p99_ns: u64,
     /// How long the guest stood in all since it runs here: for the epochs that were shipped its clock lost no
     /// more than this.
@@ -79,16 +74,14 @@ pub struct Status {
     pub guest_time_loss_ppm: f64,
     /// How often QEMU told what, unasked.
     pub qemu_events: BTreeMap<String, u64>,
-    /// Over the last ten epochs.
+    /// This and the next over the last ten epochs.
     pub bytes_per_s: f64,
-    /// Over the last ten epochs.
     pub dirty_pages_per_s: f64,
     pub held_frames: u64,
     pub held_bytes: u64,
     /// While the first full copy goes on.
     pub full_copy: Option<FullCopy>,
     pub standby: Option<Peer>,
-    /// How written pages are found.
     pub tracker: String,
     /// How the state of devices is saved.
     pub device_state: String,

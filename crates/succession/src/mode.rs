@@ -40,13 +40,6 @@ impl Mode {
         matches!(self, Self::Net | Self::NetBypass)
     }
 
-    /// Whether some output of a protected guest leaves without an acknowledgement, so that only time keeps
-    /// two members from sending at once.
-    #[must_use]
-    pub fn relies_on_lease(self) -> bool {
-        self != Self::Net
-    }
-
     /// The mode as a user writes it.
     #[must_use]
     pub fn name(self) -> &'static str {

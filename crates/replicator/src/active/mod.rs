@@ -42,16 +42,12 @@ use seek::{Found, SeekError, Seeker};
 /// Why a member cannot even begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ActiveError {
-    /// There is nobody to decide.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The machine cannot be had.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The guest cannot be had.
     #[error("{0}")]
     Guest(String),
-    /// Nobody could see the figures.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
 }

@@ -128,13 +128,10 @@ pub struct Found {
 /// Why one host did not.
 #[derive(Debug, thiserror::Error)]
 pub enum SeekError {
-    /// Not reached, or not for long.
     #[error("{}", words::of_link(.0))]
     Link(LinkError),
-    /// Reached, and it said no.
     #[error("{host} refuses: {reason} (hint: {hint})")]
     Refused { host: String, reason: String, hint: String },
-    /// It answered something else, or nothing.
     #[error("{host} {what}")]
     Odd { host: String, what: String },
 }

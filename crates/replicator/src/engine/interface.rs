@@ -20,27 +20,27 @@ use crate::pacing::Pacing;
 
 /// What the engine is told to do.
 pub enum Order {
-    /// What is captured from now on goes over this link.
+    /// What is captured from now on goes over this link. `delta`: it takes differences.
     Link {
         sender: LinkSender,
-        /// Whether it takes differences.
         delta: bool,
     },
     /// Copy all memory while the guest runs, and what it writes meanwhile, then capture a first whole epoch,
     /// and wait for [`Order::Go`].
     FullCopy {
-        /// The term of what is captured.
         term: Term,
-        /// The number of the first whole epoch.
         first: Epoch,
     },
     /// Capture epoch after epoch.
     Go {
-        /// The term of what is captured.
         term: Term,
     },
     /// The standby holds everything up to this epoch.
     Acknowledged(Epoch),
+    /// The standby has one more part of the copy in advance in its memory.
+    CopyHeld {
+        term: Term,
+    },
     /// Capture nothing more: there is nobody to ship to.
     Rest,
     /// Capture once more, and leave the guest standing.
@@ -48,15 +48,9 @@ pub enum Order {
     StopGuest,
     /// Let it go on, or begin.
     ContinueGuest,
-    /// Load this state into the standby's guest, and let it run.
+    /// Load this state of the devices into the standby's guest, and let it run.
     Load {
-        /// The state of the devices.
         state: Vec<u8>,
-    },
-    /// The standby has one more part of the copy in advance in its memory.
-    CopyHeld {
-        /// The term of the copy.
-        term: Term,
     },
     /// Tell why QEMU has ended.
     TellShutdown,
@@ -67,34 +61,24 @@ pub enum Order {
 /// Why an epoch was not captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// QEMU did not do as told.
     #[error(transparent)]
     Qmp(#[from] QmpError),
-    /// The state of the devices could not be had.
     #[error(transparent)]
     Devices(#[from] DeviceStateError),
-    /// Written pages could not be told.
     #[error(transparent)]
     Track(#[from] TrackError),
-    /// The memory could not be read.
     #[error(transparent)]
     Ram(#[from] RamError),
-    /// The output could not be cut.
     #[error(transparent)]
     Output(#[from] RelayError),
-    /// The state was not loaded.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// No descriptors are left.
     #[error("a descriptor of QEMU's process cannot be had: {0}")]
     Descriptor(#[source] io::Error),
-    /// Nobody would notice its end.
     #[error("QEMU cannot be watched: {0}")]
     Unwatched(#[source] io::Error),
-    /// The encoder is gone.
     #[error("nobody takes what was captured")]
     NobodyShips,
-    /// QEMU stopped the guest by itself and for good.
     #[error("the guest stands by itself, QEMU calls it `{status}`")]
     Stands {
         /// QEMU's word for it.

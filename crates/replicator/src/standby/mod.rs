@@ -37,25 +37,18 @@ pub use preparing::run;
 /// Why a standby ends without having stood by to the end.
 #[derive(Debug, thiserror::Error)]
 pub enum StandbyError {
-    /// The connection is of no use.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// This host does not take the machine.
     #[error("{0} (hint: {hint})", hint = .0.hint())]
     Refused(Box<ShippingRefusal>),
-    /// There is nobody to decide.
     #[error(transparent)]
     Register(#[from] RegisterError),
-    /// The machine cannot be had.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The folder cannot be had.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// What came is no epoch; what was committed before is whole.
     #[error(transparent)]
     Staging(#[from] StagingError),
-    /// What comes could not be tried out.
     #[error(transparent)]
     Trial(#[from] TrialError),
     #[error("the waiting QEMU is gone: {0}")]

@@ -28,30 +28,25 @@ pub enum ActiveInput {
     Register(RegisterAnswer),
     /// A standby was found, and agreed to take the virtual machine.
     StandbyConnected {
-        /// The life of the standby, from its welcome.
         standby: MemberId,
     },
     /// The connection to the standby has ended.
     LinkClosed,
-    /// The standby returned a heartbeat.
+    /// The standby returned a heartbeat that was sent at this moment of our own clock.
     Echo {
-        /// The term of the message.
         term: Term,
-        /// When the heartbeat that it returns was sent, by our own clock.
         sent: Duration,
     },
     /// The engine has cut an epoch. The next one by number; not while
-    /// [`may_cut`](super::ActiveMember::may_cut) is false.
+    /// [`may_cut`](super::ActiveMember::may_cut) is false. `last`: it is the one that
+    /// [`ActiveAction::ShipLastEpoch`] asked for, and the guest stays stopped.
     EpochCut {
         epoch: Epoch,
-        /// Whether it is the one that [`ActiveAction::ShipLastEpoch`] asked for: the guest stays stopped.
         last: bool,
     },
-    /// The standby holds an epoch whole.
+    /// The standby holds all epochs up to this one whole.
     Acknowledged {
-        /// The term of the message.
         term: Term,
-        /// All epochs up to this one.
         epoch: Epoch,
     },
     /// Somebody asks for a planned failover.
@@ -68,27 +63,14 @@ pub enum ActiveInput {
 /// A message to the standby.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveMessage {
-    /// A sign of life, to be returned.
-    Heartbeat {
-        /// The sender's term.
-        term: Term,
-        /// When it was sent, by the sender's clock.
-        sent: Duration,
-    },
+    /// A sign of life, to be returned, with the moment of the sender's clock.
+    Heartbeat { term: Term, sent: Duration },
     /// The register names the standby from this term on.
     Protected { term: Term },
-    /// The standby shall claim at once.
-    Resign {
-        /// The sender's term.
-        term: Term,
-        /// The standby must hold this epoch.
-        last: Epoch,
-    },
+    /// The standby shall claim at once, if it holds the epoch `last`.
+    Resign { term: Term, last: Epoch },
     /// The virtual machine has ended; there is nothing to claim.
-    Bye {
-        /// The sender's term.
-        term: Term,
-    },
+    Bye { term: Term },
 }
 
 /// What to do, in this order. Publish [`permitted_until`](super::ActiveMember::permitted_until) to the relay
@@ -103,13 +85,9 @@ pub enum ActiveAction {
     ResumeGuest,
     /// Look for a standby, host after host, until one is connected.
     SeekStandby,
-    /// Cut epochs for the standby: the first one is of all pages.
-    BeginEpochs {
-        /// The term that messages carry until `Protected` is sent.
-        term: Term,
-        /// The number of the full epoch.
-        first: Epoch,
-    },
+    /// Cut epochs for the standby, of which `first` is of all pages. Messages carry this term until
+    /// `Protected` is sent.
+    BeginEpochs { term: Term, first: Epoch },
     /// Cut no more epochs; forget those on their way.
     EndEpochs,
     /// What the relay does from now on.
@@ -129,12 +107,8 @@ pub enum ActiveAction {
     /// End the guest's process.
     KillGuest,
     /// Tell whoever looks after the register that it went back: it holds an older record than it has granted.
-    RegisterWentBack {
-        /// Our term.
-        held: Term,
-        /// That of the record in the register; none if there is no record.
-        found: Option<Term>,
-    },
+    /// These are our term, and that of the record in the register, if there is one.
+    RegisterWentBack { held: Term, found: Option<Term> },
     /// A planned failover will not happen.
     FailoverRefused(FailoverRefused),
     /// This member is done; nothing follows.

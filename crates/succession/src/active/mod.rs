@@ -19,7 +19,7 @@ pub use interface::{
 };
 
 use crate::desk::Desk;
-use crate::{Epoch, MemberId, OutputPolicy, Promotion, Record, Refusals, Term, Version, Versioned};
+use crate::{Epoch, OutputPolicy, Promotion, Record, Refusals, Term, Version, Versioned};
 use registering::Purpose;
 use session::{Exposure, Session};
 
@@ -201,12 +201,6 @@ impl ActiveMember {
         self.held.as_ref().map_or(Term(0), |held| held.term)
     }
 
-    /// The standby that is connected.
-    #[must_use]
-    pub fn standby(&self) -> Option<&MemberId> {
-        self.session.as_ref().map(|session| &session.standby)
-    }
-
     /// The last epoch that was cut.
     #[must_use]
     pub fn cut(&self) -> Epoch {
@@ -217,12 +211,6 @@ impl ActiveMember {
     #[must_use]
     pub fn acknowledged_epoch(&self) -> Option<Epoch> {
         self.session.as_ref().and_then(|session| session.acknowledged)
-    }
-
-    /// Whether the register answered the last call.
-    #[must_use]
-    pub fn register_answers(&self) -> bool {
-        !self.desk.is_failing()
     }
 
     /// What was not believed so far.

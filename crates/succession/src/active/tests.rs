@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    Mode, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, SwapOutcome, Timing,
-    Version,
+    MemberId, Mode, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, SwapOutcome,
+    Timing, Version,
 };
 
 const NOW: Duration = Duration::from_secs(100);

@@ -27,40 +27,32 @@ pub enum StandbyInput {
     /// Nothing; time has passed.
     Tick,
     Register(RegisterAnswer),
+    /// A sign of life, sent at this moment of the active member's clock.
     Heartbeat {
-        /// The term of the message.
         term: Term,
-        /// When it was sent, by the active member's clock.
         sent: Duration,
     },
     /// Part of an epoch came.
     Traffic {
-        /// The term of the message.
         term: Term,
     },
-    /// An epoch has come whole, and its checksums are right.
+    /// An epoch has come whole, and its checksums are right. `full`: it holds all pages.
     EpochVerified {
-        /// The term of its messages.
         term: Term,
         epoch: Epoch,
-        /// Whether it holds all pages.
         full: bool,
     },
     /// The active member says that the register names us.
     Protected {
-        /// The term from which on.
         term: Term,
     },
-    /// The active member asks us to claim.
+    /// The active member asks us to claim, if we hold the epoch `last`.
     Resign {
-        /// The term of the message.
         term: Term,
-        /// The epoch that we must hold.
         last: Epoch,
     },
     /// The active member has ended the virtual machine.
     Bye {
-        /// The term of the message.
         term: Term,
     },
     /// The connection to the active member has ended.
@@ -73,19 +65,10 @@ pub enum StandbyInput {
 /// A message to the active member.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum StandbyMessage {
-    /// A heartbeat comes back.
-    Echo {
-        /// Our term.
-        term: Term,
-        /// When it was sent, as it came.
-        sent: Duration,
-    },
+    /// A heartbeat comes back, with its moment as it came.
+    Echo { term: Term, sent: Duration },
     /// We hold this epoch whole.
-    Acknowledge {
-        /// Our term.
-        term: Term,
-        epoch: Epoch,
-    },
+    Acknowledge { term: Term, epoch: Epoch },
 }
 
 /// What to do, in this order.
@@ -97,13 +80,9 @@ pub enum StandbyAction {
     Commit(Epoch),
     /// Send to the active member.
     Send(StandbyMessage),
-    /// Tell whoever looks after the register that it went back: it does not hold our session any more.
-    RegisterWentBack {
-        /// The newest term that we were told.
-        held: Term,
-        /// That of the record in the register; none if there is no record.
-        found: Option<Term>,
-    },
+    /// Tell whoever looks after the register that it went back: it does not hold our session any more. These
+    /// are the newest term that we were told, and that of the record in the register, if there is one.
+    RegisterWentBack { held: Term, found: Option<Term> },
     /// Take nothing more from the active member; close the connection.
     CloseLink,
     /// This member holds the virtual machine: load the committed epoch, announce, resume.

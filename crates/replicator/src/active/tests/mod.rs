@@ -6,7 +6,7 @@ use stealtime_capture::Shutdown;
 use stealtime_shipping::{Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
 use stealtime_succession::{OutputPolicy, Record, Term};
 
-use self::rig::{Rig, Shared, spec};
+use self::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared, spec};
 use super::*;
 use crate::fake_guest::{self, Deed, FakeGuest};
 
@@ -90,7 +90,8 @@ async fn a_link_that_is_lost_while_the_output_is_cut_leaves_it_free() {
 
 #[tokio::test]
 async fn a_lease_that_is_lost_stops_the_output_and_then_the_guest_until_the_register_answers() {
-    let mut rig = Rig::boot("net").await;
+    let boot = Origin::Boot { force: false };
+    let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
     let standby = rig.protect(Epoch(1)).await;
     rig.register.hide(true);
     standby.fall_silent();
@@ -134,7 +135,7 @@ fn takeover(register: &Shared) -> Origin {
 async fn a_takeover_resumes_the_guest_and_announces_it_before_a_standby_is_looked_for() {
     let register = Shared::default();
     let origin = takeover(&register);
-    let mut rig = Rig::start("net", register, origin, FakeGuest::new()).await;
+    let mut rig = Rig::start("net", PATIENT_MS, register, origin).await;
     let before = rig.see(Deed::Announce).await;
     assert_eq!(before, [Deed::Output(OutputPolicy::Free), Deed::Load(b"devices".to_vec())]);
     assert!(rig.guest.may_leave(None));
@@ -154,7 +155,7 @@ async fn a_takeover_whose_lease_is_over_resumes_and_lets_nothing_out_before_a_ne
     let Origin::Takeover(mut late) = takeover(&register) else { unreachable!() };
     late.promotion.claimed_at = Duration::ZERO;
     register.hide(true);
-    let mut rig = Rig::start("net", register, Origin::Takeover(late), FakeGuest::new()).await;
+    let mut rig = Rig::start("net", PATIENT_MS, register, Origin::Takeover(late)).await;
     let before = rig.see(Deed::Announce).await;
     assert_eq!(before, [Deed::Output(OutputPolicy::Keep), Deed::Load(b"devices".to_vec())]);
     assert!(!rig.guest.may_leave(None));
@@ -279,7 +280,7 @@ async fn what_a_seeker_found_that_was_stopped_is_for_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (sender, _inputs) = unbounded_channel();
     let (guest, _heard, _watcher) = FakeGuest::new();
-    let (spec, me) = (spec(folder.path(), "net"), MemberId::new("a", 1));
+    let (spec, me) = (spec(folder.path(), "net", PATIENT_MS), MemberId::new("a", 1));
     let (register, origin) = (Box::new(Shared::default()), Origin::Boot { force: false });
     let mut active = Active::new(spec, me, register, Box::new(guest), origin, &sender).unwrap();
     active.seeker.stop();

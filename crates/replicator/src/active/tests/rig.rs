@@ -19,7 +19,6 @@ use tokio::task::JoinHandle;
 use super::super::{Active, ActiveError, Origin};
 use crate::control::{Command, Refusal, Request};
 use crate::fake_guest::{Deed, FakeGuest, Watcher};
-use crate::guest::GuestEvent;
 use crate::spec::Spec;
 use crate::test_machine::machine;
 
@@ -36,8 +35,15 @@ pub struct Rig {
     _folder: TempDir,
 }
 
-/// Deadlines of a member whose lease outlives a busy host; those of the register end within a test.
-pub fn spec(folder: &Path, mode: &str) -> Spec {
+/// `active_deadline`, `standby_timeout` and `register_deadline`: of a lease that outlives a busy host.
+pub const PATIENT_MS: [u64; 3] = [4000, 5000, 6000];
+
+/// Those that end within a test.
+pub const IMPATIENT_MS: [u64; 3] = [1000, 1200, 1500];
+
+pub fn spec(folder: &Path, mode: &str, deadlines_ms: [u64; 3]) -> Spec {
+    let [active_deadline_ns, standby_timeout_ns, register_deadline_ns] =
+        deadlines_ms.map(|deadline_ms| deadline_ms * 1_000_000);
     let spec = json!({
         "version": crate::spec::VERSION,
         "machine": machine(Path::new("/boot/image")),
@@ -53,9 +59,9 @@ pub fn spec(folder: &Path, mode: &str) -> Spec {
         "register": {"file": folder},
         "timing": {
             "heartbeat_interval_ns": 25_000_000,
-            "active_deadline_ns": 600_000_000,
-            "standby_timeout_ns": 800_000_000,
-            "register_deadline_ns": 1_200_000_000,
+            "active_deadline_ns": active_deadline_ns,
+            "standby_timeout_ns": standby_timeout_ns,
+            "register_deadline_ns": register_deadline_ns,
         },
         "identity": null,
         "folder": folder,
@@ -78,20 +84,14 @@ async fn in_time<T>(what: impl Debug, future: impl Future<Output = T>) -> T {
 impl Rig {
     /// A member that boots its guest.
     pub async fn boot(mode: &str) -> Self {
-        let (guest, heard, watcher) = FakeGuest::new();
-        let origin = Origin::Boot { force: false };
-        Self::start(mode, Shared::default(), origin, (guest, heard, watcher)).await
+        Self::start(mode, PATIENT_MS, Shared::default(), Origin::Boot { force: false }).await
     }
 
     /// A member that begins like this.
-    pub async fn start(
-        mode: &str,
-        register: Shared,
-        origin: Origin,
-        (guest, heard, watcher): (FakeGuest, UnboundedReceiver<GuestEvent>, Watcher),
-    ) -> Self {
+    pub async fn start(mode: &str, deadlines_ms: [u64; 3], register: Shared, origin: Origin) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let spec = spec(folder.path(), mode);
+        let spec = spec(folder.path(), mode, deadlines_ms);
+        let (guest, heard, watcher) = FakeGuest::new();
         let listener = Listener::bind(&endpoint(folder.path()).parse().unwrap()).await.unwrap();
         let (to_inputs, inputs) = unbounded_channel();
         let (asking, requests) = mpsc::channel(4);

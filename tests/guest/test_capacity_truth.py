@@ -99,6 +99,10 @@ def verdicts(seen: Sequence[Use]) -> tuple[Judgement, list[Judgement]]:
     return judge(seen, RULES)
 
 
+def least_run_percent(seen: Sequence[Use]) -> float:
+    return min(vcpu.run_percent for use in seen for one in use.guests.values() for vcpu in one.vcpus.values())
+
+
 def explained(*judgements: Judgement) -> str:
     return "; ".join(f"{one.subject}: {one.verdict} ({one.because}) {one.outcome}" for one in judgements)
 
@@ -141,6 +145,8 @@ async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(tmp_path: Pa
     async with guest(tmp_path / "a", threads=6) as machine:
         prefer(machine)
         unseen = await watch(machine)
+        if least_run_percent(unseen) < 95:
+            pytest.skip("real-time threads of others leave the guest less than its CPU")
         seen = await watch(machine, view=True)
     _, (judged,) = verdicts(seen)
     assert judged.verdict == "under-provisioned guest", explained(judged)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from stealtime.capacity.figures import Series
+from stealtime.capacity.guest import Guest
 from stealtime.capacity.judgement import Judgement
 from stealtime.capacity.use import GuestUse, Use
 from stealtime.vocabulary.readings import Absent
@@ -33,12 +34,12 @@ def advise(uses: Sequence[Use], host: Judgement, guests: Sequence[Judgement]) ->
         guests: Those on its guests.
     """
     facts = _Facts(uses)
-    words = {one.guest.key: facts.of_guest(one) for one in guests if one.guest is not None}
-    by_name = {one.subject: words[one.guest.key] for one in guests if one.guest is not None}
-    of_host = facts.of_host(guests)
+    # Words are wanted only where a rule held.
+    words = {one.subject: facts.of_guest(one.guest) for one in guests if one.guest is not None and one.outcome}
+    of_host = facts.of_host(guests) if host.outcome is not None else {}
     if host.outcome is not None and host.outcome.of_guest is not None:
-        of_host = {**by_name.get(host.outcome.of_guest, {}), **of_host}
-    return _put(host, of_host), [_put(one, words[one.guest.key]) for one in guests if one.guest is not None]
+        of_host = {**words.get(host.outcome.of_guest, {}), **of_host}
+    return _put(host, of_host), [_put(one, words.get(one.subject, {})) for one in guests]
 
 
 def _put(judgement: Judgement, words: Mapping[str, str]) -> Advice:
@@ -62,6 +63,7 @@ class _Facts:
     def __init__(self, uses: Sequence[Use]) -> None:
         self._uses = uses
         self._guests = {key: [use.guests[key] for use in uses if key in use.guests] for key in uses[-1].guests}
+        self._demands: dict[tuple[int, int], float] = {}
         cpus = uses[-1].cpus
         self._busy = {} if isinstance(cpus, Absent) else {cpu: self._mean_busy(cpu) for cpu in cpus}
 
@@ -76,13 +78,12 @@ class _Facts:
         words["room"] = str(max(0, int(spare // largest))) if largest >= 1 else "many"
         return words
 
-    def of_guest(self, judgement: Judgement) -> dict[str, str]:
+    def of_guest(self, guest: Guest) -> dict[str, str]:
         """Give the words of a guest's rule."""
-        assert judgement.guest is not None  # noqa: S101 - for the type checker
-        key = judgement.guest.key
+        key = guest.key
         last = self._guests[key][-1]
         vcpus = max(len(last.vcpus), 1)
-        words = {"guest": judgement.guest.name, "vcpus": str(vcpus)}
+        words = {"guest": guest.name, "vcpus": str(vcpus)}
         wanted_cpus = self._demand_percent(key) / 100
         if last.quota_cpus is not None:
             words["quota_cpus"] = f"{last.quota_cpus:.2g}"
@@ -104,7 +105,7 @@ class _Facts:
         words["demand_cpus"] = f"{demand_cpus:.1f}"
         more = [f"{len(names) - _MOST_NAMES} more guests"] if len(names) > _MOST_NAMES else []
         words["sharers"] = ", ".join([*names[:_MOST_NAMES], *more]) + self._others(cpus, sharers)
-        words["relief"] = self._relief(judgement.guest.name, cpus)
+        words["relief"] = self._relief(guest.name, cpus)
         return words
 
     def _growth(self, wanted_vcpus: int) -> str:
@@ -138,11 +139,11 @@ class _Facts:
 
     def _demand_percent(self, key: tuple[int, int]) -> float:
         """Give what a guest would use of CPUs if it never waited, in percent of one."""
-        seen = [use for use in self._guests[key] if use.unreadable is None]
-        if not seen:
-            return 0.0
-        each = [sum(one.run_percent + one.wait_percent for one in use.vcpus.values()) for use in seen]
-        return sum(each) / len(each)
+        if key not in self._demands:
+            seen = [use for use in self._guests[key] if use.unreadable is None]
+            each = [sum(one.run_percent + one.wait_percent for one in use.vcpus.values()) for use in seen]
+            self._demands[key] = sum(each) / len(each) if each else 0.0
+        return self._demands[key]
 
     def _mean_busy(self, cpu: int) -> float:
         rows = [use.cpus[cpu] for use in self._uses if not isinstance(use.cpus, Absent) and cpu in use.cpus]

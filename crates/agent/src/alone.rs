@@ -32,7 +32,8 @@ pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
 /// `stealtime-agent clock`
 pub fn clock() -> Result<ExitCode> {
     let rate = TscRate::since(&Settling::begin().wait());
-    let document = serde_json::json!({ "schema_version": SCHEMA_VERSION, "tsc_hz": rate.hz, "tsc_hz_source": rate.source });
+    let document =
+        serde_json::json!({ "schema_version": SCHEMA_VERSION, "tsc_hz": rate.hz, "tsc_hz_source": rate.source });
     writeln!(io::stdout(), "{document}")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -82,8 +83,7 @@ impl Bench {
         drop(watchdog);
         if let (Some(file), Some(path)) = (samples, &common.samples) {
             let mut file = BufWriter::new(file);
-            tables::write(&recording, StreamName::Samples, &mut file)
-                .with_context(|| path.display().to_string())?;
+            tables::write(&recording, StreamName::Samples, &mut file).with_context(|| path.display().to_string())?;
             file.flush().with_context(|| path.display().to_string())?;
         }
         let document = Document::of(&recording, self.facts)?;
@@ -103,12 +103,7 @@ fn injection(common: &Common) -> Result<Option<Injection>> {
 
 /// Runs `measure` while a thread on another CPU shows on a terminal how it goes. Ctrl-C ends the trial and
 /// keeps what there is.
-fn with_progress<T>(
-    common: &Common,
-    running: &Arc<RunningTrial>,
-    rate: &TscRate,
-    measure: impl FnOnce() -> T,
-) -> T {
+fn with_progress<T>(common: &Common, running: &Arc<RunningTrial>, rate: &TscRate, measure: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     let on_signal = Arc::clone(running);
     // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog
@@ -167,10 +162,9 @@ impl Document {
         let samples = &recording.samples;
         let spacing = match outcome.layout {
             Layout::Tiled => Spacing::Tiled,
-            Layout::Gapped => Spacing::Gapped {
-                gaps: samples.gaps().unwrap_or_default(),
-                saturated: samples.saturated_gaps.clone(),
-            },
+            Layout::Gapped => {
+                Spacing::Gapped { gaps: samples.gaps().unwrap_or_default(), saturated: samples.saturated_gaps.clone() }
+            }
             Layout::Periodic { interval } => Spacing::Periodic { interval },
         };
         let series = if samples.durations().is_empty() {
@@ -200,8 +194,7 @@ impl Document {
     }
 
     fn exit_code(&self, max_overhead: Option<Duration>) -> ExitCode {
-        let over =
-            |stats: &Summary| max_overhead.is_some_and(|most| stats.max_overhead_ns > most.as_nanos() as f64);
+        let over = |stats: &Summary| max_overhead.is_some_and(|most| stats.max_overhead_ns > most.as_nanos() as f64);
         if !self.valid {
             ExitCode::from(NOT_VALID)
         } else if self.stats.as_ref().is_some_and(over) {

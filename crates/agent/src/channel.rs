@@ -29,11 +29,7 @@ pub fn standard_streams() -> Channel {
 /// Opens a channel by its name on the kernel command line: a path, or `virtio:NAME`.
 pub fn open(name: &str) -> Result<Channel> {
     let device = wait_for_device(name)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&device)
-        .with_context(|| device.display().to_string())?;
+    let file = OpenOptions::new().read(true).write(true).open(&device).with_context(|| device.display().to_string())?;
     make_raw(&file).with_context(|| device.display().to_string())?;
     let input = file.try_clone().context("the channel cannot be duplicated")?;
     Ok(Channel { input: Box::new(input), output: Box::new(file) })
@@ -63,9 +59,8 @@ fn wait_for_device(name: &str) -> Result<PathBuf> {
 /// The device of the virtio port with this name. Without udev there is no link under `/dev/virtio-ports`.
 fn virtio_port(class: &Path, port: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(class).ok()?;
-    let has_name = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == port)
-    };
+    let has_name =
+        |entry: &fs::DirEntry| fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == port);
     let entry = entries.filter_map(Result::ok).find(has_name)?;
     Some(Path::new("/dev").join(entry.file_name())).filter(|path| path.exists())
 }

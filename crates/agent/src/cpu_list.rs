@@ -21,8 +21,7 @@ impl CpuList {
         };
         let mut cpus = Vec::new();
         for part in text.split(',') {
-            let range =
-                range(part).ok_or_else(|| format!("{part:?} is no CPU, write for example 1 or 0,2-3"))?;
+            let range = range(part).ok_or_else(|| format!("{part:?} is no CPU, write for example 1 or 0,2-3"))?;
             cpus.extend(range);
         }
         Ok(Self(cpus))

@@ -66,9 +66,7 @@ fn in_pid_namespace(command: &[OsString]) -> Result<ExitCode> {
     }
     // SAFETY: this process has one thread, so the child may do whatever it likes.
     match unsafe { fork() }.context("no process can be started")? {
-        ForkResult::Parent { child } => {
-            Ok(exit_code(&waitpid(child, None).context("waiting for the command")?))
-        }
+        ForkResult::Parent { child } => Ok(exit_code(&waitpid(child, None).context("waiting for the command")?)),
         ForkResult::Child => {
             // As process 1 of the namespace: in here getppid() is 0, the parent is outside.
             prctl::set_pdeathsig(Signal::SIGKILL).context("the kernel refused PR_SET_PDEATHSIG")?;
@@ -79,8 +77,7 @@ fn in_pid_namespace(command: &[OsString]) -> Result<ExitCode> {
 
 /// The first process of the namespace: starts the command, buries orphans, ends with the command.
 fn reap_until_end(command: &[OsString]) -> Result<ExitCode> {
-    let child =
-        to_command(command).spawn().with_context(|| format!("{} cannot be run", command[0].display()))?;
+    let child = to_command(command).spawn().with_context(|| format!("{} cannot be run", command[0].display()))?;
     let main = Pid::from_raw(child.id().cast_signed());
     loop {
         let ended = wait().context("waiting for the command")?;

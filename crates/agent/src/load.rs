@@ -70,8 +70,7 @@ impl Loading {
 /// What the writer says, wrapped by Arrow.
 pub fn write_table(recording: &LoadRecording, output: impl Write) -> Result<(), ArrowError> {
     let wide = |name: &str| Field::new(name, DataType::UInt64, false);
-    let columns =
-        vec![Field::new("thread", DataType::UInt32, false), wide("start"), wide("duration"), wide("work")];
+    let columns = vec![Field::new("thread", DataType::UInt32, false), wide("start"), wide("duration"), wide("work")];
     let outcome = &recording.outcome;
     let description = serde_json::json!({
         "schema_version": 1,
@@ -83,12 +82,10 @@ pub fn write_table(recording: &LoadRecording, output: impl Write) -> Result<(), 
     let schema = Arc::new(Schema::new_with_metadata(columns, metadata));
     let mut writer = StreamWriter::try_new(output, &schema)?;
     for rows in recording.rows.chunks(BATCH_ROWS) {
-        let number = |of: fn(&LoadRow) -> u64| -> ArrayRef {
-            Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)))
-        };
+        let number =
+            |of: fn(&LoadRow) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) };
         let threads: ArrayRef = Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.thread)));
-        let columns =
-            vec![threads, number(|row| row.start), number(|row| row.duration), number(|row| row.work)];
+        let columns = vec![threads, number(|row| row.start), number(|row| row.duration), number(|row| row.work)];
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns)?)?;
     }
     writer.finish()

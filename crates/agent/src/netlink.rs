@@ -9,9 +9,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket,
-};
+use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
 
 // linux/rtnetlink.h, linux/netlink.h, linux/if_addr.h, linux/if.h
 const RTM_NEWLINK: u16 = 16;
@@ -73,20 +71,8 @@ impl Request {
             Self::DefaultRoute { interface, gateway } => {
                 // struct rtmsg: family, lengths of destination and source, TOS, table, protocol, scope, type,
                 // flags.
-                let mut body = vec![
-                    AF_INET,
-                    0,
-                    0,
-                    0,
-                    RT_TABLE_MAIN,
-                    RTPROT_BOOT,
-                    RT_SCOPE_UNIVERSE,
-                    RTN_UNICAST,
-                    0,
-                    0,
-                    0,
-                    0,
-                ];
+                let mut body =
+                    vec![AF_INET, 0, 0, 0, RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
                 body.extend(attribute(RTA_OIF, interface.to_ne_bytes()));
                 body.extend(attribute(RTA_GATEWAY, gateway.octets()));
                 (RTM_NEWROUTE, REQUEST | CREATE, body)

@@ -71,9 +71,8 @@ impl FromStr for Interface {
 /// Brings the first Ethernet interface up.
 pub fn bring_up(address: &str, gateway: Option<&str>) -> Result<(), NetworkError> {
     let interface: Interface = address.parse()?;
-    let gateway = gateway
-        .map(|text| text.parse::<Ipv4Addr>().map_err(|_| NetworkError::Gateway(text.to_owned())))
-        .transpose()?;
+    let gateway =
+        gateway.map(|text| text.parse::<Ipv4Addr>().map_err(|_| NetworkError::Gateway(text.to_owned()))).transpose()?;
     configure(wait_for_interface(Path::new(INTERFACES))?, interface, gateway)
 }
 
@@ -170,15 +169,9 @@ mod tests {
             // Interface, destination, gateway ..., as numbers in the machine's byte order.
             let routes = fs::read_to_string("/proc/thread-self/net/route").unwrap();
             let gateway = format!("{:08X}", u32::from_ne_bytes([10, 77, 0, 1]));
-            assert!(
-                routes.lines().any(|line| line.starts_with(&format!("lo\t00000000\t{gateway}\t"))),
-                "{routes}"
-            );
+            assert!(routes.lines().any(|line| line.starts_with(&format!("lo\t00000000\t{gateway}\t"))), "{routes}");
             let again = configure(1, interface, None).unwrap_err();
-            assert!(
-                matches!(again, NetworkError::Refused { request: Request::Address { .. }, .. }),
-                "{again}"
-            );
+            assert!(matches!(again, NetworkError::Refused { request: Request::Address { .. }, .. }), "{again}");
         });
         configured.join().unwrap();
     }

@@ -28,8 +28,7 @@ pub fn parse_bytes(text: &str) -> std::result::Result<u64, String> {
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| format!("{text:?} is no size, write for example 9MB"))?;
     let factor = UNITS.iter().find(|(name, _)| *name == unit.trim()).map(|&(_, factor)| factor);
-    let factor =
-        factor.ok_or_else(|| format!("{unit:?} is no unit of size, write for example 9MB or 8MiB"))?;
+    let factor = factor.ok_or_else(|| format!("{unit:?} is no unit of size, write for example 9MB or 8MiB"))?;
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too much"))
 }
 

@@ -18,8 +18,8 @@ use stealtime_probe::observer::this_thread;
 use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, throttling, tick};
 use stealtime_trace::TraceError;
 use stealtime_wire::{
-    ClockReading, FrameDecoder, FrameKind, FromAgent, LoadRequest, MachineThread, PROTOCOL_VERSION,
-    StreamName, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialRequest, encode_frame,
+    ClockReading, FrameDecoder, FrameKind, FromAgent, LoadRequest, MachineThread, PROTOCOL_VERSION, StreamName,
+    ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialRequest, encode_frame,
 };
 
 use crate::channel::{self, Channel};
@@ -117,10 +117,7 @@ fn read_messages(mut input: Box<dyn Read + Send>, events: &Sender<Event>) -> Res
         };
         decoder.feed(&buffer[..count]);
         while let Some(frame) = decoder.next_frame()? {
-            anyhow::ensure!(
-                frame.kind == FrameKind::Message,
-                "the control plane sent a table; only agents do"
-            );
+            anyhow::ensure!(frame.kind == FrameKind::Message, "the control plane sent a table; only agents do");
             let message = serde_json::from_slice(&frame.payload).context("a message is not understood")?;
             if events.send(Event::Message(message)).is_err() {
                 return Ok(());
@@ -212,9 +209,7 @@ impl Server {
                 Some("use the agent that was built with this control plane".to_owned()),
             ),
             ToAgent::Hello { .. } | ToAgent::Shutdown {} => Ok(()),
-            ToAgent::ExchangeClock { id } => {
-                self.send(&FromAgent::ClockReading { id, reading: read_clocks() })
-            }
+            ToAgent::ExchangeClock { id } => self.send(&FromAgent::ClockReading { id, reading: read_clocks() }),
             ToAgent::Calibrate { loop_ns, cpu, priority } => self.calibrate(loop_ns, cpu, priority),
             ToAgent::StartTracing { trial, tracing } => self.start_tracing(trial, &tracing),
             ToAgent::StopTracing { trial } => self.stop_tracing(trial),
@@ -228,8 +223,7 @@ impl Server {
             }
             ToAgent::RunTrial(request) => match &self.running {
                 Some(running) => {
-                    let error =
-                        format!("trial {} was asked for while trial {} runs", request.trial, running.number);
+                    let error = format!("trial {} was asked for while trial {} runs", request.trial, running.number);
                     self.fail(Some(request.trial), error, None)
                 }
                 None => self.begin(*request),
@@ -252,8 +246,7 @@ impl Server {
         match tick::calibrate_on(cpu, priority, loop_ns, &rate) {
             Ok((iterations, floor_ns)) => self.send(&FromAgent::Calibrated { loop_ns, iterations, floor_ns }),
             Err(error) => {
-                let hint =
-                    Some(format!("choose one of {:?}", scheduling::allowed_cpus().unwrap_or_default()));
+                let hint = Some(format!("choose one of {:?}", scheduling::allowed_cpus().unwrap_or_default()));
                 self.fail(None, format!("CPU {cpu} cannot be used for a calibration: {error}"), hint)
             }
         }
@@ -281,8 +274,7 @@ impl Server {
         });
         // After the trial's thread was started, which must keep the full set to choose from.
         scheduling::keep_off(&measured_cpus).context("the agent cannot leave the measured CPUs")?;
-        self.running =
-            Some(Running { number, rate: known_rate, trial, watched, all_cpus, _watchdog: watchdog });
+        self.running = Some(Running { number, rate: known_rate, trial, watched, all_cpus, _watchdog: watchdog });
         Ok(())
     }
 
@@ -319,10 +311,7 @@ impl Server {
 
     fn start_tracing(&mut self, trial: u64, request: &TraceRequest) -> Result<()> {
         if let Some(tracing) = &self.tracing {
-            let error = format!(
-                "a trace for trial {trial} was asked for while that for trial {} is on",
-                tracing.trial
-            );
+            let error = format!("a trace for trial {trial} was asked for while that for trial {} is on", tracing.trial);
             return self.fail(Some(trial), error, Some("stop that one first".to_owned()));
         }
         match Tracing::start(trial, request) {
@@ -356,10 +345,7 @@ impl Server {
 
     fn start_load(&mut self, trial: u64, request: &LoadRequest) -> Result<()> {
         if let Some(loading) = &self.loading {
-            let error = format!(
-                "a load for trial {trial} was asked for while that for trial {} is on",
-                loading.trial
-            );
+            let error = format!("a load for trial {trial} was asked for while that for trial {} is on", loading.trial);
             return self.fail(Some(trial), error, Some("stop that one first".to_owned()));
         }
         let rate = self.rate();
@@ -377,8 +363,7 @@ impl Server {
         let events = self.events.clone();
         // The server has ended if it does not listen.
         let tell = move |result| drop(events.send(Event::LoadStopped(Box::new(result))));
-        let is_stopping =
-            self.loading.as_mut().is_some_and(|loading| loading.trial == trial && loading.stop(tell));
+        let is_stopping = self.loading.as_mut().is_some_and(|loading| loading.trial == trial && loading.stop(tell));
         if is_stopping {
             return Ok(());
         }

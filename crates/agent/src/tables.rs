@@ -50,24 +50,17 @@ fn write_samples(recording: &Recording, output: impl Write) -> Result<(), ArrowE
 
 fn write_events(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
     let column = |name: &str| Field::new(name, DataType::UInt64, false);
-    let columns =
-        vec![Field::new("kind", DataType::Utf8, false), column("index"), column("start"), column("duration")];
+    let columns = vec![Field::new("kind", DataType::Utf8, false), column("index"), column("start"), column("duration")];
     let schema = Arc::new(Schema::new_with_metadata(columns, description(recording)));
     let samples = &recording.samples;
     let starts = starts(recording);
     let with_starts = |entries: &[(u64, u64)], kind: &'static str| -> Vec<(&str, u64, u64, u64)> {
-        entries
-            .iter()
-            .map(|&(index, value)| (kind, index, starts.get(&index).copied().unwrap_or(0), value))
-            .collect()
+        entries.iter().map(|&(index, value)| (kind, index, starts.get(&index).copied().unwrap_or(0), value)).collect()
     };
     let saturated = with_starts(&samples.saturated, "saturated");
     let gaps = with_starts(&samples.saturated_gaps, "saturated_gap");
-    let injected = recording
-        .injected
-        .iter()
-        .zip(0..)
-        .map(|(&(start, duration), number)| ("injected", number, start, duration));
+    let injected =
+        recording.injected.iter().zip(0..).map(|(&(start, duration), number)| ("injected", number, start, duration));
     let rows: Vec<(&str, u64, u64, u64)> = saturated.into_iter().chain(gaps).chain(injected).collect();
     let number = |pick: fn(&(&str, u64, u64, u64)) -> u64| -> ArrayRef {
         Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
@@ -102,8 +95,7 @@ fn starts(recording: &Recording) -> BTreeMap<u64, u64> {
     }
     let mut elapsed = 0;
     for (index, &duration) in (0_u64..).zip(samples.durations()) {
-        let gap =
-            samples.gaps().and_then(|gaps| gaps.get(usize::try_from(index).ok()?)).copied().unwrap_or(0);
+        let gap = samples.gaps().and_then(|gaps| gaps.get(usize::try_from(index).ok()?)).copied().unwrap_or(0);
         let gap = long_gaps.get(&index).copied().unwrap_or(u64::from(gap));
         let start = match recording.outcome.layout {
             Layout::Tiled | Layout::Gapped => elapsed + gap,

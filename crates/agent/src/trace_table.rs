@@ -5,8 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array,
+    ArrayRef, Int16Array, Int32Array, Int64Array, RecordBatch, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -25,9 +24,8 @@ pub fn write(recorded: &mut Recorded, tsc_hz: f64, output: impl Write) -> Result
     let mut rows = Vec::with_capacity(BATCH_ROWS);
     loop {
         rows.clear();
-        let has_more = recorded
-            .take(BATCH_ROWS, &mut rows)
-            .map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let has_more =
+            recorded.take(BATCH_ROWS, &mut rows).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
         if !rows.is_empty() {
             writer.write(&batch(&schema, &rows)?)?;
         }

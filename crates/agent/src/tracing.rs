@@ -79,17 +79,9 @@ impl Tracing {
         let (switch, groups) = (recorder.switch(), recorder.groups().clone());
         let is_over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&is_over);
-        let reader =
-            thread::Builder::new().name("trace-reader".to_owned()).spawn(move || read(recorder, &told))?;
-        let mut tracing = Self {
-            trial,
-            reader: Some(reader),
-            is_over,
-            switch,
-            start: read_clocks(),
-            groups,
-            _watchdog: watchdog,
-        };
+        let reader = thread::Builder::new().name("trace-reader".to_owned()).spawn(move || read(recorder, &told))?;
+        let mut tracing =
+            Self { trial, reader: Some(reader), is_over, switch, start: read_clocks(), groups, _watchdog: watchdog };
         tracing.switch.on()?;
         tracing.start = read_clocks();
         Ok(tracing)

@@ -126,8 +126,7 @@ fn kinds(document: &Value, protocol: &str) -> Vec<String> {
 #[test]
 fn a_counter_that_lives_on_is_without_violations() {
     let server = Server::on_any_port();
-    let arguments =
-        ["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms", "--flows", "2", "--check"];
+    let arguments = ["--tcp", &server.tcp, "--udp", &server.udp, "--interval", "1ms", "--flows", "2", "--check"];
     let mut client = Client::start(&arguments);
     client.wait_for_value(20);
     let (code, document) = client.finish();
@@ -138,10 +137,7 @@ fn a_counter_that_lives_on_is_without_violations() {
     assert_eq!(flows.len(), 4);
     for flow in flows {
         assert_eq!(flow["last_value"], flow["acknowledged"], "{flow:#}");
-        assert!(
-            flow["last_value"].as_u64() >= Some(1) && flow["round_trip_ns"]["min"].as_u64() > Some(0),
-            "{flow:#}"
-        );
+        assert!(flow["last_value"].as_u64() >= Some(1) && flow["round_trip_ns"]["min"].as_u64() > Some(0), "{flow:#}");
     }
     // Requests that were on their way when the client stopped may have been applied.
     let number = |name: &str| document[name].as_u64().unwrap();
@@ -196,8 +192,7 @@ fn a_counter_that_is_stopped_for_a_while_is_a_silence_and_no_violation() {
         let longest = flow["longest_silence_ns"].as_u64().unwrap();
         assert!(longest > 200_000_000, "{flow:#}");
         let kept = flow["silences"].as_array().unwrap();
-        let is_ended =
-            |silence: &Value| silence["ended"] == true && silence["length_ns"].as_u64() > Some(200_000_000);
+        let is_ended = |silence: &Value| silence["ended"] == true && silence["length_ns"].as_u64() > Some(200_000_000);
         assert!(kept.iter().any(is_ended), "{flow:#}");
         assert_eq!(document["longest_outage_ns"][flow["protocol"].as_str().unwrap()], longest);
     }

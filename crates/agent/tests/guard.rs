@@ -48,10 +48,7 @@ fn a_guarded_family_dies_with_its_control_plane() {
 }
 
 fn namespaces_are_possible() -> bool {
-    Command::new(AGENT)
-        .args(["guard", "--pid-namespace", "--", "true"])
-        .status()
-        .is_ok_and(|status| status.success())
+    Command::new(AGENT).args(["guard", "--pid-namespace", "--", "true"]).status().is_ok_and(|status| status.success())
 }
 
 #[test]
@@ -133,8 +130,7 @@ fn a_guarded_command_and_its_children_are_born_in_their_cgroup() {
 fn a_folder_that_is_no_cgroup_is_refused_and_left_as_it_is() {
     let folder = std::env::temp_dir().join(format!("stealtime-no-cgroup-{}", std::process::id()));
     fs::create_dir(&folder).unwrap();
-    let output =
-        Command::new(AGENT).arg("guard").arg("--cgroup").arg(&folder).args(["--", "true"]).output().unwrap();
+    let output = Command::new(AGENT).arg("guard").arg("--cgroup").arg(&folder).args(["--", "true"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     let left = fs::read_dir(&folder).unwrap().count();
     fs::remove_dir_all(&folder).unwrap();

@@ -24,15 +24,11 @@ fn a_load_prints_one_document_and_keeps_its_rows() {
         let output = agent(&[&["load", "--json", "--rows", rows], phases.as_slice(), &kind].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let batches: Vec<RecordBatch> = StreamReader::try_new(fs::File::open(&file).unwrap(), None)
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
+        let batches: Vec<RecordBatch> =
+            StreamReader::try_new(fs::File::open(&file).unwrap(), None).unwrap().collect::<Result<_, _>>().unwrap();
         fs::remove_file(&file).unwrap();
-        let work: u64 = batches
-            .iter()
-            .map(|batch| batch.column(3).as_primitive::<UInt64Type>().values().iter().sum::<u64>())
-            .sum();
+        let work: u64 =
+            batches.iter().map(|batch| batch.column(3).as_primitive::<UInt64Type>().values().iter().sum::<u64>()).sum();
         assert_eq!(document["outcome"]["work"], work, "{document:#}");
         assert!(work > 0, "{document:#}");
         assert_eq!(document["schema_version"], 1);
@@ -62,18 +58,8 @@ fn what_cannot_be_loaded_is_one_sentence_with_a_hint() {
 fn a_probe_alone_roams_over_a_list_of_cpus_at_ordinary_priority() {
     let allowed = stealtime_probe::scheduling::allowed_cpus().unwrap();
     let list: Vec<String> = allowed.iter().map(u32::to_string).collect();
-    let output = agent(&[
-        "tick",
-        "--iterations",
-        "1000",
-        "--duration",
-        "50ms",
-        "--json",
-        "-p",
-        "0",
-        "-a",
-        &list.join(","),
-    ]);
+    let output =
+        agent(&["tick", "--iterations", "1000", "--duration", "50ms", "--json", "-p", "0", "-a", &list.join(",")]);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["outcome"]["placement"]["cpus"], serde_json::json!(allowed), "{document:#}");
     assert_eq!(document["outcome"]["placement"]["policy"], "SCHED_OTHER");

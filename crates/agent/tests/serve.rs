@@ -10,8 +10,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_ipc::reader::StreamReader;
 use stealtime_wire::{
-    FrameDecoder, FrameKind, FromAgent, Load, LoadOutcome, LoadRequest, PROTOCOL_VERSION, Probe, StreamName,
-    Switch, Tick, ToAgent, TrialOutcome, TrialRequest, Wakeup, encode_frame,
+    FrameDecoder, FrameKind, FromAgent, Load, LoadOutcome, LoadRequest, PROTOCOL_VERSION, Probe, StreamName, Switch,
+    Tick, ToAgent, TrialOutcome, TrialRequest, Wakeup, encode_frame,
 };
 
 struct Agent {
@@ -174,27 +174,20 @@ fn several_cpus_are_all_allowed_except_to_a_ring() {
 #[test]
 fn ordinary_scheduling_is_no_finding_when_it_was_asked_for() {
     let mut agent = Agent::greeted();
-    for probe in [Probe::Tick(Tick { iterations: 10_000 }), Probe::Wakeup(Wakeup { interval_ns: 1_000_000 })]
-    {
+    for probe in [Probe::Tick(Tick { iterations: 10_000 }), Probe::Wakeup(Wakeup { interval_ns: 1_000_000 })] {
         let (outcome, _) = agent.run(TrialRequest { priority: 0, ..short(probe) }).unwrap();
         assert_eq!((outcome.placement.policy.as_str(), outcome.placement.priority), ("SCHED_OTHER", 0));
         let unwanted = ["no_sched_fifo", "rt_throttling", "fair_server"];
-        assert!(
-            outcome.findings.iter().all(|finding| !unwanted.contains(&finding.code.as_str())),
-            "{outcome:?}"
-        );
+        assert!(outcome.findings.iter().all(|finding| !unwanted.contains(&finding.code.as_str())), "{outcome:?}");
     }
-    let error =
-        agent.run(TrialRequest { priority: 0, ..short(Probe::Switch(Switch { threads: 2 })) }).unwrap_err();
+    let error = agent.run(TrialRequest { priority: 0, ..short(Probe::Switch(Switch { threads: 2 })) }).unwrap_err();
     assert!(error.contains("priority = 0"), "{error}");
 }
 
 #[test]
 fn an_impossible_request_is_refused_and_the_agent_goes_on() {
     let mut agent = Agent::greeted();
-    let error = agent
-        .run(TrialRequest { cpus: vec![4000], ..short(Probe::Tick(Tick { iterations: 1 })) })
-        .unwrap_err();
+    let error = agent.run(TrialRequest { cpus: vec![4000], ..short(Probe::Tick(Tick { iterations: 1 })) }).unwrap_err();
     assert!(error.contains("CPU 4000"), "{error}");
     let error = agent.run(short(Probe::Switch(Switch { threads: 1 }))).unwrap_err();
     assert!(error.contains("threads = 1"), "{error}");
@@ -204,10 +197,8 @@ fn an_impossible_request_is_refused_and_the_agent_goes_on() {
 #[test]
 fn a_cancelled_trial_sends_what_it_has() {
     let mut agent = Agent::greeted();
-    let request = TrialRequest {
-        duration_ns: 600_000_000_000,
-        ..short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }))
-    };
+    let request =
+        TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 })) };
     agent.send(&ToAgent::RunTrial(Box::new(request)));
     while !matches!(agent.receive_message(), FromAgent::Progress(progress) if progress.samples > 0) {}
     agent.send(&ToAgent::CancelTrial {});
@@ -223,8 +214,7 @@ fn a_cancelled_trial_sends_what_it_has() {
 #[test]
 fn a_channel_closed_in_the_middle_of_a_trial_ends_the_agent() {
     let mut agent = Agent::greeted();
-    let request =
-        TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Tick(Tick { iterations: 10_000 })) };
+    let request = TrialRequest { duration_ns: 600_000_000_000, ..short(Probe::Tick(Tick { iterations: 10_000 })) };
     agent.send(&ToAgent::RunTrial(Box::new(request)));
     assert_eq!(agent.end(), Some(0));
 }
@@ -271,10 +261,8 @@ fn a_load_runs_beside_a_trial_and_sends_a_row_for_each_phase() {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let names: Vec<String> = batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["thread", "start", "duration", "work"]);
-    let work: u64 = batches
-        .iter()
-        .map(|batch| batch.column(3).as_primitive::<UInt64Type>().values().iter().sum::<u64>())
-        .sum();
+    let work: u64 =
+        batches.iter().map(|batch| batch.column(3).as_primitive::<UInt64Type>().values().iter().sum::<u64>()).sum();
     assert_eq!(work, outcome.work);
     assert!(rows > thread_ids.len(), "{outcome:?}");
     agent.send(&ToAgent::StopLoad { trial: 7 });
@@ -301,14 +289,7 @@ fn a_channel_closed_under_a_load_ends_the_agent() {
 #[test]
 fn an_impossible_load_is_refused_and_the_agent_goes_on() {
     let mut agent = Agent::greeted();
-    let load = LoadRequest {
-        kind: Load::Cpu {},
-        cpus: vec![4000],
-        priority: 0,
-        threads: 1,
-        on_ns: None,
-        off_ns: None,
-    };
+    let load = LoadRequest { kind: Load::Cpu {}, cpus: vec![4000], priority: 0, threads: 1, on_ns: None, off_ns: None };
     agent.send(&ToAgent::StartLoad { trial: 1, load: load.clone() });
     let FromAgent::Failed { error, hint, .. } = agent.receive_message() else { panic!("loaded CPU 4000") };
     assert!(error.contains("[4000]") && hint.is_some(), "{error}");

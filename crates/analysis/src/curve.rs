@@ -32,8 +32,7 @@ pub fn pooled_percentile_curve(parts: &[&Series<'_>]) -> Option<PercentileCurve>
 fn curve(parts: &[&Series<'_>], first: &Series<'_>) -> PercentileCurve {
     let count: u64 = parts.iter().map(|part| part.count() as u64).sum();
     let ranks = ranks(count);
-    let value_ns =
-        values_at_ranks(parts, &ranks).into_iter().map(|units| first.nanoseconds(units as f64)).collect();
+    let value_ns = values_at_ranks(parts, &ranks).into_iter().map(|units| first.nanoseconds(units as f64)).collect();
     let tail_share = ranks.iter().map(|rank| (count - rank) as f64 / count as f64).collect();
     PercentileCurve { tail_share, value_ns }
 }

@@ -56,9 +56,7 @@ impl Series<'_> {
                 _ => merged.push(bucket),
             }
         }
-        let column = |of: fn(&Bucket) -> u64| {
-            merged.iter().map(|bucket| self.nanoseconds(of(bucket) as f64)).collect()
-        };
+        let column = |of: fn(&Bucket) -> u64| merged.iter().map(|bucket| self.nanoseconds(of(bucket) as f64)).collect();
         Envelope {
             bucket_s: self.seconds(width),
             bucket: merged.iter().map(|bucket| u32::try_from(bucket.number).unwrap_or(u32::MAX)).collect(),

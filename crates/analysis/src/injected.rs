@@ -70,8 +70,7 @@ impl Series<'_> {
         };
         let mut thefts = thefts.to_vec();
         thefts.sort_unstable();
-        let stalls: Vec<InjectedStall> =
-            thefts.par_iter().filter_map(|&theft| self.look_up(theft, ordinary)).collect();
+        let stalls: Vec<InjectedStall> = thefts.par_iter().filter_map(|&theft| self.look_up(theft, ordinary)).collect();
         InjectedMatch::new(stalls, thefts.len())
     }
 
@@ -144,14 +143,12 @@ impl InjectedMatch {
         let found: Vec<&InjectedStall> =
             stalls.iter().filter(|stall| stall.excess_ns >= 0.5 * stall.expected_ns).collect();
         let within = found.iter().filter(|stall| {
-            (stall.excess_ns - stall.expected_ns).abs()
-                <= TOLERANCE_NS.max(TOLERANCE_SHARE * stall.expected_ns)
+            (stall.excess_ns - stall.expected_ns).abs() <= TOLERANCE_NS.max(TOLERANCE_SHARE * stall.expected_ns)
         });
         let signed = sorted(found.iter().map(|stall| stall.excess_ns - stall.expected_ns));
         let absolute = sorted(found.iter().map(|stall| (stall.excess_ns - stall.expected_ns).abs()));
-        let percent = sorted(
-            found.iter().map(|stall| 100.0 * (stall.excess_ns - stall.expected_ns).abs() / stall.expected_ns),
-        );
+        let percent =
+            sorted(found.iter().map(|stall| 100.0 * (stall.excess_ns - stall.expected_ns).abs() / stall.expected_ns));
         Self {
             total: stalls.len() as u64,
             found: found.len() as u64,

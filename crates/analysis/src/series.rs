@@ -130,8 +130,7 @@ impl TrueValues {
                 return Err(SeriesError::NotSaturated { column, index });
             }
         }
-        let marked =
-            rows.par_chunks(BLOCK * 16).map(|rows| rows.iter().filter(|&&row| row == SATURATED).count());
+        let marked = rows.par_chunks(BLOCK * 16).map(|rows| rows.iter().filter(|&&row| row == SATURATED).count());
         let rows = marked.sum();
         list.dedup_by_key(|entry| entry.0);
         if rows != list.len() || list.len() != listed {
@@ -204,9 +203,7 @@ impl<'a> Series<'a> {
             Spacing::Gapped { gaps, .. } if gaps.len() != durations.len() => {
                 return Err(SeriesError::GapCount { durations: durations.len(), gaps: gaps.len() });
             }
-            Spacing::Gapped { gaps, saturated } => {
-                (Gaps::Column(gaps), TrueValues::new(saturated, gaps, "gap")?)
-            }
+            Spacing::Gapped { gaps, saturated } => (Gaps::Column(gaps), TrueValues::new(saturated, gaps, "gap")?),
         };
         let mut series = Self {
             durations,
@@ -221,24 +218,15 @@ impl<'a> Series<'a> {
             floor: 0,
         };
         series.learn();
-        series.floor = calibrated_floor
-            .into_iter()
-            .chain(series.cheapest())
-            .filter(|&floor| floor > 0)
-            .min()
-            .unwrap_or(0);
+        series.floor =
+            calibrated_floor.into_iter().chain(series.cheapest()).filter(|&floor| floor > 0).min().unwrap_or(0);
         Ok(series)
     }
 
     /// The smallest sample that took any time; 0 stands for a wake-up before its time, which is none.
     fn cheapest(&self) -> Option<u64> {
         let in_block = |(number, block): (usize, &Block)| match block.min {
-            0 => self.durations[self.block_range(number)]
-                .iter()
-                .copied()
-                .filter(|&row| row > 0)
-                .min()
-                .map(u64::from),
+            0 => self.durations[self.block_range(number)].iter().copied().filter(|&row| row > 0).min().map(u64::from),
             min => Some(min),
         };
         self.blocks.iter().enumerate().filter_map(in_block).min()

@@ -30,9 +30,7 @@ impl Series<'_> {
         let mut kept = found;
         if kept.len() > most {
             if let Some(last) = most.checked_sub(1) {
-                kept.select_nth_unstable_by_key(last, |&(index, _, duration)| {
-                    (std::cmp::Reverse(duration), index)
-                });
+                kept.select_nth_unstable_by_key(last, |&(index, _, duration)| (std::cmp::Reverse(duration), index));
             }
             kept.truncate(most);
             kept.sort_unstable();

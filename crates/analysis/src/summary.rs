@@ -11,14 +11,8 @@ use crate::selection::values_at_ranks;
 use crate::series::{Moments, Series};
 
 /// The key of each percentile and the `d` of its tail `1/d`.
-const PERCENTILES: [(&str, u64); 6] = [
-    ("p50_ns", 2),
-    ("p90_ns", 10),
-    ("p99_ns", 100),
-    ("p999_ns", 1_000),
-    ("p9999_ns", 10_000),
-    ("p99999_ns", 100_000),
-];
+const PERCENTILES: [(&str, u64); 6] =
+    [("p50_ns", 2), ("p90_ns", 10), ("p99_ns", 100), ("p999_ns", 1_000), ("p9999_ns", 10_000), ("p99999_ns", 100_000)];
 
 /// The figures of one series or of several pooled.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -119,10 +113,6 @@ fn summarize(parts: &[&Series<'_>], first: &Series<'_>) -> Summary {
         max_part,
         max_overhead_ns: first.nanoseconds((max - floor.min(max)) as f64),
         span_s: parts.iter().map(|part| part.seconds(part.span)).sum(),
-        unresolved: PERCENTILES
-            .iter()
-            .filter(|(_, tail)| count < *tail)
-            .map(|(name, _)| (*name).to_owned())
-            .collect(),
+        unresolved: PERCENTILES.iter().filter(|(_, tail)| count < *tail).map(|(name, _)| (*name).to_owned()).collect(),
     }
 }

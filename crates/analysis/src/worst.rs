@@ -41,8 +41,7 @@ impl Series<'_> {
         for block in blocks {
             // A heap that is full only takes what is longer than its shortest; most blocks hold nothing so
             // long.
-            let enough =
-                if heap.len() < wanted { 0 } else { heap.peek().map_or(u64::MAX, |least| least.0.0) };
+            let enough = if heap.len() < wanted { 0 } else { heap.peek().map_or(u64::MAX, |least| least.0.0) };
             if wanted == 0 || (heap.len() == wanted && self.blocks[block].max <= enough) {
                 continue;
             }

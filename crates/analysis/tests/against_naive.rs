@@ -42,8 +42,7 @@ fn with_series<R>(columns: &Columns, floor: Option<u64>, check: impl FnOnce(&Ser
         None => Spacing::Tiled,
         Some(_) => Spacing::Gapped { gaps: &gaps, saturated: saturated_gaps },
     };
-    let input =
-        SeriesInput { durations: &durations, saturated, spacing, units_per_s: 1e9, calibrated_floor: floor };
+    let input = SeriesInput { durations: &durations, saturated, spacing, units_per_s: 1e9, calibrated_floor: floor };
     check(&Series::new(input).expect("columns made by `columns()` fit each other"))
 }
 
@@ -229,10 +228,7 @@ fn columns_that_do_not_fit_each_other_are_refused() {
         SeriesError::NotSaturated { column: "duration", index: 1 }
     );
     let spacing = Spacing::Gapped { gaps: &[1], saturated: vec![] };
-    assert_eq!(
-        error(SeriesInput { spacing, ..tiled(&[1, 2], &[]) }),
-        SeriesError::GapCount { durations: 2, gaps: 1 }
-    );
+    assert_eq!(error(SeriesInput { spacing, ..tiled(&[1, 2], &[]) }), SeriesError::GapCount { durations: 2, gaps: 1 });
 }
 
 #[test]

@@ -51,14 +51,7 @@ struct World {
 
 impl World {
     fn quiet(loop_us: f64, duration_s: f64) -> Self {
-        Self {
-            loop_ns: loop_us * 1e3,
-            duration_s,
-            causes: Vec::new(),
-            random_rate_hz: 0.0,
-            burst: 1,
-            seed: 1,
-        }
+        Self { loop_ns: loop_us * 1e3, duration_s, causes: Vec::new(), random_rate_hz: 0.0, burst: 1, seed: 1 }
     }
 
     fn with(mut self, rate_hz: f64, cost_ns: f64) -> Self {

@@ -143,8 +143,7 @@ fn user_mode(host: &Labelled<'_>, guest: &UserMode<'_>) -> Built {
     let blind = merged(blind_stretches(host, &layer, 0));
     let mut layers = Layers { blind, ..Layers::default() };
     // One list holds both layers, as each moment has one of them: only their tracks are drawn apart.
-    let is_machine =
-        |piece: &Piece| layer.table.get(piece.cause).is_some_and(|it| it.layer == Layer::Machine);
+    let is_machine = |piece: &Piece| layer.table.get(piece.cause).is_some_and(|it| it.layer == Layer::Machine);
     let (machine, outer) = layer.pieces.into_iter().partition(is_machine);
     layers.machine = machine;
     layers.hosts = vec![outer];
@@ -157,10 +156,8 @@ fn virtual_machine(
     machine: Option<&(Labelled<'_>, Followed<'_>)>,
 ) -> Result<Built, AttributionError> {
     let labels = labels_of_traced(&cpus.host);
-    let follow_machine = || {
-        machine
-            .map(|(traced, probe)| follow(traced.trace, Layer::Machine, probe, traced.threads, traced.labels))
-    };
+    let follow_machine =
+        || machine.map(|(traced, probe)| follow(traced.trace, Layer::Machine, probe, traced.threads, traced.labels));
     let follow_hosts = || -> Vec<Layered> {
         let one = |it| follow(cpus.host.trace, Layer::Host, it, &labels, cpus.host.labels);
         cpus.threads.iter().map(one).collect()
@@ -258,7 +255,6 @@ fn blind_stretches(traced: &Labelled<'_>, layer: &Layered, shift: i64) -> Vec<(u
     stretches.extend(&layer.doubtful);
     stretches.push((0, begin));
     stretches.push((end, u64::MAX));
-    let moved =
-        |time: u64| if time == 0 || time == u64::MAX { time } else { time.saturating_add_signed(shift) };
+    let moved = |time: u64| if time == 0 || time == u64::MAX { time } else { time.saturating_add_signed(shift) };
     stretches.into_iter().map(|(start, end)| (moved(start), moved(end))).collect()
 }

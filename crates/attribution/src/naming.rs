@@ -72,9 +72,7 @@ impl<'a> Naming<'a> {
             (Layer::Machine, EventKind::VectorEntry) if name == Some(TICK_VECTOR) => {
                 self.table.id(self.layer, Kind::TimerTick, None)
             }
-            (Layer::Machine, EventKind::InterruptEntry)
-                if name.is_some_and(|it| TICK_HANDLERS.contains(&it)) =>
-            {
+            (Layer::Machine, EventKind::InterruptEntry) if name.is_some_and(|it| TICK_HANDLERS.contains(&it)) => {
                 self.table.id(self.layer, Kind::TimerTick, None)
             }
             (layer, entry) => {

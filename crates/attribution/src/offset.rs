@@ -115,9 +115,7 @@ fn intersect_all(one: &[Offsets], other: &[Offsets]) -> Vec<Offsets> {
         while other.get(from).is_some_and(|it| it.high < piece.low) {
             from += 1;
         }
-        both.extend(
-            other[from..].iter().take_while(|it| it.low <= piece.high).filter_map(|&it| piece.intersect(it)),
-        );
+        both.extend(other[from..].iter().take_while(|it| it.low <= piece.high).filter_map(|&it| piece.intersect(it)));
     }
     both
 }

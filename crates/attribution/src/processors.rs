@@ -70,11 +70,7 @@ impl ThreadTable {
     }
 
     pub fn get(&self, thread: i32) -> ThreadRow {
-        usize::try_from(thread)
-            .ok()
-            .and_then(|thread| self.0.get(thread))
-            .copied()
-            .unwrap_or(ThreadRow::UNKNOWN)
+        usize::try_from(thread).ok().and_then(|thread| self.0.get(thread)).copied().unwrap_or(ThreadRow::UNKNOWN)
     }
 
     pub fn member(&self, thread: i32) -> Option<u16> {
@@ -133,8 +129,7 @@ impl Processor {
     /// Finish what was entered last and is the same; whatever was entered after it has lost its own exit. An
     /// exit without an entry (before the trace began, or lost) changes nothing.
     pub fn exit(&mut self, entry: EventKind, number: i64, owner: i32) {
-        let is_same =
-            |served: &Served| served.entry == entry && served.number == number && served.owner == owner;
+        let is_same = |served: &Served| served.entry == entry && served.number == number && served.owner == owner;
         if let Some(place) = self.served.iter().rposition(is_same) {
             let mut index = 0;
             self.served.retain(|served| {

@@ -84,8 +84,7 @@ impl<'a> Trace<'a> {
             names,
             covered,
             cycles_per_ns,
-            threads: scans.iter().map(|scan| usize::try_from(scan.threads).unwrap_or(0)).max().unwrap_or(0)
-                + 1,
+            threads: scans.iter().map(|scan| usize::try_from(scan.threads).unwrap_or(0)).max().unwrap_or(0) + 1,
             cpus: scans.iter().map(|scan| usize::from(scan.cpus)).max().unwrap_or(0) + 1,
             lost: Vec::new(),
             lost_anywhere: Vec::new(),

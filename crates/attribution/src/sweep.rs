@@ -136,11 +136,9 @@ impl Layers {
         parts.judged.push(judged);
         if judged {
             taken.clear();
-            self.walk(start, end, ranks, |cause, cycles| {
-                match taken.iter_mut().find(|(known, _)| *known == cause) {
-                    Some((_, sum)) => *sum += cycles,
-                    None => taken.push((cause, cycles)),
-                }
+            self.walk(start, end, ranks, |cause, cycles| match taken.iter_mut().find(|(known, _)| *known == cause) {
+                Some((_, sum)) => *sum += cycles,
+                None => taken.push((cause, cycles)),
             });
             if fit(taken, excess, self.unexplained) {
                 parts.scaled += 1;
@@ -228,9 +226,8 @@ impl Layers {
 
     fn ranks(&self) -> Ranks {
         let rows = self.table.rows();
-        let is_sleep = rows
-            .iter()
-            .map(|cause| cause.layer == Layer::Host && cause.name.as_deref() == Some(WAITING_IN_EMULATOR));
+        let is_sleep =
+            rows.iter().map(|cause| cause.layer == Layer::Host && cause.name.as_deref() == Some(WAITING_IN_EMULATOR));
         let is_throttled = rows.iter().map(|cause| {
             cause.layer == Layer::Machine && matches!(cause.kind, Kind::RtThrottling | Kind::QuotaThrottling)
         });

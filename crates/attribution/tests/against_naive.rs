@@ -17,8 +17,7 @@ use stealtime_attribution::{EventKind, Offsets, Spikes, VirtualCpus, World, attr
 
 const END: u64 = 400;
 /// The followed thread, a real-time and an ordinary one beside it, and the idle thread.
-const THREADS: [(i32, i16, &str); 4] =
-    [(5, 10, "probe"), (6, 2, "high"), (7, 120, "low"), (0, 120, "swapper")];
+const THREADS: [(i32, i16, &str); 4] = [(5, 10, "probe"), (6, 2, "high"), (7, 120, "low"), (0, 120, "swapper")];
 const FOLLOWED: &[i32] = &[5];
 
 #[derive(Debug, Clone, Copy)]
@@ -33,9 +32,8 @@ struct Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    (0..12_u64, 0..CPUS, 0..10_u8, 0..4_usize, 0..4_usize, 0..2_i64, 0..2_i64).prop_map(
-        |(after, cpu, what, one, other, state, number)| Step { after, cpu, what, one, other, state, number },
-    )
+    (0..12_u64, 0..CPUS, 0..10_u8, 0..4_usize, 0..4_usize, 0..2_i64, 0..2_i64)
+        .prop_map(|(after, cpu, what, one, other, state, number)| Step { after, cpu, what, one, other, state, number })
 }
 
 const NAMES: [&str; 2] = ["local_timer", "other"];
@@ -223,8 +221,7 @@ fn honest(stretches: &[Stretch], leaves_out: bool) -> Recording {
 
 fn stretches() -> impl Strategy<Value = Vec<Stretch>> {
     let one = (1..4_usize, 8..40_u64, 0..2_i64, any::<bool>());
-    let stretch =
-        one.prop_map(|(step, cycles, state, is_recorded)| Stretch { who: step, cycles, state, is_recorded });
+    let stretch = one.prop_map(|(step, cycles, state, is_recorded)| Stretch { who: step, cycles, state, is_recorded });
     prop::collection::vec(stretch, 3..24).prop_map(|mut stretches| {
         let mut who = 0;
         for stretch in &mut stretches {

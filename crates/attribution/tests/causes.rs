@@ -50,11 +50,8 @@ fn the_interrupting_wins_over_the_interrupted() {
         .served(1_200, 1, VectorExit, PROBE, 236, "local_timer")
         .served(1_290, 1, InterruptExit, PROBE, 24, "virtio0-input")
         .served(1_500, 1, SoftirqExit, PROBE, 3, "NET_RX");
-    let expected = [
-        ("machine softirq NET_RX", 310),
-        ("machine interrupt virtio0-input", 140),
-        ("machine timer_tick", 50),
-    ];
+    let expected =
+        [("machine softirq NET_RX", 310), ("machine interrupt virtio0-input", 140), ("machine timer_tick", 50)];
     assert_eq!(split_native(&recording, 1_000, 500), said(&expected));
 }
 
@@ -74,8 +71,7 @@ fn another_thread_of_higher_priority_and_workers_under_one_name() {
         .switch(1_400, 1, 7, 1, (8, 3, "kworker/1:2H"))
         .switch(1_500, 1, 8, 1, (9, 3, "kworker/1:0"))
         .switch(1_700, 1, 9, 1, RUNS);
-    let expected =
-        [("machine thread migration/1", 400), ("machine thread kworker", 300), ("above unexplained", 300)];
+    let expected = [("machine thread migration/1", 400), ("machine thread kworker", 300), ("above unexplained", 300)];
     assert_eq!(split_native(&recording, 900, 1_000), said(&expected));
 }
 
@@ -316,11 +312,8 @@ fn the_reason_of_a_vm_exit_and_an_interrupt_inside_of_it() {
         .served(1_100, 1, VectorEntry, 200, 236, "local_timer")
         .served(1_150, 1, VectorExit, 200, 236, "local_timer")
         .event(1_400, 1, VmEntry, 200, 0, 0, 0, "");
-    let expected = [
-        ("above unexplained", 600),
-        ("host vm_exit EPT_VIOLATION", 350),
-        ("host host_interrupt local_timer", 50),
-    ];
+    let expected =
+        [("above unexplained", 600), ("host vm_exit EPT_VIOLATION", 350), ("host host_interrupt local_timer", 50)];
     assert_eq!(split_virtual(&host, None, AHEAD + 900, 1_000), said(&expected));
 }
 

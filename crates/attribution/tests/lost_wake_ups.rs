@@ -39,11 +39,7 @@ fn a_sleep_that_overlaps_a_loss_on_any_cpu_is_not_judged() {
     let lost = host(|host| {
         host.lost(2_600, 0, 1);
     });
-    assert_eq!(
-        split(&lost, SLEEPS, RUNS_AGAIN),
-        [],
-        "it waited for the hog, or for the emulator: nobody knows"
-    );
+    assert_eq!(split(&lost, SLEEPS, RUNS_AGAIN), [], "it waited for the hog, or for the emulator: nobody knows");
 }
 
 #[test]
@@ -89,8 +85,7 @@ fn a_user_mode_guest_that_seems_idle_among_lost_events_is_not_judged() {
         }
         host.waking(8_000, 0, 77, 1, KERNEL).switch(RUNS_AGAIN, 1, HOG.0, 0, KERNEL);
         let trace = host.trace().unwrap();
-        let guest =
-            UserMode { kernel_threads: &[400], pointers: &[], probe_never_sleeps: false, real_time: false };
+        let guest = UserMode { kernel_threads: &[400], pointers: &[], probe_never_sleeps: false, real_time: false };
         let labelled = Labelled { trace: &trace, threads: &[], labels: &[], cpus: Some(&[1]) };
         parts_of(&World::UserMode(labelled, guest), SLEEPS, RUNS_AGAIN - SLEEPS).unwrap()
     };

@@ -52,11 +52,8 @@ fn a_quota_ends_when_the_throttled_thread_began_though_no_switch_out_of_idleness
         .served(52_000_500, 1, VectorExit, PROBE, 236, "local_timer")
         // Later accounts say nothing about that.
         .runtime(56_000_400, 1, PROBE, PROBE, 4_000_000);
-    let expected = [
-        ("machine quota_throttling", 50_000_000),
-        ("above unexplained", 2_498_500),
-        ("machine timer_tick", 500),
-    ];
+    let expected =
+        [("machine quota_throttling", 50_000_000), ("above unexplained", 2_498_500), ("machine timer_tick", 500)];
     assert_eq!(split_ordinary(&recording, 1_000, 52_499_000), said(&expected));
 }
 
@@ -90,11 +87,8 @@ fn a_virtual_cpu_was_displaced_when_the_others_account_says() {
         // The virtual CPU to the neighbour is missing: at 1_000. Nobody wakes it before it runs again.
         .runtime(1_700, 1, 300, 300, 700)
         .switch(1_700, 1, 300, 1, VCPU);
-    let expected = [
-        ("host host_preempted neighbour 1", 700),
-        ("above unexplained", 250),
-        ("host host_interrupt local_timer", 50),
-    ];
+    let expected =
+        [("host host_preempted neighbour 1", 700), ("above unexplained", 250), ("host host_interrupt local_timer", 50)];
     assert_eq!(split_virtual(&host, None, AHEAD + 900, 1_000), said(&expected));
 }
 

@@ -37,8 +37,7 @@ fn visit(recording: &mut Recording, start: u64, end: u64, signal: bool, pointer:
 fn split_user_mode(recording: &Recording, start: u64, duration: u64) -> Vec<(String, u64)> {
     let trace = recording.trace().unwrap();
     let pointers = [(PROBE_POINTER, None), (THIEF_POINTER, Some("injection".to_owned()))];
-    let guest =
-        UserMode { kernel_threads: &[400], pointers: &pointers, probe_never_sleeps: true, real_time: false };
+    let guest = UserMode { kernel_threads: &[400], pointers: &pointers, probe_never_sleeps: true, real_time: false };
     let labels = ["neighbour 1".to_owned()];
     let labelled = Labelled { trace: &trace, threads: &[(500, 0)], labels: &labels, cpus: None };
     parts_of(&World::UserMode(labelled, guest), start, duration).unwrap()
@@ -58,11 +57,8 @@ fn visits_to_a_user_mode_kernel_are_ticks_if_the_timers_signal_came() {
     visit(&mut recording, 400_000, 400_500, true, PROBE_POINTER);
     // The stub stops at once for the signal that is passed on to it.
     visit(&mut recording, 402_000, 402_100, false, PROBE_POINTER);
-    let expected = [
-        ("above unexplained", 299_100),
-        ("machine timer_tick", 600),
-        ("machine vm_exit guest kernel entered", 300),
-    ];
+    let expected =
+        [("above unexplained", 299_100), ("machine timer_tick", 600), ("machine vm_exit guest kernel entered", 300)];
     assert_eq!(split_user_mode(&recording, 150_000, 300_000), said(&expected));
 }
 
@@ -137,8 +133,7 @@ fn a_time_line_tiles_its_spike_on_each_track() {
     visit(&mut recording, 1_700, 1_800, true, PROBE_POINTER);
     let trace = recording.trace().unwrap();
     let pointers = [(PROBE_POINTER, None)];
-    let guest =
-        UserMode { kernel_threads: &[400], pointers: &pointers, probe_never_sleeps: true, real_time: false };
+    let guest = UserMode { kernel_threads: &[400], pointers: &pointers, probe_never_sleeps: true, real_time: false };
     let spikes = Spikes { start: &[5, 900], duration: &[5, 1_000], floor: 0 };
     let found = attribute(&World::UserMode(unlabelled(&trace), guest), spikes, &[1]).unwrap();
     for layer in ["machine", "host"] {

@@ -75,8 +75,7 @@ pub fn arguments(spec: &MachineSpec, inherited: &Inherited, role: Role) -> Vec<O
     add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny".into());
     add(
         "-machine",
-        format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off", spec.machine)
-            .into(),
+        format!("{},memory-backend=pc.ram,pflash0=firmware,suppress-vmdesc=on,vmport=off", spec.machine).into(),
     );
     add("-accel", accelerator.into());
     add("-cpu", spec.cpu.clone().into());
@@ -140,10 +139,7 @@ mod tests {
         };
         let inherited =
             Inherited { ram: 10, qmp: 11, netdev: 12, console: 13, firmware: 14, kernel: 15, initramfs: 16 };
-        arguments(&spec, &inherited, role)
-            .into_iter()
-            .map(|argument| argument.into_string().unwrap())
-            .collect()
+        arguments(&spec, &inherited, role).into_iter().map(|argument| argument.into_string().unwrap()).collect()
     }
 
     #[test]
@@ -179,8 +175,7 @@ mod tests {
     fn a_trial_differs_from_a_standby_only_by_not_writing_its_memory() {
         let trial = given(Accelerator::Tcg, Role::Trial);
         let standby = given(Accelerator::Tcg, Role::Standby);
-        let expected: Vec<String> =
-            standby.iter().map(|argument| argument.replace("share=on", "share=off")).collect();
+        let expected: Vec<String> = standby.iter().map(|argument| argument.replace("share=on", "share=off")).collect();
         assert_ne!(trial, standby);
         assert_eq!(trial, expected);
     }
@@ -189,8 +184,7 @@ mod tests {
     fn kvm_is_asked_for_by_name_alone() {
         let tcg = given(Accelerator::Tcg, Role::Fresh);
         let kvm = given(Accelerator::Kvm, Role::Fresh);
-        let differing: Vec<(&String, &String)> =
-            tcg.iter().zip(&kvm).filter(|(tcg, kvm)| tcg != kvm).collect();
+        let differing: Vec<(&String, &String)> = tcg.iter().zip(&kvm).filter(|(tcg, kvm)| tcg != kvm).collect();
         assert_eq!(differing, [(&"tcg".to_owned(), &"kvm".to_owned())]);
         assert_eq!(tcg.len(), kvm.len());
     }

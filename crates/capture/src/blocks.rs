@@ -42,18 +42,14 @@ pub enum BlockError {
         expected: u64,
     },
     /// A block that nobody would save.
-    #[error(
-        "QEMU has the RAM block `{name}` of {bytes} bytes, which is not known to be read-only and would be lost"
-    )]
+    #[error("QEMU has the RAM block `{name}` of {bytes} bytes, which is not known to be read-only and would be lost")]
     Unknown { name: String, bytes: u64 },
 }
 
 /// Read the answer to the monitor's `info ramblock`.
 pub fn parse_blocks(text: &str) -> Result<Vec<RamBlock>, BlockError> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.contains("Block Name"));
-    lines
-        .map(|line| parse_block(line).ok_or_else(|| BlockError::Unreadable { line: line.trim().into() }))
-        .collect()
+    lines.map(|line| parse_block(line).ok_or_else(|| BlockError::Unreadable { line: line.trim().into() })).collect()
 }
 
 /// `NAME  PSIZE UNIT  OFFSET  USED  TOTAL [HVA RO]`: the name is what comes before the page size.
@@ -105,8 +101,7 @@ mod tests {
 
     #[test]
     fn a_further_block_is_refused_by_name() {
-        let line =
-            "                vga.vram    4 KiB  0x0000000008080000 0x0000000001000000 0x0000000001000000\n";
+        let line = "                vga.vram    4 KiB  0x0000000008080000 0x0000000001000000 0x0000000001000000\n";
         let blocks = parse_blocks(&format!("{PLAIN}{line}")).unwrap();
         let expected = BlockError::Unknown { name: "vga.vram".into(), bytes: 16 << 20 };
         assert_eq!(check_blocks(&blocks, 128 << 20), Err(expected));

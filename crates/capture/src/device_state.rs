@@ -42,9 +42,7 @@ pub enum DeviceStateError {
     #[error("the state of the devices that QEMU saved cannot be read")]
     Read(#[source] io::Error),
     /// What QEMU saved is no state.
-    #[error(
-        "QEMU saved {bytes} bytes as the state of the devices, which is none: it does not begin with QEVM"
-    )]
+    #[error("QEMU saved {bytes} bytes as the state of the devices, which is none: it does not begin with QEVM")]
     NotAState {
         /// How long it is.
         bytes: usize,
@@ -121,9 +119,5 @@ pub(crate) fn capabilities() -> Value {
 
 /// QEMU's saved states begin with these bytes (migration/savevm.c, `QEMU_VM_FILE_MAGIC`).
 pub(crate) fn checked(state: Vec<u8>) -> Result<Vec<u8>, DeviceStateError> {
-    if state.starts_with(b"QEVM") {
-        Ok(state)
-    } else {
-        Err(DeviceStateError::NotAState { bytes: state.len() })
-    }
+    if state.starts_with(b"QEVM") { Ok(state) } else { Err(DeviceStateError::NotAState { bytes: state.len() }) }
 }

@@ -54,8 +54,7 @@ pub fn check_devices(devices: &[String]) -> Result<(), UnsupportedDevice> {
         if parts.all(is_allowed_option) {
             return Ok(());
         }
-        let reason =
-            "of its options only numbers are known to be harmless: max-bytes, period, ioport, events";
+        let reason = "of its options only numbers are known to be harmless: max-bytes, period, ioport, events";
         Err(UnsupportedDevice { device: device.clone(), reason })
     })
 }
@@ -63,9 +62,7 @@ pub fn check_devices(devices: &[String]) -> Result<(), UnsupportedDevice> {
 fn is_allowed_option(option: &str) -> bool {
     let Some((name, value)) = option.split_once('=') else { return false };
     let number = value.strip_prefix("0x").unwrap_or(value);
-    ALLOWED_OPTIONS.contains(&name)
-        && !number.is_empty()
-        && number.chars().all(|digit| digit.is_ascii_hexdigit())
+    ALLOWED_OPTIONS.contains(&name) && !number.is_empty() && number.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn check_name(name: &str) -> Result<(), UnsupportedDevice> {
@@ -119,8 +116,7 @@ mod tests {
 
     #[test]
     fn a_random_number_generator_is_allowed() {
-        let devices =
-            ["virtio-rng-pci", "virtio-rng-pci,max-bytes=1024,period=0x3e8", "pvpanic,ioport=0x505"];
+        let devices = ["virtio-rng-pci", "virtio-rng-pci,max-bytes=1024,period=0x3e8", "pvpanic,ioport=0x505"];
         check_devices(&devices.map(String::from)).unwrap();
     }
 
@@ -155,10 +151,7 @@ mod tests {
 
     #[test]
     fn the_type_of_a_running_device_is_read() {
-        assert_eq!(
-            child_type(&json!({"name": "device[0]", "type": "child<vfio-pci>"})).as_deref(),
-            Some("vfio-pci")
-        );
+        assert_eq!(child_type(&json!({"name": "device[0]", "type": "child<vfio-pci>"})).as_deref(), Some("vfio-pci"));
         assert_eq!(child_type(&json!({"name": "type", "type": "string"})), None);
     }
 }

@@ -16,11 +16,9 @@ const FILE_NAME: &str = "bios-256k.bin";
 /// Find the firmware in the folders in which `program` looks for its files (`-L help`).
 pub fn find_firmware(program: &Path) -> Result<PathBuf, ImageError> {
     let failed = |what: String| ImageError::Firmware { program: program.into(), what };
-    let output =
-        Command::new(program).args(["-L", "help"]).output().map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(program).args(["-L", "help"]).output().map_err(|error| failed(error.to_string()))?;
     let folders = String::from_utf8_lossy(&output.stdout).into_owned();
-    let found =
-        folders.lines().map(|folder| Path::new(folder.trim()).join(FILE_NAME)).find(|path| path.is_file());
+    let found = folders.lines().map(|folder| Path::new(folder.trim()).join(FILE_NAME)).find(|path| path.is_file());
     found.ok_or_else(|| {
         failed(format!("{FILE_NAME} is in none of the folders {:?}", folders.lines().collect::<Vec<_>>()))
     })

@@ -94,9 +94,7 @@ pub enum GuestError {
     #[error("the state of the devices cannot be given to QEMU")]
     Load(#[source] io::Error),
     /// QEMU refused the state.
-    #[error(
-        "QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}"
-    )]
+    #[error("QEMU could not load the state of the devices: its migration is `{status}`; last words: {last_words}")]
     LoadFailed {
         status: String,
         /// The end of its messages.
@@ -182,11 +180,7 @@ impl Guest {
     /// Start a standby: paused, its memory empty (all zeros), waiting for [`Guest::load`].
     ///
     /// Write its memory through [`Guest::ram`] any time before that; QEMU itself writes nothing to it.
-    pub fn standby(
-        spec: &MachineSpec,
-        settings: &GuestSettings,
-        netdev: OwnedFd,
-    ) -> Result<Self, GuestError> {
+    pub fn standby(spec: &MachineSpec, settings: &GuestSettings, netdev: OwnedFd) -> Result<Self, GuestError> {
         Self::start(spec, settings, netdev, Role::Standby, Self::memory(spec)?)
     }
 
@@ -205,8 +199,7 @@ impl Guest {
         File::create(settings.folder.join(LOG_NAME))
             .map_err(|source| GuestError::Prepare { what: "log of a trial", source })?;
         // Nothing is tracked, so that nothing is to be preloaded.
-        let settings =
-            GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
+        let settings = GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
         Self::start(spec, &settings, netdev, Role::Trial, ram)
     }
 
@@ -228,15 +221,12 @@ impl Guest {
             return Err(GuestError::Kvm { user: rights.to_string() });
         }
         let state_file = memfd_create("device-state", MemfdFlags::CLOEXEC);
-        let state_file =
-            File::from(state_file.map_err(|errno| failed("file of the device state")(errno.into()))?);
+        let state_file = File::from(state_file.map_err(|errno| failed("file of the device state")(errno.into()))?);
         let (qmp_socket, qmp_of_qemu) = UnixStream::pair().map_err(failed("control socket"))?;
         let (reception, report_socket) = Reception::pair().map_err(failed("report socket"))?;
-        let duplicate =
-            |descriptor: BorrowedFd<'_>, what| descriptor.try_clone_to_owned().map_err(failed(what));
-        let (console, console_of_qemu) =
-            Console::start(settings.folder.join("console.log"), settings.console_bytes)
-                .map_err(failed("socket of the console"))?;
+        let duplicate = |descriptor: BorrowedFd<'_>, what| descriptor.try_clone_to_owned().map_err(failed(what));
+        let (console, console_of_qemu) = Console::start(settings.folder.join("console.log"), settings.console_bytes)
+            .map_err(failed("socket of the console"))?;
         let mut lent = Lent::default();
         let inherited = Inherited {
             ram: lent.add(duplicate(ram.as_fd(), "memory")?),
@@ -247,8 +237,7 @@ impl Guest {
             kernel: lent.add(lend(&spec.kernel.path)?),
             initramfs: lent.add(lend(&spec.initramfs.path)?),
         };
-        let state_path_in_qemu =
-            path_of(lent.add(duplicate(state_file.as_fd(), "file of the device state")?));
+        let state_path_in_qemu = path_of(lent.add(duplicate(state_file.as_fd(), "file of the device state")?));
         let mut command = Command::new(&settings.program);
         command.args(arguments(spec, &inherited, role));
         if let Some(library) = &settings.library {
@@ -411,10 +400,8 @@ mod tests {
         for name in ["bios-256k.bin", "image"] {
             std::fs::write(path(name), "").unwrap();
         }
-        let script = format!(
-            "#!/bin/sh\n[ \"$1\" = -L ] && exec echo {}\necho one more trial\n",
-            folder.path().display()
-        );
+        let script =
+            format!("#!/bin/sh\n[ \"$1\" = -L ] && exec echo {}\necho one more trial\n", folder.path().display());
         std::fs::write(path("qemu"), script).unwrap();
         std::fs::set_permissions(path("qemu"), std::fs::Permissions::from_mode(0o755)).unwrap();
         let image = || BootFile { path: path("image"), sha256: String::new() };

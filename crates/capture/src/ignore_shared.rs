@@ -48,8 +48,7 @@ impl DeviceState for IgnoreSharedMigration {
     }
 
     fn finish_capture(&mut self, qmp: &mut Qmp) -> Result<Vec<u8>, DeviceStateError> {
-        let Pending { giving, migration, mut stream } =
-            self.pending.take().ok_or(DeviceStateError::NotBegun)?;
+        let Pending { giving, migration, mut stream } = self.pending.take().ok_or(DeviceStateError::NotBegun)?;
         qmp.finish(giving)?;
         qmp.finish(migration)?;
         let mut state = Vec::new();

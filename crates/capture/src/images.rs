@@ -16,9 +16,7 @@ pub enum ImageError {
     #[error("the file {path} cannot be read")]
     Read { path: PathBuf, source: io::Error },
     /// A file has other content than the specification says.
-    #[error(
-        "the file {path} is not the one that the machine boots from: its SHA-256 is {found}, not {expected}"
-    )]
+    #[error("the file {path} is not the one that the machine boots from: its SHA-256 is {found}, not {expected}")]
     Content {
         path: PathBuf,
         /// Of what is there.
@@ -65,8 +63,7 @@ pub fn hash_file(path: &Path) -> io::Result<String> {
 /// The first line of `program --version`: both sides of a protection must have the same.
 pub fn program_version(program: &Path) -> Result<String, ImageError> {
     let failed = |what: String| ImageError::Program { program: program.into(), what };
-    let output =
-        Command::new(program).arg("--version").output().map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(program).arg("--version").output().map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     match text.lines().next() {
         Some(line) if output.status.success() && line.starts_with("QEMU") => Ok(line.to_owned()),
@@ -99,10 +96,7 @@ mod tests {
     #[test]
     fn a_program_that_is_no_qemu_is_refused() {
         for program in ["/bin/true", "/nonexistent"] {
-            assert!(
-                matches!(program_version(Path::new(program)), Err(ImageError::Program { .. })),
-                "{program}"
-            );
+            assert!(matches!(program_version(Path::new(program)), Err(ImageError::Program { .. })), "{program}");
         }
     }
 }

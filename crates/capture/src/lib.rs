@@ -42,9 +42,7 @@ pub use arguments::{Inherited, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
 pub use bounded_file::BoundedFile;
 pub use device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave};
-pub use devices::{
-    ALLOWED_DEVICES, RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices,
-};
+pub use devices::{ALLOWED_DEVICES, RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
 pub use event::{Event, Shutdown};
 pub use firmware::find_firmware;
 pub use guest::{Guest, GuestError, GuestSettings};
@@ -59,7 +57,7 @@ pub use ram::{RamError, RamFile};
 pub use reception::{Handover, HandoverError, Reception};
 pub use rights::{QemuUser, Rights};
 pub use track::{
-    ShadowCompare, SoftDirtyTracker, TrackError, TrackerChoice, TrackerKind, TrackerRefusal,
-    UserfaultTracker, WriteTracker, choose_tracker,
+    ShadowCompare, SoftDirtyTracker, TrackError, TrackerChoice, TrackerKind, TrackerRefusal, UserfaultTracker,
+    WriteTracker, choose_tracker,
 };
 pub use tracked::TrackedMemory;

@@ -141,11 +141,7 @@ fn word(
     is_one: impl Fn(&str) -> bool,
     expected: &'static str,
 ) -> Result<(), MachineSpecError> {
-    if is_one(value) {
-        Ok(())
-    } else {
-        Err(MachineSpecError::Word { what, value: value.to_owned(), expected })
-    }
+    if is_one(value) { Ok(()) } else { Err(MachineSpecError::Word { what, value: value.to_owned(), expected }) }
 }
 
 fn number(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), MachineSpecError> {

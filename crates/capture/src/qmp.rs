@@ -94,8 +94,7 @@ pub struct Qmp {
 impl Qmp {
     /// Connect to a socket of QEMU's and negotiate.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, QmpError> {
-        let socket = UnixStream::connect(path)
-            .map_err(|source| QmpError::Socket { action: "connected to", source })?;
+        let socket = UnixStream::connect(path).map_err(|source| QmpError::Socket { action: "connected to", source })?;
         Self::over(socket, timeout)
     }
 
@@ -232,16 +231,13 @@ impl Qmp {
 
     fn send(&mut self, command: &str, text: &str) -> Result<(), QmpError> {
         let within = Some(self.timeout());
-        let sent =
-            self.socket.set_write_timeout(within).and_then(|()| self.socket.write_all(text.as_bytes()));
+        let sent = self.socket.set_write_timeout(within).and_then(|()| self.socket.write_all(text.as_bytes()));
         sent.map_err(|source| self.sending_failed(command, source))
     }
 
     fn sending_failed(&self, command: &str, source: std::io::Error) -> QmpError {
         match source.kind() {
-            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-                QmpError::Closed { waiting_for: command.into() }
-            }
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => QmpError::Closed { waiting_for: command.into() },
             ErrorKind::WouldBlock | ErrorKind::TimedOut => {
                 QmpError::TimedOut { waiting_for: command.into(), waited: self.timeout }
             }
@@ -261,11 +257,7 @@ impl Qmp {
         };
         if let Some(error) = answer.get("error") {
             let text = |field: &str| error[field].as_str().unwrap_or("?").to_owned();
-            return Err(QmpError::Refused {
-                command: ticket.command,
-                class: text("class"),
-                description: text("desc"),
-            });
+            return Err(QmpError::Refused { command: ticket.command, class: text("class"), description: text("desc") });
         }
         Ok(answer["return"].take())
     }
@@ -377,9 +369,7 @@ impl Qmp {
     fn buffered_object(&mut self) -> Result<Option<Value>, QmpError> {
         let Some(end) = self.received.iter().position(|&byte| byte == b'\n') else {
             if self.received.len() > LINE_BYTES_MAX {
-                return Err(QmpError::Protocol {
-                    what: format!("a line of more than {LINE_BYTES_MAX} bytes"),
-                });
+                return Err(QmpError::Protocol { what: format!("a line of more than {LINE_BYTES_MAX} bytes") });
             }
             return Ok(None);
         };

@@ -45,8 +45,7 @@ impl RamFile {
     /// gone. `name` is only shown in `/proc`.
     pub fn anonymous(name: &str, bytes: u64) -> Result<Self, RamError> {
         let path = PathBuf::from(format!("memfd:{name}"));
-        let failed =
-            |source: Errno| RamError::File { path: path.clone(), action: "created", source: source.into() };
+        let failed = |source: Errno| RamError::File { path: path.clone(), action: "created", source: source.into() };
         let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC).map_err(failed)?);
         Self::sized(file, path, bytes)
     }
@@ -67,11 +66,7 @@ impl RamFile {
     }
 
     fn sized(file: File, path: PathBuf, bytes: u64) -> Result<Self, RamError> {
-        file.set_len(bytes).map_err(|source| RamError::File {
-            path: path.clone(),
-            action: "sized",
-            source,
-        })?;
+        file.set_len(bytes).map_err(|source| RamError::File { path: path.clone(), action: "sized", source })?;
         Self::mapped(file, path, bytes)
     }
 
@@ -164,10 +159,7 @@ impl RamFile {
     fn offset_of(&self, range: PageRange) -> Result<usize, RamError> {
         let end = range.first.checked_add(range.count);
         if end.is_none_or(|end| end > self.pages) {
-            return Err(RamError::Outside {
-                index: range.first.saturating_add(range.count) - 1,
-                pages: self.pages,
-            });
+            return Err(RamError::Outside { index: range.first.saturating_add(range.count) - 1, pages: self.pages });
         }
         usize::try_from(range.first)
             .map(|first| first * PAGE_BYTES)

@@ -6,8 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
-    socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg, socketpair,
 };
 
 use crate::handover::{MESSAGE_BYTES_MAX, Report, Step};
@@ -72,8 +71,7 @@ pub struct Reception {
 impl Reception {
     /// A reception, and the end that QEMU inherits.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Self { socket: ours }, theirs))
     }
 

@@ -133,8 +133,7 @@ fn has_own_numbers() -> bool {
 fn are_mapped(map: &str) -> bool {
     map.lines().any(|line| {
         let mut words = line.split_whitespace().map(str::parse::<u64>);
-        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) = (words.next(), words.next(), words.next())
-        else {
+        let (Some(Ok(first)), Some(Ok(_)), Some(Ok(count))) = (words.next(), words.next(), words.next()) else {
             return false;
         };
         first <= u64::from(FIRST_OWN) && first + count >= u64::from(FIRST_OWN + PROCESSES_MAX)

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use guest::frames::Peer;
 use guest::{Lab, MEMORY_BYTES};
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, QemuUser, StagedPages, TrackerKind, Virtio,
-    count_pages,
+    DeviceState, DeviceStateKind, Guest, GuestError, PageRange, QemuUser, StagedPages, TrackerKind, Virtio, count_pages,
 };
 
 /// How many epochs each failover comes after, unless `STEALTIME_CAPTURE_EPOCHS` says otherwise.
@@ -43,13 +42,8 @@ impl Protection {
         assert_eq!(primary.refused_trackers, [], "the tracker that is wanted must work here");
         assert_eq!(standby.ram.populated().unwrap(), [], "a standby must not write its memory");
         let devices = primary.device_state(kind).unwrap();
-        let mut protection = Self {
-            devices,
-            staged: StagedPages::default(),
-            splits: Vec::new(),
-            pages: Vec::new(),
-            faults: Vec::new(),
-        };
+        let mut protection =
+            Self { devices, staged: StagedPages::default(), splits: Vec::new(), pages: Vec::new(), faults: Vec::new() };
         primary.tracked.arm().unwrap();
         let total = primary.ram.len_pages();
         for first in (0..total).step_by(usize::try_from(PART_PAGES).unwrap()) {
@@ -135,8 +129,7 @@ impl Protection {
 /// How many page faults KVM has handled for the guest of this process (debugfs, `pf_taken`), if it has any of KVM's.
 fn kvm_page_faults(pid: u32) -> Option<u64> {
     let machines = std::fs::read_dir("/sys/kernel/debug/kvm").ok()?;
-    let ours =
-        machines.flatten().find(|one| one.file_name().to_string_lossy().starts_with(&format!("{pid}-")))?;
+    let ours = machines.flatten().find(|one| one.file_name().to_string_lossy().starts_with(&format!("{pid}-")))?;
     std::fs::read_to_string(ours.path().join("pf_taken")).ok()?.trim().parse().ok()
 }
 
@@ -189,8 +182,7 @@ fn fail_over(vcpus: u32, kind: DeviceStateKind, virtio: Virtio, tracker: Tracker
     assert_eq!(later.corrupt_pages, 0, "{}", lab.console("standby"));
 
     standby_peer.send_reboot();
-    let rebooted =
-        standby_peer.wait_for("another boot", |beat| beat.boot != committed.boot && beat.round >= 20);
+    let rebooted = standby_peer.wait_for("another boot", |beat| beat.boot != committed.boot && beat.round >= 20);
     assert_eq!((rebooted.corrupt_pages, rebooted.vcpus), (0, u64::from(vcpus)));
     for name in ["primary", "standby"] {
         assert!(!lab.console(name).contains("CORRUPT"), "{}", lab.console(name));
@@ -380,8 +372,7 @@ fn each_qemu_has_a_user_of_its_own_who_may_read_nothing_of_ours() {
     });
     let rights = |guest: &Guest| {
         let text = std::fs::read_to_string(format!("/proc/{}/status", guest.process().pid())).unwrap();
-        let field =
-            |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
         ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "CapInh:", "CapAmb:"].map(field)
     };
     for (guest, _) in &guests {
@@ -397,8 +388,5 @@ fn each_qemu_has_a_user_of_its_own_who_may_read_nothing_of_ours() {
     let user = QemuUser { uid: 4711, gid: 4712, groups: vec![4713] };
     let named = lab.boot_as("named", netdev, user);
     let [uid, gid, groups, ..] = rights(&named);
-    assert_eq!(
-        [uid, gid, groups],
-        ["4711\t".repeat(4).trim(), "4712\t".repeat(4).trim(), "4713"].map(str::to_owned)
-    );
+    assert_eq!([uid, gid, groups], ["4711\t".repeat(4).trim(), "4712\t".repeat(4).trim(), "4713"].map(str::to_owned));
 }

@@ -9,9 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stealtime_capture::{
-    DeviceState, DeviceStateError, IgnoreSharedMigration, Notice, Qmp, QmpError, Shutdown, heed,
-};
+use stealtime_capture::{DeviceState, DeviceStateError, IgnoreSharedMigration, Notice, Qmp, QmpError, Shutdown, heed};
 
 const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 22}, "package": "Debian x"}, "capabilities": ["oob"]}}"#;
 /// Long enough for any answer that will come.
@@ -131,9 +129,7 @@ fn a_loaded_command_is_not_carried_out_if_another_one_comes() {
 fn a_refusal_carries_qemus_class_and_words() {
     let (mut qmp, peer) = connect(|peer| {
         let (_, id) = peer.command();
-        peer.say(
-            &json!({"error": {"class": "CommandNotFound", "desc": "no such command"}, "id": id}).to_string(),
-        );
+        peer.say(&json!({"error": {"class": "CommandNotFound", "desc": "no such command"}, "id": id}).to_string());
     });
     let refused = qmp.execute("fly", json!({})).unwrap_err();
     let QmpError::Refused { command, class, description } = &refused else { panic!("{refused}") };
@@ -204,12 +200,9 @@ fn a_long_run_of_events_is_taken_off_the_queue() {
 #[test]
 fn a_guest_that_stands_by_itself_is_noticed_with_qemus_reason() {
     let (mut qmp, peer) = connect(|peer| {
-        for (events, status) in [
-            (&["GUEST_PANICKED"][..], ""),
-            (&["RESET"], ""),
-            (&["STOP"], "internal-error"),
-            (&["STOP"], "paused"),
-        ] {
+        for (events, status) in
+            [(&["GUEST_PANICKED"][..], ""), (&["RESET"], ""), (&["STOP"], "internal-error"), (&["STOP"], "paused")]
+        {
             let (ready, id) = peer.command();
             assert_eq!(ready, "said");
             for event in events {

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use stealtime_capture::{
-    HandoverError, PAGE_BYTES, PageRange, QemuProcess, RamFile, Reception, Rights, StagedPages,
-    TrackedMemory, TrackerKind, UserfaultTracker, WriteTracker, choose_tracker, handover,
+    HandoverError, PAGE_BYTES, PageRange, QemuProcess, RamFile, Reception, Rights, StagedPages, TrackedMemory,
+    TrackerKind, UserfaultTracker, WriteTracker, choose_tracker, handover,
 };
 
 const PAGES: u64 = 4096;
@@ -74,8 +74,7 @@ impl Writer {
             command.env("LD_PRELOAD", library());
         }
         let descriptors = vec![ram_of_child, control_of_child.into(), report_socket];
-        let process =
-            QemuProcess::spawn(command, descriptors, Rights::Same, &folder.path().join("log")).unwrap();
+        let process = QemuProcess::spawn(command, descriptors, Rights::Same, &folder.path().join("log")).unwrap();
         let mut writer = Self { ram, process, control, reception: Some(reception), _folder: folder };
         writer.wait();
         writer
@@ -139,8 +138,7 @@ fn child() {
     let bytes = usize::try_from(PAGES).unwrap() * PAGE_BYTES;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at a place of the kernel's choice. This is the C library's call, which the library wraps.
-    let start =
-        unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, ram.as_raw_fd(), 0) };
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, ram.as_raw_fd(), 0) };
     assert_ne!(start, libc::MAP_FAILED);
     let start_address = start.expose_provenance();
     let store = move |page: u64, value: u8| {

@@ -5,8 +5,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stealtime_attribution::{
-    self as attribution, Attribution, Followed, Labelled, Offsets, Spikes, Trace, TraceColumns, UserMode,
-    VirtualCpus, World,
+    self as attribution, Attribution, Followed, Labelled, Offsets, Spikes, Trace, TraceColumns, UserMode, VirtualCpus,
+    World,
 };
 
 /// A trace as Python gives it.
@@ -155,28 +155,18 @@ pub fn attribute_user_mode<'py>(
     run(py, &World::UserMode(host.labelled(&checked), guest), &spikes)
 }
 
-fn run<'py>(
-    py: Python<'py>,
-    world: &World<'_>,
-    spikes: &SpikesArgument<'py>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let borrowed =
-        Spikes { start: rows(&spikes.start)?, duration: rows(&spikes.duration)?, floor: spikes.floor };
+fn run<'py>(py: Python<'py>, world: &World<'_>, spikes: &SpikesArgument<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let borrowed = Spikes { start: rows(&spikes.start)?, duration: rows(&spikes.duration)?, floor: spikes.floor };
     let time_lines_of = spikes.time_lines_of.as_slice();
-    let found = py
-        .detach(|| attribution::attribute(world, borrowed, time_lines_of))
-        .map_err(|error| wrong(&error))?;
+    let found = py.detach(|| attribution::attribute(world, borrowed, time_lines_of)).map_err(|error| wrong(&error))?;
     to_dictionary(py, found)
 }
 
 fn to_dictionary(py: Python<'_>, found: Attribution) -> PyResult<Bound<'_, PyDict>> {
     let Attribution { causes, parts, segments, offsets, narrowed_by, waits, unseen_switches } = found;
     let dictionary = PyDict::new(py);
-    let causes: Vec<(&str, &str, Option<&str>)> = causes
-        .rows()
-        .iter()
-        .map(|cause| (cause.layer.name(), cause.kind.name(), cause.name.as_deref()))
-        .collect();
+    let causes: Vec<(&str, &str, Option<&str>)> =
+        causes.rows().iter().map(|cause| (cause.layer.name(), cause.kind.name(), cause.name.as_deref())).collect();
     dictionary.set_item("causes", causes)?;
     dictionary.set_item("first", parts.first.into_pyarray(py))?;
     let cause: Vec<u16> = parts.cause.iter().map(|cause| cause.number()).collect();

@@ -21,9 +21,9 @@ impl Column {
         let read_only = PyDict::new(array.py());
         read_only.set_item("write", false)?;
         array.call_method("setflags", (), Some(&read_only))?;
-        let borrowed: PyReadonlyArray1<'_, u32> = array.try_readonly().map_err(|error| {
-            PyValueError::new_err(format!("a column cannot be read while it is written: {error}"))
-        })?;
+        let borrowed: PyReadonlyArray1<'_, u32> = array
+            .try_readonly()
+            .map_err(|error| PyValueError::new_err(format!("a column cannot be read while it is written: {error}")))?;
         let rows = borrowed
             .as_slice()
             .map_err(|_| PyValueError::new_err("a column must be one contiguous piece of memory"))?;

@@ -3,9 +3,7 @@
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stealtime_analysis::{
-    Envelope, Histogram, InjectedMatch, PercentileCurve, Period, Spikes, Summary, WorstSample,
-};
+use stealtime_analysis::{Envelope, Histogram, InjectedMatch, PercentileCurve, Period, Spikes, Summary, WorstSample};
 
 /// Something that Python gets as a dictionary with its field names as keys.
 pub trait ToDictionary {
@@ -40,12 +38,7 @@ impl ToDictionary for PercentileCurve {
 
 impl ToDictionary for Histogram {
     fn to_dictionary(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        dictionary!(
-            py,
-            self,
-            { above_linear },
-            arrays { log_edge_ns, log_count, linear_edge_ns, linear_count }
-        )
+        dictionary!(py, self, { above_linear }, arrays { log_edge_ns, log_count, linear_edge_ns, linear_count })
     }
 }
 

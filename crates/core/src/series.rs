@@ -77,8 +77,7 @@ impl PySeries {
                     ));
                 }
             };
-            let input =
-                SeriesInput { durations: rows, saturated, spacing, units_per_s, calibrated_floor: floor };
+            let input = SeriesInput { durations: rows, saturated, spacing, units_per_s, calibrated_floor: floor };
             analysis::Series::new(input).map_err(|error| error.to_string())
         });
         let series = series.map_err(PyValueError::new_err)?;
@@ -140,37 +139,26 @@ fn pooled<'py, T: ToDictionary + Send>(
     compute: impl Fn(&[&analysis::Series<'_>]) -> Option<T> + Send + Sync,
 ) -> PyResult<Bound<'py, PyDict>> {
     let parts: Vec<&analysis::Series<'_>> = parts.iter().map(|part| &part.series).collect();
-    py.detach(|| compute(&parts))
-        .ok_or_else(|| PyValueError::new_err("there is no series to pool"))?
-        .to_dictionary(py)
+    py.detach(|| compute(&parts)).ok_or_else(|| PyValueError::new_err("there is no series to pool"))?.to_dictionary(py)
 }
 
 /// Figures of all samples of several series together.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
-pub fn pooled_summary<'py>(
-    py: Python<'py>,
-    parts: Vec<PyRef<'py, PySeries>>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn pooled_summary<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
     pooled(py, &parts, analysis::pooled_summary)
 }
 
 /// The percentile curve of all samples of several series together.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
-pub fn pooled_percentile_curve<'py>(
-    py: Python<'py>,
-    parts: Vec<PyRef<'py, PySeries>>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn pooled_percentile_curve<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
     pooled(py, &parts, analysis::pooled_percentile_curve)
 }
 
 /// The histogram of all samples of several series together.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
-pub fn pooled_histogram<'py>(
-    py: Python<'py>,
-    parts: Vec<PyRef<'py, PySeries>>,
-) -> PyResult<Bound<'py, PyDict>> {
+pub fn pooled_histogram<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
     pooled(py, &parts, analysis::pooled_histogram)
 }

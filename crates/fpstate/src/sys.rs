@@ -98,12 +98,7 @@ unsafe fn exchange(request: c_uint, process: libc::pid_t, vector: *mut libc::iov
 
 /// # Safety
 /// As ptrace(2) without the C library: a word that is peeked at is stored at `data`.
-unsafe fn call_kernel(
-    request: c_uint,
-    process: libc::pid_t,
-    address: *mut c_void,
-    data: *mut c_void,
-) -> c_long {
+unsafe fn call_kernel(request: c_uint, process: libc::pid_t, address: *mut c_void, data: *mut c_void) -> c_long {
     // SAFETY: the caller's arguments; sets errno as the C library's function does.
     unsafe { libc::syscall(libc::SYS_ptrace, c_long::from(request), c_long::from(process), address, data) }
 }

@@ -77,13 +77,7 @@ fn a_state_that_the_kernel_finds_too_short_is_set() {
 
     // SAFETY: the vector and its bytes live for the call.
     let plain = unsafe {
-        libc::syscall(
-            libc::SYS_ptrace,
-            c_long::from(libc::PTRACE_SETREGSET),
-            stopped.0,
-            NT_X86_XSTATE,
-            &raw mut short,
-        )
+        libc::syscall(libc::SYS_ptrace, c_long::from(libc::PTRACE_SETREGSET), stopped.0, NT_X86_XSTATE, &raw mut short)
     };
     let refusal = io::Error::last_os_error();
     assert_eq!((plain, refusal.raw_os_error()), (-1, Some(libc::EFAULT)), "the kernel takes it: {refusal}");

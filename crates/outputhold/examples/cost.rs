@@ -59,9 +59,8 @@ fn main() -> std::io::Result<()> {
             let frame = datagram(payload_bytes);
             let prefix = u32::try_from(frame.len()).expect("a frame is short").to_be_bytes();
             let stream = [prefix.as_slice(), &frame].concat().repeat(FRAMES);
-            let mut times_ns: Vec<f64> = (1..=ROUNDS as u64)
-                .map(|epoch| round(&mut hold, &mut reader, &stream, Epoch(epoch)))
-                .collect();
+            let mut times_ns: Vec<f64> =
+                (1..=ROUNDS as u64).map(|epoch| round(&mut hold, &mut reader, &stream, Epoch(epoch))).collect();
             times_ns.sort_by(f64::total_cmp);
             writeln!(
                 output,

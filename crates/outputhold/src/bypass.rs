@@ -19,15 +19,8 @@ use thiserror::Error;
 use crate::classifier::Datagram;
 
 /// UDP ports whose packets tell a peer of a state that was kept, with their use.
-pub const NEVER_BYPASS_PORTS: [(u16, &str); 7] = [
-    (53, "DNS"),
-    (67, "DHCP"),
-    (68, "DHCP"),
-    (546, "DHCPv6"),
-    (547, "DHCPv6"),
-    (5060, "SIP"),
-    (5061, "SIP over TLS"),
-];
+pub const NEVER_BYPASS_PORTS: [(u16, &str); 7] =
+    [(53, "DNS"), (67, "DHCP"), (68, "DHCP"), (546, "DHCPv6"), (547, "DHCPv6"), (5060, "SIP"), (5061, "SIP over TLS")];
 
 const HIGHEST_DSCP: u8 = 63;
 
@@ -44,9 +37,7 @@ pub enum BypassError {
     )]
     Protocol(String),
     /// A rule for all UDP.
-    #[error(
-        "a bypass rule needs a source_port, a destination_port or a dscp: else all UDP would bypass the hold"
-    )]
+    #[error("a bypass rule needs a source_port, a destination_port or a dscp: else all UDP would bypass the hold")]
     TooWide,
     /// The ports contain one that is always held.
     #[error(
@@ -65,14 +56,10 @@ pub enum BypassError {
     /// A range that is none.
     #[error("{0:?} is no port range: write a port such as 40000, or a range such as 30000-40000")]
     PortRange(String),
-    #[error(
-        "dscp {0} is above {HIGHEST_DSCP}: write the six-bit code point, such as 46 for expedited forwarding"
-    )]
+    #[error("dscp {0} is above {HIGHEST_DSCP}: write the six-bit code point, such as 46 for expedited forwarding")]
     Dscp(u8),
     /// What every packet without a mark has.
-    #[error(
-        "dscp 0 is what unmarked packets have, so it needs a source_port or a destination_port beside it"
-    )]
+    #[error("dscp 0 is what unmarked packets have, so it needs a source_port or a destination_port beside it")]
     DscpOfUnmarked,
 }
 
@@ -194,11 +181,7 @@ impl TryFrom<RuleFields> for BypassRule {
             None if !has_ports => return Err(BypassError::TooWide),
             Some(_) | None => {}
         }
-        Ok(Self {
-            source_port: fields.source_port,
-            destination_port: fields.destination_port,
-            dscp: fields.dscp,
-        })
+        Ok(Self { source_port: fields.source_port, destination_port: fields.destination_port, dscp: fields.dscp })
     }
 }
 

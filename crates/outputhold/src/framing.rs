@@ -19,9 +19,7 @@ const READ_BYTES: usize = 64 * 1024;
 #[derive(Copy, Clone, PartialEq, Eq, Debug, Error)]
 pub enum FramingError {
     /// The stream is out of step, or its writer is not QEMU.
-    #[error(
-        "a frame of {length} bytes was announced in the guest's output, but at most {MAXIMUM_FRAME_BYTES} can be"
-    )]
+    #[error("a frame of {length} bytes was announced in the guest's output, but at most {MAXIMUM_FRAME_BYTES} can be")]
     Oversize {
         /// The length that the stream gave.
         length: u32,

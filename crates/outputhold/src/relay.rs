@@ -256,22 +256,14 @@ fn run(shared: &Shared, netdev: BorrowedFd<'_>, port: BorrowedFd<'_>) {
     }
 }
 
-fn step(
-    shared: &Shared,
-    ready: Ready,
-) -> Result<(Interest, Vec<RelayEvent>), PoisonError<MutexGuard<'_, RelayState>>> {
+fn step(shared: &Shared, ready: Ready) -> Result<(Interest, Vec<RelayEvent>), PoisonError<MutexGuard<'_, RelayState>>> {
     let state = shared.state.lock()?;
     let mut state = shared.no_caller.wait_while(state, |_| shared.callers.load(Ordering::Relaxed) > 0)?;
     state.step(ready, &shared.callers);
     Ok((state.interest(), std::mem::take(&mut state.events)))
 }
 
-fn wait(
-    shared: &Shared,
-    interest: Interest,
-    netdev: BorrowedFd<'_>,
-    port: BorrowedFd<'_>,
-) -> Result<Ready, Errno> {
+fn wait(shared: &Shared, interest: Interest, netdev: BorrowedFd<'_>, port: BorrowedFd<'_>) -> Result<Ready, Errno> {
     let wake = shared.wake.as_fd();
     let mut descriptors = [
         PollFd::new(wake, PollFlags::POLLIN),

@@ -161,11 +161,9 @@ fn check_name(kind: &'static str, name: &str) -> Result<(), TapError> {
 
 fn enslave(name: &str, bridge: &str) -> Result<(), TapError> {
     let index = if_nametoindex(name).map_err(|error| failed("find", name, error.into()))?;
-    sys::add_to_bridge(bridge, index).map_err(|error| {
-        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
-            Errno::EOPNOTSUPP => TapError::NoBridge(bridge.to_owned()),
-            _ => failed("add the TAP to bridge", bridge, error),
-        }
+    sys::add_to_bridge(bridge, index).map_err(|error| match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        Errno::EOPNOTSUPP => TapError::NoBridge(bridge.to_owned()),
+        _ => failed("add the TAP to bridge", bridge, error),
     })?;
     // The host itself has no business on this port; without this its own IPv6 would send to the guest. A
     // kernel without IPv6 has no such file, and what it would send does no harm: so it is no error.

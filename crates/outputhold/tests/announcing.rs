@@ -99,14 +99,9 @@ fn a_guest_that_claims_the_whole_network_is_not_followed_without_end() {
 fn hardware_addresses_are_read_as_they_are_written() {
     assert_eq!("52:54:00:12:34:56".parse(), Ok(GUEST));
     assert_eq!(GUEST.to_string(), "52:54:00:12:34:56");
-    for wrong in [
-        "",
-        "52:54:00:12:34",
-        "52:54:00:12:34:56:78",
-        "5:54:00:12:34:56",
-        "52:54:00:12:34:5g",
-        "+4:54:00:12:34:56",
-    ] {
+    for wrong in
+        ["", "52:54:00:12:34", "52:54:00:12:34:56:78", "5:54:00:12:34:56", "52:54:00:12:34:5g", "+4:54:00:12:34:56"]
+    {
         let error = wrong.parse::<HardwareAddress>().unwrap_err();
         assert!(error.to_string().starts_with(&format!("{wrong:?} is no hardware address")), "{error}");
     }

@@ -73,10 +73,7 @@ fn fragment(offset: u16, more: bool) -> Vec<u8> {
 
 fn tcp(source_port: u16) -> Vec<u8> {
     let mut frame = Vec::new();
-    with_ip(ipv4(EXPEDITED, IpNumber::TCP))
-        .tcp(source_port, 40_000, 1, 1000)
-        .write(&mut frame, &RTP)
-        .unwrap();
+    with_ip(ipv4(EXPEDITED, IpNumber::TCP)).tcp(source_port, 40_000, 1, 1000).write(&mut frame, &RTP).unwrap();
     frame
 }
 
@@ -128,8 +125,7 @@ fn media_pass_by_port_and_mark_and_all_fields_must_match() {
     assert!(by_both.lets_pass(&udp(EXPEDITED, 40_000, 1, &RTP)));
     assert!(!by_both.lets_pass(&udp(EXPEDITED, 29_999, 1, &RTP)), "a port beside the range");
     assert!(!by_both.lets_pass(&udp(0, 30_000, 1, &RTP)), "no mark");
-    let by_either =
-        rules(&[r#"{"protocol":"udp","dscp":46}"#, r#"{"protocol":"UDP","destination_port":7777}"#]);
+    let by_either = rules(&[r#"{"protocol":"udp","dscp":46}"#, r#"{"protocol":"UDP","destination_port":7777}"#]);
     assert!(by_either.lets_pass(&udp(0, 1, 7777, &RTP)));
     assert!(by_either.lets_pass(&udp(EXPEDITED, 1, 7778, &RTP)));
     assert!(!by_either.lets_pass(&udp(0, 7777, 7778, &RTP)));
@@ -175,10 +171,7 @@ fn what_a_peer_may_take_for_proof_is_held_whatever_the_rules_say() {
 fn rules_that_would_let_state_leak_are_refused_in_a_sentence() {
     for protocol in ["tcp", "icmp", "icmpv6", "arp", "sctp", "any", ""] {
         let sentence = refusal(&format!(r#"{{"protocol":"{protocol}","dscp":46}}"#));
-        assert!(
-            sentence.starts_with(&format!("a bypass rule names protocol {protocol:?}, but only")),
-            "{sentence}"
-        );
+        assert!(sentence.starts_with(&format!("a bypass rule names protocol {protocol:?}, but only")), "{sentence}");
     }
     assert_eq!(
         refusal(r#"{"protocol":"udp","source_port":"5000-6000"}"#),
@@ -201,8 +194,7 @@ fn rules_are_written_as_they_are_read_and_checked_within_a_document() {
     let text = r#"[{"protocol":"udp","source_port":"30000-40000","dscp":46}]"#;
     let rules: BypassRules = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&rules).unwrap(), text);
-    let refused =
-        serde_json::from_str::<BypassRules>(r#"[{"protocol":"tcp","source_port":"80"}]"#).unwrap_err();
+    let refused = serde_json::from_str::<BypassRules>(r#"[{"protocol":"tcp","source_port":"80"}]"#).unwrap_err();
     assert!(refused.to_string().contains("only \"udp\" may bypass"), "{refused}");
 }
 

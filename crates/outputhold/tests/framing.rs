@@ -73,12 +73,10 @@ fn frames() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 /// Sizes of which at least one lets something through.
 fn sizes() -> impl Strategy<Value = Vec<usize>> {
-    prop::collection::vec(prop_oneof![Just(0), 1_usize..10, 1000_usize..70_000], 0..8).prop_map(
-        |mut sizes| {
-            sizes.push(777);
-            sizes
-        },
-    )
+    prop::collection::vec(prop_oneof![Just(0), 1_usize..10, 1000_usize..70_000], 0..8).prop_map(|mut sizes| {
+        sizes.push(777);
+        sizes
+    })
 }
 
 proptest! {

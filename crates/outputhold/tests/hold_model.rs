@@ -5,9 +5,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use stealtime_outputhold::{
-    BypassRules, Delivery, Hold, HoldError, HoldLimits, Progress, ReleasedEpoch, Verdict,
-};
+use stealtime_outputhold::{BypassRules, Delivery, Hold, HoldError, HoldLimits, Progress, ReleasedEpoch, Verdict};
 use stealtime_succession::{Epoch, OutputPolicy};
 
 #[derive(Clone, Debug)]
@@ -78,9 +76,11 @@ impl Model {
         let mut room = room;
         loop {
             let front = self.waiting.first().copied();
-            let epoch_done = self.unfinished.first().copied().filter(|epoch| {
-                self.may_leave(Some(*epoch)) && front.is_none_or(|(_, _, of)| of != Some(*epoch))
-            });
+            let epoch_done = self
+                .unfinished
+                .first()
+                .copied()
+                .filter(|epoch| self.may_leave(Some(*epoch)) && front.is_none_or(|(_, _, of)| of != Some(*epoch)));
             if let Some(epoch) = epoch_done {
                 self.unfinished.remove(0);
                 finished.push(epoch);
@@ -250,10 +250,7 @@ fn an_acknowledgement_of_what_was_never_cut_is_refused_and_changes_nothing() {
     hold.accept(&frame(1, 60), Duration::ZERO);
     hold.cut(Epoch(7), Duration::ZERO).unwrap();
     let refused = hold.acknowledge(Epoch(8)).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "epoch 8 was acknowledged, but the output was cut at epoch 7 at the latest"
-    );
+    assert_eq!(refused.to_string(), "epoch 8 was acknowledged, but the output was cut at epoch 7 at the latest");
     assert_eq!(release_from(&mut hold, 100, 1000), (vec![], vec![]));
 }
 
@@ -266,8 +263,7 @@ fn held_times_run_from_acceptance_to_release_and_epochs_from_their_cut() {
     hold.cut(Epoch(1), Duration::from_millis(100)).unwrap();
     hold.acknowledge(Epoch(1)).unwrap();
     let progress = hold.release(Duration::from_millis(110), |_| Delivery::Delivered);
-    let expected =
-        ReleasedEpoch { epoch: Epoch(1), frames: 3, bytes: 180, since_cut: Duration::from_millis(10) };
+    let expected = ReleasedEpoch { epoch: Epoch(1), frames: 3, bytes: 180, since_cut: Duration::from_millis(10) };
     assert_eq!(progress, Progress::Finished(expected));
     let held = hold.statistics().held_time;
     assert_eq!((held.count, held.sum_ns, held.max_ns), (3, 200_000_000, 110_000_000));

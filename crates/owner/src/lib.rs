@@ -155,9 +155,8 @@ impl Processes {
                 continue;
             }
             let is_owner = look(&entry.path()).and_then(|seen| {
-                let could_be = seen.ids.last() == Some(&owner.process)
-                    && seen.start_ticks == owner.start_ticks
-                    && !seen.has_ended;
+                let could_be =
+                    seen.ids.last() == Some(&owner.process) && seen.start_ticks == owner.start_ticks && !seen.has_ended;
                 Ok(could_be && pid_namespace(&entry.path())? == owner.pid_namespace)
             });
             match is_owner {
@@ -214,8 +213,7 @@ fn pid_namespace(folder: &Path) -> io::Result<u64> {
 /// what it is.
 fn shows_all(proc: &Path) -> bool {
     let stat = fs::read_to_string(proc.join("2/stat")).unwrap_or_default();
-    let flags =
-        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse().ok());
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(6)?.parse().ok());
     flags.is_some_and(|flags: u64| flags & PF_KTHREAD != 0)
 }
 

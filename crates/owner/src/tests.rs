@@ -46,8 +46,7 @@ fn a_mark_is_read_as_it_was_written_and_nothing_else_is_one() {
     let owner = Owner { pid_namespace: INNER, process: 71, start_ticks: 4242 };
     assert_eq!(owner.to_string(), "4026532999:71:4242");
     assert_eq!(owner.to_string().parse(), Ok(owner));
-    for text in ["", "71:4242", "1:2:3:4", "1:2:3.5", "01:2:3", "a:2:3", "1:4294967296:3", "71:1795371234.12"]
-    {
+    for text in ["", "71:4242", "1:2:3:4", "1:2:3.5", "01:2:3", "a:2:3", "1:4294967296:3", "71:1795371234.12"] {
         assert_eq!(text.parse::<Owner>(), Err(NoMark), "{text}");
     }
 }

@@ -51,17 +51,11 @@ pub(crate) fn looking_for(file: BorrowedFd<'_>) -> Option<&'static Session> {
 
 impl Session {
     /// Hands out what came of registering a mapping of the file.
-    pub(crate) fn tell_registered(
-        &self,
-        address: u64,
-        length: u64,
-        registered: Result<OwnedFd, (Step, Errno)>,
-    ) {
+    pub(crate) fn tell_registered(&self, address: u64, length: u64, registered: Result<OwnedFd, (Step, Errno)>) {
         // The descriptor is closed here; the one on its way keeps the registration alive, and so does the
         // receiver.
         let sent = registered.and_then(|userfaultfd| {
-            self.tell(&Report::Tracked { address, length }, &[userfaultfd.as_fd()])
-                .map_err(|errno| (Step::Send, errno))
+            self.tell(&Report::Tracked { address, length }, &[userfaultfd.as_fd()]).map_err(|errno| (Step::Send, errno))
         });
         if let Err((step, errno)) = sent {
             let _ = self.tell(&Report::Failed { step, errno: errno.raw_os_error() }, &[]);
@@ -87,9 +81,7 @@ pub(crate) fn without_library(preload: &OsStr, library_name: &OsStr) -> std::ffi
     let kept: Vec<&[u8]> = preload
         .as_bytes()
         .split(|&byte| byte == b':' || byte == b' ')
-        .filter(|entry| {
-            !entry.is_empty() && Path::new(OsStr::from_bytes(entry)).file_name() != Some(library_name)
-        })
+        .filter(|entry| !entry.is_empty() && Path::new(OsStr::from_bytes(entry)).file_name() != Some(library_name))
         .collect();
     std::ffi::OsString::from_vec(kept.join(&b':'))
 }

@@ -67,11 +67,7 @@ pub(crate) fn register(address: u64, length: u64) -> Result<OwnedFd, (Step, Errn
     Ok(userfaultfd)
 }
 
-fn control<Argument>(
-    descriptor: &OwnedFd,
-    request: libc::c_ulong,
-    argument: &mut Argument,
-) -> Result<(), Errno> {
+fn control<Argument>(descriptor: &OwnedFd, request: libc::c_ulong, argument: &mut Argument) -> Result<(), Errno> {
     // SAFETY: each caller passes the structure that its request is defined with, alive and ours for the call.
     let result = unsafe { libc::ioctl(descriptor.as_raw_fd(), request, std::ptr::from_mut(argument)) };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
@@ -99,12 +95,7 @@ pub unsafe extern "C" fn mmap64(
     // allocate, and an allocation may map. SAFETY: the caller's arguments, unchanged.
     let mapped = unsafe { libc::syscall(libc::SYS_mmap, address, length, protection, flags, file, offset) };
     let shared = matches!(flags & libc::MAP_TYPE, libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE);
-    if mapped != -1
-        && shared
-        && file >= 0
-        && flags & libc::MAP_ANONYMOUS == 0
-        && protection & libc::PROT_WRITE != 0
-    {
+    if mapped != -1 && shared && file >= 0 && flags & libc::MAP_ANONYMOUS == 0 && protection & libc::PROT_WRITE != 0 {
         // SAFETY: a pointer to this thread's errno, which must look to QEMU as if nothing had been called
         // after mmap.
         let errno = unsafe { *libc::__errno_location() };
@@ -143,8 +134,7 @@ pub unsafe extern "C" fn mmap(
 static ON_LOAD: extern "C" fn() = on_load;
 
 extern "C" fn on_load() {
-    let (Some(file), Some(socket)) = (std::env::var_os(FILE_VARIABLE), std::env::var_os(SOCKET_VARIABLE))
-    else {
+    let (Some(file), Some(socket)) = (std::env::var_os(FILE_VARIABLE), std::env::var_os(SOCKET_VARIABLE)) else {
         return;
     };
     let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();

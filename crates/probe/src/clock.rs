@@ -71,22 +71,14 @@ pub fn read_clocks() -> ClockReading {
     narrowest(time_stamp_counter, sys::kernel_clock_ns)
 }
 
-fn narrowest(
-    mut counter: impl FnMut() -> u64,
-    mut kernel_ns: impl FnMut(KernelClock) -> u64,
-) -> ClockReading {
+fn narrowest(mut counter: impl FnMut() -> u64, mut kernel_ns: impl FnMut(KernelClock) -> u64) -> ClockReading {
     let mut attempt = || {
         let before = counter();
         let monotonic_raw_ns = kernel_ns(KernelClock::MonotonicRaw);
         let monotonic_ns = kernel_ns(KernelClock::Monotonic);
         // A counter that went backwards gives a bracket that every other is narrower than.
         let bracket_tsc = counter().wrapping_sub(before);
-        ClockReading {
-            tsc: before.wrapping_add(bracket_tsc / 2),
-            monotonic_raw_ns,
-            monotonic_ns,
-            bracket_tsc,
-        }
+        ClockReading { tsc: before.wrapping_add(bracket_tsc / 2), monotonic_raw_ns, monotonic_ns, bracket_tsc }
     };
     let first = attempt();
     (1..READINGS)
@@ -155,12 +147,10 @@ fn since(earlier: &ClockReading, later: &ClockReading) -> Duration {
 
 fn in_step([first, second, third]: &[ClockReading; 3]) -> bool {
     let cycles_per_ns = |from: &ClockReading, to: &ClockReading| {
-        to.tsc.wrapping_sub(from.tsc) as f64
-            / to.monotonic_raw_ns.saturating_sub(from.monotonic_raw_ns) as f64
+        to.tsc.wrapping_sub(from.tsc) as f64 / to.monotonic_raw_ns.saturating_sub(from.monotonic_raw_ns) as f64
     };
     let (earlier, later) = (cycles_per_ns(first, second), cycles_per_ns(second, third));
-    let brackets =
-        first.bracket_tsc as f64 / 2.0 + second.bracket_tsc as f64 + third.bracket_tsc as f64 / 2.0;
+    let brackets = first.bracket_tsc as f64 / 2.0 + second.bracket_tsc as f64 + third.bracket_tsc as f64 / 2.0;
     let error_ppm = brackets / third.tsc.wrapping_sub(second.tsc) as f64 * 1e6;
     ((later / earlier - 1.0) * 1e6).abs() <= SETTLED_PPM + error_ppm
 }

@@ -71,12 +71,8 @@ impl TrialError {
                 Some("this probe needs SCHED_FIFO, which begins at priority 1".to_owned())
             }
             Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
-            Self::Memory { .. } => {
-                Some("give the machine more memory, or measure for a shorter time".to_owned())
-            }
-            Self::Threads(_) => {
-                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
-            }
+            Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),
+            Self::Threads(_) => Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned()),
             Self::Throttling { .. } => Some("run as root, or without --lift-rt-throttling".to_owned()),
         }
     }
@@ -95,8 +91,7 @@ mod tests {
 
     #[test]
     fn one_cpu_and_several_are_named() {
-        let error =
-            |cpus| TrialError::Cpus { cpus, allowed: vec![0], source: io::Error::other("") }.to_string();
+        let error = |cpus| TrialError::Cpus { cpus, allowed: vec![0], source: io::Error::other("") }.to_string();
         assert!(error(vec![7]).starts_with("CPU 7 cannot"), "{}", error(vec![7]));
         assert!(error(vec![0, 7]).starts_with("the set of CPUs [0, 7] cannot"), "{}", error(vec![0, 7]));
     }

@@ -131,10 +131,7 @@ mod tests {
 
     #[test]
     fn memory_is_given_in_bytes() {
-        assert_eq!(
-            meminfo_bytes("MemTotal:         1024 kB\nMemAvailable:  12 kB\n", "MemAvailable"),
-            Some(12 * 1024)
-        );
+        assert_eq!(meminfo_bytes("MemTotal:         1024 kB\nMemAvailable:  12 kB\n", "MemAvailable"), Some(12 * 1024));
         assert_eq!(meminfo_bytes("MemTotal: 1024 kB\n", "MemAvailable"), None);
     }
 

@@ -15,9 +15,7 @@ pub fn no_sched_fifo(error: &io::Error, priority: u32, probe_needs_it: bool) -> 
         text: format!(
             "SCHED_FIFO priority {priority} was refused ({error}), so every other thread may interrupt the probe"
         ),
-        hint: Some(
-            "run as root, or grant it: ulimit -r 99, or setcap cap_sys_nice+ep on the agent".to_owned(),
-        ),
+        hint: Some("run as root, or grant it: ulimit -r 99, or setcap cap_sys_nice+ep on the agent".to_owned()),
     }
 }
 
@@ -40,9 +38,7 @@ pub fn injection_not_above(error: &io::Error) -> Finding {
         text: format!(
             "the injecting thread was refused SCHED_FIFO ({error}), so its thefts share the CPU with the probe"
         ),
-        hint: Some(
-            "run as root, or grant it: ulimit -r 99, or setcap cap_sys_nice+ep on the agent".to_owned(),
-        ),
+        hint: Some("run as root, or grant it: ulimit -r 99, or setcap cap_sys_nice+ep on the agent".to_owned()),
     }
 }
 
@@ -51,9 +47,7 @@ pub fn memory_not_locked(error: &io::Error) -> Finding {
     Finding {
         code: "memory_not_locked".to_owned(),
         level: FindingLevel::Limits,
-        text: format!(
-            "the sample memory is present but not locked ({error}), so swapping could disturb the probe"
-        ),
+        text: format!("the sample memory is present but not locked ({error}), so swapping could disturb the probe"),
         hint: Some("run as root, or raise the limit: ulimit -l unlimited".to_owned()),
     }
 }

@@ -97,11 +97,7 @@ fn steal(
     units_per_ns: f64,
     finished: &AtomicBool,
 ) -> io::Result<Thefts> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a theft is far below 2^53 units"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a theft is far below 2^53 units")]
     let steal_units = (injection.steal_ns as f64 * units_per_ns) as u64;
     let shortest_pause_ns = injection.every_ns.saturating_sub(injection.steal_ns) / 2;
     let mut next = kernel_clock_ns(KernelClock::Monotonic) + injection.every_ns;

@@ -40,8 +40,8 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     counters.extend(gained_ns.map(|gained_ns| ("steal_ns".to_owned(), gained_ns)));
     counters.extend(KernelCounts::of_this_thread().since(&before));
     sys::unlock_memory();
-    let placement = scheduling::placement(measuring_threads(trial.running))
-        .map_err(|source| TrialError::Placement { source })?;
+    let placement =
+        scheduling::placement(measuring_threads(trial.running)).map_err(|source| TrialError::Placement { source })?;
     // What follows (sending samples) must not run at real-time priority.
     let _ = scheduling::leave_fifo();
     let findings = refused.into_iter().chain(finding).chain(begun.finding.take()).collect();
@@ -75,24 +75,14 @@ struct KernelCounts {
 impl KernelCounts {
     fn of_this_thread() -> Self {
         let (voluntary_context_switches, involuntary_context_switches) = sys::thread_context_switches();
-        Self {
-            voluntary_context_switches,
-            involuntary_context_switches,
-            migrations: scheduling::migrations(),
-        }
+        Self { voluntary_context_switches, involuntary_context_switches, migrations: scheduling::migrations() }
     }
 
     fn since(&self, before: &Self) -> impl Iterator<Item = (String, u64)> {
         let migrations = self.migrations.zip(before.migrations);
         let switches = [
-            (
-                "voluntary_context_switches",
-                self.voluntary_context_switches - before.voluntary_context_switches,
-            ),
-            (
-                "involuntary_context_switches",
-                self.involuntary_context_switches - before.involuntary_context_switches,
-            ),
+            ("voluntary_context_switches", self.voluntary_context_switches - before.voluntary_context_switches),
+            ("involuntary_context_switches", self.involuntary_context_switches - before.involuntary_context_switches),
         ];
         let migrations = migrations.map(|(after, before)| ("migrations", after - before));
         switches.into_iter().chain(migrations).map(|(name, count)| (name.to_owned(), count))

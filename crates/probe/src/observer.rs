@@ -44,12 +44,7 @@ impl Threads {
 
 /// Describes the calling thread.
 pub fn this_thread(role: ThreadRole) -> MachineThread {
-    MachineThread {
-        id: scheduling::thread_id(),
-        name: sys::thread_name(),
-        role,
-        thread_pointer: sys::thread_pointer(),
-    }
+    MachineThread { id: scheduling::thread_id(), name: sys::thread_name(), role, thread_pointer: sys::thread_pointer() }
 }
 
 /// Gives the calling thread the name of those of a ring.

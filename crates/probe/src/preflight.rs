@@ -20,8 +20,7 @@ const WATCH: Duration = Duration::from_millis(100);
 pub fn examine(cpus: &[u32]) -> Vec<Finding> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let roams = cpus.len() > 1;
-    let counter =
-        tsc_not_constant(&cpuinfo).map(|finding| if roams { tsc_may_be_apart(&finding) } else { finding });
+    let counter = tsc_not_constant(&cpuinfo).map(|finding| if roams { tsc_may_be_apart(&finding) } else { finding });
     counter.into_iter().chain(busy_siblings(cpus)).collect()
 }
 
@@ -54,15 +53,16 @@ pub fn fair_server() -> Option<Finding> {
              throttling lifted: if one waits on the measured CPU, the probe is stopped for that long",
             release.trim()
         ),
-        hint: Some("keep ordinary threads off the CPU (isolcpus=), or write 0 to \
+        hint: Some(
+            "keep ordinary threads off the CPU (isolcpus=), or write 0 to \
                     /sys/kernel/debug/sched/fair_server/cpuN/runtime"
-            .to_owned()),
+                .to_owned(),
+        ),
     })
 }
 
 fn has_fair_server(release: &str) -> bool {
-    let mut numbers =
-        release.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map_while(|part| part.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(12))
 }
 
@@ -75,14 +75,8 @@ fn tsc_not_constant(cpuinfo: &str) -> Option<Finding> {
     Some(Finding {
         code: "tsc_not_constant".to_owned(),
         level: FindingLevel::Limits,
-        text: format!(
-            "the processor does not promise a constant time-stamp counter (no {})",
-            missing.join(", no ")
-        ),
-        hint: Some(
-            "the counter is checked against CLOCK_MONOTONIC_RAW over each trial; trust that figure"
-                .to_owned(),
-        ),
+        text: format!("the processor does not promise a constant time-stamp counter (no {})", missing.join(", no ")),
+        hint: Some("the counter is checked against CLOCK_MONOTONIC_RAW over each trial; trust that figure".to_owned()),
     })
 }
 
@@ -144,8 +138,7 @@ fn busy_share(before: &str, after: &str, cpu: u32) -> Option<f64> {
 fn cpu_times(stat: &str, cpu: u32) -> Option<(u64, u64)> {
     let name = format!("cpu{cpu}");
     let line = stat.lines().find(|line| line.split_ascii_whitespace().next() == Some(&name))?;
-    let ticks: Vec<u64> =
-        line.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
+    let ticks: Vec<u64> = line.split_ascii_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
     let total = ticks.iter().sum();
     let idle = ticks.get(3)? + ticks.get(4)?;
     Some((total - idle, total))
@@ -193,10 +186,7 @@ mod tests {
     #[test]
     fn who_roams_is_warned_of_counters_that_may_be_apart() {
         let finding = tsc_may_be_apart(&tsc_not_constant("flags : fpu\n").unwrap());
-        assert!(
-            finding.text.contains("no constant_tsc") && finding.text.contains("count apart"),
-            "{finding:?}"
-        );
+        assert!(finding.text.contains("no constant_tsc") && finding.text.contains("count apart"), "{finding:?}");
         assert_eq!(finding.code, "tsc_may_be_apart");
     }
 

@@ -186,8 +186,7 @@ impl Recorder {
             count: self.length.into_inner(),
             durations: self.durations.freeze(),
             gaps: self.gaps.map(LockedArray::freeze),
-            lost: self.long_durations.lost.load(Ordering::Relaxed)
-                + self.long_gaps.lost.load(Ordering::Relaxed),
+            lost: self.long_durations.lost.load(Ordering::Relaxed) + self.long_gaps.lost.load(Ordering::Relaxed),
             saturated: self.long_durations.into_entries(),
             saturated_gaps: self.long_gaps.into_entries(),
         }

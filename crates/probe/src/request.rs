@@ -79,9 +79,7 @@ mod tests {
             assert!(refused(Probe::Switch(Switch { threads })).contains("2 to 1000"));
         }
         for interval_ns in [999, 1_000_000_001] {
-            assert!(
-                refused(Probe::Wakeup(Wakeup { interval_ns })).contains("1000 to the duration of 1000000000")
-            );
+            assert!(refused(Probe::Wakeup(Wakeup { interval_ns })).contains("1000 to the duration of 1000000000"));
         }
     }
 

@@ -54,8 +54,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let mut injected = Vec::new();
     if let Some(thefts) = thefts {
         let allowed = || scheduling::allowed_cpus().unwrap_or_default();
-        let thefts =
-            thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
+        let thefts = thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
         found.extend(thefts.refusal.as_ref().map(findings::injection_not_above));
         injected = thefts.since(clock.origin_units);
         counters.insert("injected".to_owned(), injected.len() as u64);
@@ -103,8 +102,7 @@ fn measure_beside_thief(
     thread::scope(|scope| {
         let finished = &finished;
         let (ready, is_ready) = channel();
-        let start_thief =
-            |injection| start_thief(scope, Disturbance { trial, probe, injection, is_ready, finished });
+        let start_thief = |injection| start_thief(scope, Disturbance { trial, probe, injection, is_ready, finished });
         let stealing = trial.request.injection.as_ref().map(start_thief).transpose()?;
         let measuring = spawn(scope, "measure", move || {
             let result = measure(trial, probe, &ready);

@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn migrations_are_read_from_among_the_other_figures() {
-        let sched =
-            "tick (7, #threads: 1)\n----\nse.vruntime       :    1.5\nse.nr_migrations      :      24\n";
+        let sched = "tick (7, #threads: 1)\n----\nse.vruntime       :    1.5\nse.nr_migrations      :      24\n";
         assert_eq!(parse_migrations(sched), Some(24));
         assert_eq!(parse_migrations("se.vruntime : 1.5\n"), None);
     }

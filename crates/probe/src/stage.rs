@@ -74,7 +74,10 @@ impl Stage<'_> {
         });
         let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
         let bytes = wanted.saturating_mul(bytes_each);
-        Recorder::new(samples, with_gaps, request.duration_ns, self.clock)
-            .map_err(|source| TrialError::Memory { samples, bytes, source })
+        Recorder::new(samples, with_gaps, request.duration_ns, self.clock).map_err(|source| TrialError::Memory {
+            samples,
+            bytes,
+            source,
+        })
     }
 }

@@ -29,8 +29,7 @@ fn stolen_in(stat: &str, cpus: &[u32]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const STAT: &str =
-        "cpu  9 9 9 9 9 9 9 99 9 9\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 0 0 0 0 0 0 0 5 0 0\nintr 5\n";
+    const STAT: &str = "cpu  9 9 9 9 9 9 9 99 9 9\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu10 0 0 0 0 0 0 0 5 0 0\nintr 5\n";
 
     #[test]
     fn the_steal_of_the_named_cpus_is_summed() {

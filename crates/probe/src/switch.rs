@@ -127,10 +127,7 @@ fn not_confirmed(counts: &SwitchCounts) -> Option<Finding> {
     (counts.context_switches < claimed).then(|| Finding {
         code: "switches_not_confirmed".to_owned(),
         level: FindingLevel::Invalidates,
-        text: format!(
-            "{claimed} switches were seen, but the kernel counted only {}",
-            counts.context_switches
-        ),
+        text: format!("{claimed} switches were seen, but the kernel counted only {}", counts.context_switches),
         hint: None,
     })
 }
@@ -306,8 +303,7 @@ fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Re
     turn(shape, || Ok::<_, io::Error>((Arc::clone(&recorder), ())))?;
     let samples = reclaim(recorder).into_samples();
     let gaps = samples.gaps().unwrap_or_default();
-    let turns =
-        samples.durations().iter().zip(gaps).map(|(&duration, &gap)| u64::from(duration) + u64::from(gap));
+    let turns = samples.durations().iter().zip(gaps).map(|(&duration, &gap)| u64::from(duration) + u64::from(gap));
     Ok(turns.min().unwrap_or(1))
 }
 
@@ -384,8 +380,7 @@ mod tests {
         scheduling::pin_to(cpu).unwrap();
         let recorder = Arc::new(Recorder::new(2_000, true, 1_000_000_000, SampleClock::Tsc).unwrap());
         let shape = RingShape { threads: 4, cpu, priority: 1, duration_cycles: 2_000_000_000 };
-        let (Turned { counts, members }, ()) =
-            turn(shape, || Ok::<_, io::Error>((Arc::clone(&recorder), ()))).unwrap();
+        let (Turned { counts, members }, ()) = turn(shape, || Ok::<_, io::Error>((Arc::clone(&recorder), ()))).unwrap();
         let after = time_stamp_counter();
         scheduling::allow(&before_affinity).unwrap();
         let origin = recorder.origin();
@@ -396,11 +391,7 @@ mod tests {
         assert!(recorded > 0, "{counts:?}");
         let sum = |values: &[u32]| values.iter().map(|&value| u64::from(value)).sum::<u64>();
         let total = sum(samples.durations()) + sum(samples.gaps().unwrap());
-        assert!(
-            samples.saturated.is_empty() && samples.saturated_gaps.is_empty(),
-            "{:?}",
-            samples.saturated_gaps
-        );
+        assert!(samples.saturated.is_empty() && samples.saturated_gaps.is_empty(), "{:?}", samples.saturated_gaps);
         assert!(origin + total <= after, "{origin} {total} {after}");
         assert!(counts.warm_up + recorded + counts.not_switched < counts.turns, "{counts:?}");
     }

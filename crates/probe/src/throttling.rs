@@ -60,10 +60,7 @@ impl Limit {
 
     fn read_from(files: &Files) -> io::Result<Self> {
         let runtime = read_number(&files.runtime)?;
-        Ok(Self {
-            runtime_us: u64::try_from(runtime).ok(),
-            period_us: read_number(&files.period)?.unsigned_abs(),
-        })
+        Ok(Self { runtime_us: u64::try_from(runtime).ok(), period_us: read_number(&files.period)?.unsigned_abs() })
     }
 
     /// How long a busy real-time thread is stopped in each period, if at all.
@@ -104,8 +101,7 @@ impl Lifted {
         // The mark comes first: a crash between the two steps then restores what was never changed.
         fs::write(&unfinished, original_us.to_string())?;
         fs::rename(&unfinished, &mark)?;
-        let written =
-            if current_us == NO_LIMIT { Ok(()) } else { fs::write(&files.runtime, NO_LIMIT.to_string()) };
+        let written = if current_us == NO_LIMIT { Ok(()) } else { fs::write(&files.runtime, NO_LIMIT.to_string()) };
         // Dropped where that failed, it takes the lock to remove its mark.
         let lifted = Self { files, mark: Some(mark) };
         drop(lock);
@@ -137,8 +133,7 @@ fn restore_leftovers_in(files: &Files) -> io::Result<Option<i64>> {
     // Where nothing is left over there is nothing to put back, and who may not write there need not be told
     // so.
     if !files.marks.exists()
-        || !(paths(files)?.iter().any(|path| is_unfinished(path))
-            || marks(files)?.iter().any(Mark::owner_is_gone))
+        || !(paths(files)?.iter().any(|path| is_unfinished(path)) || marks(files)?.iter().any(Mark::owner_is_gone))
     {
         return Ok(None);
     }
@@ -175,11 +170,7 @@ struct Lock {
 impl Lock {
     fn take(files: &Files) -> io::Result<Self> {
         fs::create_dir_all(&files.marks)?;
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(files.marks.with_extension("lock"))?;
+        let file = File::options().write(true).create(true).truncate(false).open(files.marks.with_extension("lock"))?;
         file.lock()?;
         Ok(Self { _file: file })
     }
@@ -221,8 +212,7 @@ fn is_unfinished(path: &Path) -> bool {
 
 fn read_number(path: &Path) -> io::Result<i64> {
     let text = fs::read_to_string(path)?;
-    let bad =
-        |error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text:?}: {error}", path.display()));
+    let bad = |error| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text:?}: {error}", path.display()));
     text.trim().parse().map_err(bad)
 }
 
@@ -238,11 +228,8 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("stealtime-throttling-{}-{name}", process::id()));
             fs::create_dir_all(&folder).unwrap();
-            let files = Files {
-                runtime: folder.join("runtime"),
-                period: folder.join("period"),
-                marks: folder.join("marks"),
-            };
+            let files =
+                Files { runtime: folder.join("runtime"), period: folder.join("period"), marks: folder.join("marks") };
             fs::write(&files.runtime, "950000\n").unwrap();
             fs::write(&files.period, "1000000\n").unwrap();
             Self(files)

@@ -28,9 +28,7 @@ fn run(request: &LoadRequest, duration: Duration) -> LoadRecording {
 
 #[test]
 fn every_row_lies_between_start_and_end_and_the_work_adds_up() {
-    for (kind, unit) in
-        [(Load::Cpu {}, WorkUnit::Loops), (Load::Memory { block_bytes: 1 << 20 }, WorkUnit::Bytes)]
-    {
+    for (kind, unit) in [(Load::Cpu {}, WorkUnit::Loops), (Load::Memory { block_bytes: 1 << 20 }, WorkUnit::Bytes)] {
         let two = LoadRequest { threads: 2, ..request(kind) };
         let LoadRecording { rows, outcome } = run(&two, Duration::from_millis(60));
         assert_eq!(outcome.unit, unit);
@@ -64,8 +62,7 @@ fn phases_follow_each_other_at_absolute_times() {
 
 #[test]
 fn a_load_stops_at_once_even_in_a_long_pause() {
-    let long =
-        LoadRequest { on_ns: Some(10_000_000), off_ns: Some(3_600_000_000_000), ..request(Load::Cpu {}) };
+    let long = LoadRequest { on_ns: Some(10_000_000), off_ns: Some(3_600_000_000_000), ..request(Load::Cpu {}) };
     let LoadRecording { rows, outcome } = run(&long, Duration::from_millis(30));
     // A machine that is busy enough lets a whole phase pass; then it is told.
     let missed = outcome.findings.iter().any(|finding| finding.code == "load_phases_missed");
@@ -80,17 +77,11 @@ fn what_cannot_be_is_refused_with_its_value() {
         (LoadRequest { priority: 100, ..cpu() }, "priority = 100"),
         (LoadRequest { on_ns: Some(1_000_000), ..cpu() }, "on for Some(1000000)"),
         (LoadRequest { on_ns: Some(1), off_ns: Some(1_000_000), ..cpu() }, "on_ns = 1 "),
-        (
-            LoadRequest { on_ns: Some(1_000_000), off_ns: Some(u64::MAX), ..cpu() },
-            "off_ns = 18446744073709551615",
-        ),
+        (LoadRequest { on_ns: Some(1_000_000), off_ns: Some(u64::MAX), ..cpu() }, "off_ns = 18446744073709551615"),
         (request(Load::Memory { block_bytes: 1 }), "block_bytes = 1 "),
         (request(Load::Memory { block_bytes: u64::MAX / 4 }), "no memory for 1 threads"),
         (LoadRequest { cpus: vec![1000], ..cpu() }, "[1000]"),
-        (
-            LoadRequest { priority: 1, cpus: allowed_cpus().unwrap(), threads: 100, ..cpu() },
-            "no CPU to answer",
-        ),
+        (LoadRequest { priority: 1, cpus: allowed_cpus().unwrap(), threads: 100, ..cpu() }, "no CPU to answer"),
     ];
     for (request, expected) in refusals {
         let error = RunningLoad::start(&request, &rate()).unwrap_err();

@@ -51,10 +51,7 @@ impl Assignment {
             hold_bytes: spec.hold_bytes,
             qemu_deadline_ns: spec.qemu_deadline_ns,
             log_bytes: spec.log_bytes,
-            metrics_port: spec
-                .metrics
-                .as_deref()
-                .and_then(|address| address.rsplit(':').next()?.parse().ok()),
+            metrics_port: spec.metrics.as_deref().and_then(|address| address.rsplit(':').next()?.parse().ok()),
         }
     }
 }

@@ -92,11 +92,7 @@ pub async fn serve(listener: UnixListener, requests: mpsc::Sender<Request>, allo
     }
 }
 
-async fn serve_one(
-    stream: UnixStream,
-    requests: mpsc::Sender<Request>,
-    allow_faults: bool,
-) -> io::Result<()> {
+async fn serve_one(stream: UnixStream, requests: mpsc::Sender<Request>, allow_faults: bool) -> io::Result<()> {
     let (reading, mut writing) = stream.into_split();
     let mut lines = BufReader::new(tokio::io::AsyncReadExt::take(reading, LINE_LIMIT_BYTES)).lines();
     while let Some(line) = lines.next_line().await? {
@@ -105,10 +101,9 @@ async fn serve_one(
                 format!("this is no command: {error}"),
                 "one JSON object a line, such as {\"command\": \"status\"}",
             )),
-            Ok(Command::Fault { .. }) if !allow_faults => Err(Refusal::new(
-                "faults are not allowed for this machine",
-                "a test sets allow_faults in the spec",
-            )),
+            Ok(Command::Fault { .. }) if !allow_faults => {
+                Err(Refusal::new("faults are not allowed for this machine", "a test sets allow_faults in the spec"))
+            }
             Ok(Command::Fault { point, action, passes, only_protected }) => {
                 faults::arm(&point, action, passes, only_protected)
                     .map(|()| json!({"armed": point}))

@@ -7,9 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_capture::StagedPages;
-use stealtime_shipping::{
-    EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, PageEncoder,
-};
+use stealtime_shipping::{EncodeError, EncodedFrame, EpochBegin, EpochToShip, LinkError, LinkSender, PageEncoder};
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
 

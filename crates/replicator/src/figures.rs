@@ -51,9 +51,8 @@ pub struct Figures {
 
 impl Default for Figures {
     fn default() -> Self {
-        let histogram = || {
-            Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds and 3 digits are what it takes")
-        };
+        let histogram =
+            || Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds and 3 digits are what it takes");
         Self {
             pending: VecDeque::new(),
             recent: VecDeque::new(),

@@ -36,8 +36,7 @@ pub enum HostError {
 
 pub fn run(config_path: &Path) -> Result<(), HostError> {
     let config = HostConfig::read(config_path)?;
-    let endpoint: Endpoint =
-        config.listen.parse().map_err(|error| HostError::Endpoint(format!("{error}")))?;
+    let endpoint: Endpoint = config.listen.parse().map_err(|error| HostError::Endpoint(format!("{error}")))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = runtime.block_on(listener_at(&endpoint))?;
     let program = std::env::current_exe()?;
@@ -46,10 +45,7 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
         match start_reception(&program, config_path, &listener) {
             Ok(true) => {}
             Ok(false) => {
-                words::say(&format!(
-                    "{}: the process that receives ended; another one is started",
-                    config.name
-                ));
+                words::say(&format!("{}: the process that receives ended; another one is started", config.name));
                 thread::sleep(Duration::from_millis(100));
             }
             Err(error) => {

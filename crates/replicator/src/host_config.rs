@@ -49,8 +49,7 @@ fn loopback() -> IpAddr {
 
 impl HostConfig {
     pub fn read(path: &Path) -> Result<Self, SpecError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
         serde_json::from_str(&text).map_err(|source| SpecError::Parse { path: path.to_owned(), source })
     }
 

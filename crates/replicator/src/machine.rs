@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::process::{Signal, pidfd_send_signal};
 use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES};
 use stealtime_outputhold::{
-    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, Relay, RelayError,
-    RelaySettings, Tap, TapError, TapSettings,
+    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, Relay, RelayError, RelaySettings,
+    Tap, TapError, TapSettings,
 };
 use stealtime_succession::{Epoch, Mode, OutputPolicy};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -97,12 +97,7 @@ impl Machine {
         Ok(())
     }
 
-    fn start_relay(
-        &self,
-        spec: &Spec,
-        policy: OutputPolicy,
-        netdev: UnixStream,
-    ) -> Result<Relay, MachineError> {
+    fn start_relay(&self, spec: &Spec, policy: OutputPolicy, netdev: UnixStream) -> Result<Relay, MachineError> {
         let guest: HardwareAddress = spec.machine.mac.parse()?;
         let tap = Tap::open(&TapSettings {
             name: spec.network.tap.clone(),

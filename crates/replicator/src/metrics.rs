@@ -42,12 +42,7 @@ pub struct Metrics {
 impl Metrics {
     /// Figures that will be served at `address`.
     pub fn at(address: &str) -> Self {
-        Self {
-            address: address.to_owned(),
-            is_served: false,
-            last: Arc::default(),
-            published_at: Duration::ZERO,
-        }
+        Self { address: address.to_owned(), is_served: false, last: Arc::default(), published_at: Duration::ZERO }
     }
 
     /// Answer until the process ends, if that is not done already.
@@ -94,12 +89,11 @@ impl Metrics {
 /// Write all of it that is a number.
 fn text_of(snapshot: &Snapshot) -> String {
     let Snapshot { status, distributions } = snapshot;
-    let labels =
-        [("vm", status.vm.clone()), ("host", status.host.clone()), ("mode", status.mode.to_string())];
+    let labels = [("vm", status.vm.clone()), ("host", status.host.clone()), ("mode", status.mode.to_string())];
     let mut root = Registry::with_prefix("stealtime_protect");
-    let registry = labels.into_iter().fold(&mut root, |registry, (name, value)| {
-        registry.sub_registry_with_label((name.into(), value.into()))
-    });
+    let registry = labels
+        .into_iter()
+        .fold(&mut root, |registry, (name, value)| registry.sub_registry_with_label((name.into(), value.into())));
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut add = |name: &str, help: &str, unit: Option<Unit>, value: f64| {
         let gauge = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
@@ -117,12 +111,7 @@ fn text_of(snapshot: &Snapshot) -> String {
     add("released_epoch", "The last epoch whose output was released", None, status.released as f64);
     add("lag_epochs", "Epochs captured but not acknowledged", None, status.lag_epochs as f64);
     add("interval", "Aimed at between epochs", Some(Unit::Seconds), seconds(status.interval_ns));
-    add(
-        "pause_last",
-        "How long the guest stood in the last epoch",
-        Some(Unit::Seconds),
-        seconds(status.last_pause_ns),
-    );
+    add("pause_last", "How long the guest stood in the last epoch", Some(Unit::Seconds), seconds(status.last_pause_ns));
     add("pause_median", "Median of all epochs", Some(Unit::Seconds), seconds(status.pause_p50_ns));
     add("pause_p99", "99th percentile of all epochs", Some(Unit::Seconds), seconds(status.pause_p99_ns));
     add("hold_median", "Median time from cut to release", Some(Unit::Seconds), seconds(status.hold_p50_ns));
@@ -183,10 +172,7 @@ mod tests {
         status.qemu_events.insert("STOP".to_owned(), 3);
         let text = text_of(&Snapshot { status, distributions });
         let value = |start: &str| -> String {
-            let line = text
-                .lines()
-                .find(|line| line.starts_with(start))
-                .unwrap_or_else(|| panic!("{start}: {text}"));
+            let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {text}"));
             line.rsplit(' ').next().unwrap().to_owned()
         };
         assert_eq!(value("stealtime_protect_pause_seconds_count{vm=\"phone\""), "3");
@@ -198,9 +184,6 @@ mod tests {
         assert_eq!(value("stealtime_protect_hold_seconds_count"), "0");
         assert_eq!(value("stealtime_protect_guest_time_lost_seconds_total"), "0.403");
         let events = text.lines().find(|line| line.contains("event=\"STOP\"")).unwrap();
-        assert!(
-            events.starts_with("stealtime_protect_qemu_events_total{") && events.ends_with(" 3"),
-            "{events}"
-        );
+        assert!(events.starts_with("stealtime_protect_qemu_events_total{") && events.ends_with(" 3"), "{events}");
     }
 }

@@ -6,8 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_succession::{
-    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterAnswer, RegisterError,
-    RegisterRequest,
+    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterAnswer, RegisterError, RegisterRequest,
 };
 
 use crate::spec::RegisterSpec;

@@ -21,8 +21,7 @@ fn without_comments(schema: &mut Schema) {
 }
 
 fn schema_of<T: JsonSchema>() -> Schema {
-    let mut schema =
-        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
     RecursiveTransform(without_comments).transform(&mut schema);
     schema
 }

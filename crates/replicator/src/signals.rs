@@ -34,8 +34,7 @@ pub fn on_termination(asked: impl FnOnce() + Send + 'static) {
 }
 
 async fn first_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         // Then the default holds: the process ends at once, and fails closed.
         return std::future::pending().await;

@@ -152,10 +152,9 @@ pub struct Spec {
 impl Spec {
     /// Read and check a file.
     pub fn read(path: &Path) -> Result<Self, SpecError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
-        let spec: Self = serde_json::from_str(&text)
-            .map_err(|source| SpecError::Parse { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path).map_err(|source| SpecError::Read { path: path.to_owned(), source })?;
+        let spec: Self =
+            serde_json::from_str(&text).map_err(|source| SpecError::Parse { path: path.to_owned(), source })?;
         spec.check()?;
         Ok(spec)
     }
@@ -184,9 +183,7 @@ impl Spec {
         within("ms of register_deadline", deadline, 0, ms(LONGEST_NS))?;
         within("ms of qemu_deadline", ms(self.qemu_deadline_ns), 100, ms(LONGEST_NS))?;
         match self.interval {
-            Interval::FixedNs(ns) => {
-                within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS))
-            }
+            Interval::FixedNs(ns) => within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS)),
             Interval::AutoOverhead(share) if !(0.001..=0.9).contains(&share) => {
                 Err(SpecError::Value(format!("the share of overhead is {share}, it must be in 0.001 to 0.9")))
             }

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use stealtime_capture::{RamError, RamFile};
-use stealtime_shipping::{
-    EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits,
-};
+use stealtime_shipping::{EpochStager, Message, PAGE_BYTES, PageSource, StageError, StagedEpoch, StagerLimits};
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::{mpsc, oneshot};
 

@@ -44,9 +44,7 @@ impl From<GuestError> for TrialError {
         match error {
             // Nothing that a state holds makes QEMU end like this: the host did it, which was short of memory
             // perhaps.
-            GuestError::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => {
-                Self::NotTried(error)
-            }
+            GuestError::Ended { status, .. } if status.signal() == Some(Signal::KILL.as_raw()) => Self::NotTried(error),
             GuestError::Ended { .. } | GuestError::LoadFailed { .. } => Self::Refused(error),
             other => Self::NotTried(other),
         }
@@ -105,8 +103,8 @@ impl Trials {
             let mut tell = Some(tell);
             let make = || {
                 // Nothing is ever sent: it does not run.
-                let (_, netdev) = UnixStream::pair()
-                    .map_err(|source| GuestError::Prepare { what: "network of a trial", source })?;
+                let (_, netdev) =
+                    UnixStream::pair().map_err(|source| GuestError::Prepare { what: "network of a trial", source })?;
                 let mut guest = Guest::trial(&spec, &settings, netdev.into(), Arc::clone(&ram))?;
                 guest.qmp.set_timeout(LOAD_WITHIN);
                 Ok(guest)

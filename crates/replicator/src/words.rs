@@ -32,9 +32,7 @@ pub fn of_link(error: &LinkError) -> String {
 /// What a register holds that was put back to an older state.
 pub fn of_register_that_went_back(held: Term, found: Option<Term>) -> String {
     let found = found.map_or_else(|| "nothing".to_owned(), |term| term.to_string());
-    format!(
-        "the register went back: it holds {found}, and {held} was granted; was it restored from a backup?"
-    )
+    format!("the register went back: it holds {found}, and {held} was granted; was it restored from a backup?")
 }
 
 /// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:

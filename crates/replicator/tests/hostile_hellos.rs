@@ -161,8 +161,7 @@ fn who_comes_over_tcp_sends_nobody_to_a_socket_file_of_this_host() {
     let before = tcp.files();
     let file = |daemon: &Daemon| changed(daemon, "/standby_hosts/0/endpoint", json!("unix:/run/docker.sock"));
     let refusal = tcp.ask(file(&tcp), Some(&theirs)).to_string();
-    let said =
-        "the standby host a is at unix:/run/docker.sock, and socket files of b are not for other machines";
+    let said = "the standby host a is at unix:/run/docker.sock, and socket files of b are not for other machines";
     assert!(refusal.contains(said), "{refusal}");
     assert_eq!(tcp.files(), before);
     // Who may open the socket file of a host may open others.

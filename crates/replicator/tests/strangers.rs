@@ -38,10 +38,8 @@ fn descendants(pid: u32) -> Vec<u32> {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
     };
-    let all: Vec<u32> = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
-        .collect();
+    let all: Vec<u32> =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok()).collect();
     let mut found = vec![pid];
     while let Some(more) =
         all.iter().find(|one| !found.contains(one) && parent(**one).is_some_and(|of| found.contains(&of)))
@@ -56,9 +54,7 @@ fn sockets(pid: u32) -> usize {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
     entries
         .flatten()
-        .filter(|entry| {
-            fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
-        })
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:")))
         .count()
 }
 
@@ -95,8 +91,7 @@ fn a_daemon_that_ends_leaves_the_port_to_the_next_one_and_a_standby_alive() {
     let Host { mut daemon, address, ours, peer } = host();
     // QEMU does not say what machines it has, so that its standby waits.
     let asked = daemon.path("asked");
-    let waits =
-        format!("#!/bin/sh\necho $PPID $$ >{0}.new && mv {0}.new {0}\nexec sleep 60\n", asked.display());
+    let waits = format!("#!/bin/sh\necho $PPID $$ >{0}.new && mv {0}.new {0}\nexec sleep 60\n", asked.display());
     host_daemon::write_program(&daemon.path("qemu"), &waits);
     let asking = std::thread::spawn({
         let (endpoint, hello) = (daemon.endpoint.clone(), hello(daemon.assignment()));
@@ -106,15 +101,13 @@ fn a_daemon_that_ends_leaves_the_port_to_the_next_one_and_a_standby_alive() {
     let pids = fs::read_to_string(&asked).unwrap();
     let [standby, qemu]: [u32; 2] =
         pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
-    let others: Vec<u32> =
-        descendants(daemon.pid()).into_iter().filter(|pid| ![standby, qemu].contains(pid)).collect();
+    let others: Vec<u32> = descendants(daemon.pid()).into_iter().filter(|pid| ![standby, qemu].contains(pid)).collect();
     daemon.end();
     let next = Daemon::start(Some((&format!("tcp:{address}"), &ours)));
     assert!(next.log().contains("standby for others"));
     assert!(fs::metadata(format!("/proc/{standby}")).is_ok(), "the standby ended with its daemon");
-    let still = |pid: &&u32| {
-        fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|said| said.contains("standby"))
-    };
+    let still =
+        |pid: &&u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|said| said.contains("standby"));
     assert_eq!(others.iter().filter(still).collect::<Vec<_>>(), Vec::<&u32>::new(), "they still receive");
     for left in [standby, qemu] {
         host_daemon::kill(left);

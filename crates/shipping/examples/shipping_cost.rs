@@ -54,11 +54,7 @@ fn made_up() -> Vec<u8> {
     for (offset, byte) in memory.iter_mut().enumerate().skip(third) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let [.., high] = state.to_le_bytes();
-        *byte = if offset < 2 * third {
-            b"stealtime of a virtual cpu, in ns "[usize::from(high % 34)]
-        } else {
-            high
-        };
+        *byte = if offset < 2 * third { b"stealtime of a virtual cpu, in ns "[usize::from(high % 34)] } else { high };
     }
     memory
 }
@@ -125,14 +121,8 @@ impl Pair {
     }
 
     fn ship(&mut self, epoch: u64, indices: &[u64], content: &[u8], total: &mut Total) -> Result<()> {
-        let to_ship = EpochToShip {
-            term: Term(1),
-            epoch: Epoch(epoch),
-            full: epoch == 1,
-            indices,
-            content,
-            devices: b"none",
-        };
+        let to_ship =
+            EpochToShip { term: Term(1), epoch: Epoch(epoch), full: epoch == 1, indices, content, devices: b"none" };
         let mut frames = Vec::new();
         let before_ns = processor_ns()?;
         total.statistics += self.encoder.encode(&to_ship, &mut |frame| frames.push(frame))?;
@@ -163,8 +153,7 @@ impl Pair {
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number =
-        |position: usize, default: u64| arguments.get(position).map_or(Ok(default), |text| text.parse());
+    let number = |position: usize, default: u64| arguments.get(position).map_or(Ok(default), |text| text.parse());
     let (epochs, interval) = (number(1, 50)?, Duration::from_millis(number(2, 100)?));
     let mut guest = match arguments.first() {
         Some(path) => Guest::File { path: path.clone(), interval },

@@ -109,9 +109,7 @@ pub struct EncodedFrame {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// The peer speaks something else.
-    #[error(
-        "a frame begins with the bytes {found:02x?} instead of {MAGIC:02x?}: the peer is no stealtime-replicator"
-    )]
+    #[error("a frame begins with the bytes {found:02x?} instead of {MAGIC:02x?}: the peer is no stealtime-replicator")]
     Magic {
         /// The four bytes that were read.
         found: [u8; 4],
@@ -297,8 +295,7 @@ impl FrameDecoder {
         if xxh3_64(payload) != header.payload_checksum {
             return Err(FrameError::PayloadChecksum { kind: header.kind, length: header.length });
         }
-        let frame =
-            Frame { kind: header.kind, term: header.term, epoch: header.epoch, payload: payload.to_vec() };
+        let frame = Frame { kind: header.kind, term: header.term, epoch: header.epoch, payload: payload.to_vec() };
         self.start += HEADER_BYTES + header.length;
         Ok(Some(frame))
     }

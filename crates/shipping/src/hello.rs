@@ -180,8 +180,7 @@ fn compare_ram_blocks(hello: &Hello, ours: &[RamBlock], host: &str) -> Result<()
         blocks.iter().map(|block| (block.name.clone(), block.bytes)).collect()
     };
     let (theirs, ours) = (lengths(&hello.ram_blocks), lengths(ours));
-    let words =
-        |bytes: Option<&u64>| bytes.map_or_else(|| "no byte".to_owned(), |bytes| format!("{bytes} bytes"));
+    let words = |bytes: Option<&u64>| bytes.map_or_else(|| "no byte".to_owned(), |bytes| format!("{bytes} bytes"));
     for block in theirs.keys().chain(ours.keys()) {
         if theirs.get(block) != ours.get(block) {
             return Err(Refusal::RamBlock {

@@ -18,15 +18,15 @@ pub mod transport;
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, Wanted, Welcome, judge};
 pub use message::{
-    Acknowledge, Addresses, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError,
-    PageBatch, Protected, Resign,
+    Acknowledge, Addresses, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError, PageBatch,
+    Protected, Resign,
 };
 pub use pages::{
-    EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder,
-    PageSource, StageError, StagedEpoch, StagedPage, StagerLimits,
+    EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder, PageSource,
+    StageError, StagedEpoch, StagedPage, StagerLimits,
 };
 pub use refusal::Refusal;
 pub use transport::{
-    AcceptedStream, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver,
-    LinkSender, Listener, accept, connect,
+    AcceptedStream, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver, LinkSender,
+    Listener, accept, connect,
 };

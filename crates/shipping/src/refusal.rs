@@ -120,9 +120,7 @@ impl Refusal {
                 "copy the file to the same path on both hosts, in a folder that `images` in HOST.toml names there"
             }
             Self::ImageDiffers { .. } => "copy the file to the same path on both hosts",
-            Self::RamBlock { .. } => {
-                "start both QEMUs with the same devices, in the same order, and the same firmware"
-            }
+            Self::RamBlock { .. } => "start both QEMUs with the same devices, in the same order, and the same firmware",
             Self::Other { hint, .. } => hint,
         }
     }

@@ -23,8 +23,7 @@ async fn accept_one(listener: &TcpListener, identity: Option<&Identity>) -> Resu
 /// What the connecting and the accepting host say.
 async fn refused(client: &Identity, server: &Identity) -> (LinkError, LinkError) {
     let (listener, endpoint) = listen().await;
-    let (connected, accepted) =
-        tokio::join!(connect(&endpoint, Some(client)), accept_one(&listener, Some(server)));
+    let (connected, accepted) = tokio::join!(connect(&endpoint, Some(client)), accept_one(&listener, Some(server)));
     (connected.unwrap_err(), accepted.unwrap_err())
 }
 
@@ -66,10 +65,7 @@ async fn a_client_of_another_authority_is_refused() {
 async fn a_server_with_the_certificate_of_another_host_is_refused() {
     let authority = Authority::new("ours");
     let (client, _) = refused(&authority.host(&["a"]), &authority.host(&["b.example", "127.0.0.2"])).await;
-    assert!(
-        matches!(&client, LinkError::PeerCertificate { reason, .. } if reason.contains("127.0.0.2")),
-        "{client}"
-    );
+    assert!(matches!(&client, LinkError::PeerCertificate { reason, .. } if reason.contains("127.0.0.2")), "{client}");
 }
 
 #[tokio::test]
@@ -77,15 +73,9 @@ async fn certificates_that_have_run_out_are_refused() {
     let authority = Authority::new("ours");
     let (client, server) = (authority.host(&["a"]), authority.host(&["127.0.0.1"]));
     let (_, error) = refused(&authority.expired(&["old"]), &server).await;
-    assert!(
-        matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("expired")),
-        "{error}"
-    );
+    assert!(matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("expired")), "{error}");
     let (error, _) = refused(&client, &authority.expired(&["127.0.0.1"])).await;
-    assert!(
-        matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("expired")),
-        "{error}"
-    );
+    assert!(matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("expired")), "{error}");
 }
 
 #[tokio::test]
@@ -112,10 +102,7 @@ async fn a_client_without_a_certificate_is_refused() {
         accept_one(&listener, Some(&server))
     );
     let error = accepted.unwrap_err();
-    assert!(
-        matches!(&error, LinkError::PeerCertificate { reason, .. } if reason == "it shows none"),
-        "{error}"
-    );
+    assert!(matches!(&error, LinkError::PeerCertificate { reason, .. } if reason == "it shows none"), "{error}");
 }
 
 #[tokio::test]
@@ -169,10 +156,7 @@ async fn files_that_are_no_identity_are_named() {
     for (identity, said) in [
         (Identity { ca: missing.clone(), ..good.clone() }, format!("cannot read {}", missing.display())),
         (Identity { key: missing.clone(), ..good.clone() }, format!("cannot read {}", missing.display())),
-        (
-            Identity { certificate: empty.clone(), ..good.clone() },
-            format!("{} holds no certificate", empty.display()),
-        ),
+        (Identity { certificate: empty.clone(), ..good.clone() }, format!("{} holds no certificate", empty.display())),
         (Identity { key: good.certificate.clone(), ..good.clone() }, "holds no private key".to_owned()),
         (Identity { key: other.key.clone(), ..good.clone() }, "cannot be used with".to_owned()),
     ] {

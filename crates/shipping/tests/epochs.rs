@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use stealtime_shipping::{
-    EncodeError, EncodeStatistics, EpochStager, EpochToShip, Layers, Message, PAGE_BYTES, PageEncoder,
-    StageError, StagedEpoch, StagerLimits,
+    EncodeError, EncodeStatistics, EpochStager, EpochToShip, Layers, Message, PAGE_BYTES, PageEncoder, StageError,
+    StagedEpoch, StagerLimits,
 };
 use stealtime_succession::Epoch;
 use streams::{Memory, TERM, bytes_of, frames_of, messages_of, noise, two_epochs};
@@ -21,11 +21,7 @@ fn stager(pages: u64) -> EpochStager {
     EpochStager::new(StagerLimits::new(pages), TERM)
 }
 
-fn stage(
-    stager: &mut EpochStager,
-    messages: &[Message],
-    base: &Memory,
-) -> Result<Option<StagedEpoch>, StageError> {
+fn stage(stager: &mut EpochStager, messages: &[Message], base: &Memory) -> Result<Option<StagedEpoch>, StageError> {
     let mut staged = None;
     for message in messages {
         staged = staged.or(stager.accept(message, &base.0)?);
@@ -124,8 +120,7 @@ fn each_page_goes_in_the_way_that_suits_it() {
     let mut encoder = PageEncoder::new(40, true);
     let mut encode = |memory: &Memory, epoch, full, indices: &[u64]| -> EncodeStatistics {
         let content = memory.staged(indices);
-        let epoch =
-            EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, devices: b"" };
+        let epoch = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, devices: b"" };
         encoder.encode(&epoch, &mut drop).unwrap()
     };
     let first = encode(&memory, 1, true, &(0..40).collect::<Vec<_>>());
@@ -158,14 +153,8 @@ fn counters_in_constant_pages_take_a_small_part_of_their_pages() {
     }
     let mut statistics = EncodeStatistics::default();
     let content = memory.staged(&indices);
-    let epoch = EpochToShip {
-        term: TERM,
-        epoch: Epoch(2),
-        full: false,
-        indices: &indices,
-        content: &content,
-        devices: b"",
-    };
+    let epoch =
+        EpochToShip { term: TERM, epoch: Epoch(2), full: false, indices: &indices, content: &content, devices: b"" };
     statistics += encoder.encode(&epoch, &mut drop).unwrap();
     let ratio = statistics.shipped_ratio().unwrap();
     assert!(ratio < 0.02, "{ratio}: {statistics:?}");
@@ -293,8 +282,7 @@ fn messages_out_of_turn_are_refused_and_end_the_stream() {
         }
         result.unwrap_err()
     };
-    let after_first =
-        |messages: &[&Message]| refuse(&first.iter().chain(messages.iter().copied()).collect::<Vec<_>>());
+    let after_first = |messages: &[&Message]| refuse(&first.iter().chain(messages.iter().copied()).collect::<Vec<_>>());
     let [begin, pages, devices, end] = second.as_slice() else { panic!("{} messages", second.len()) };
 
     let place = "before the head of an epoch";
@@ -302,10 +290,7 @@ fn messages_out_of_turn_are_refused_and_end_the_stream() {
     assert_eq!(refuse(&[end, end]), StageError::Order { message: "the tail", epoch: Epoch(2), place });
     assert_eq!(refuse(&[begin, pages]), StageError::NothingBefore { epoch: Epoch(2) });
     let place = "within an epoch";
-    assert_eq!(
-        after_first(&[begin, begin]),
-        StageError::Order { message: "the head", epoch: Epoch(2), place }
-    );
+    assert_eq!(after_first(&[begin, begin]), StageError::Order { message: "the head", epoch: Epoch(2), place });
     let twice = StageError::BatchNumber { epoch: Epoch(2), batch: 0, expected: 1 };
     assert_eq!(after_first(&[begin, pages, pages]), twice);
     let missing = StageError::Incomplete { epoch: Epoch(2), what: "pages", found: 0, announced: 4 };
@@ -330,8 +315,7 @@ fn copies_in_advance_have_one_number_and_come_before_the_first_whole_epoch() {
     let all: Vec<u64> = (0..PAGES as u64).collect();
     let mut take = |guest: &Memory, number, full, indices: &[u64], devices: &[u8]| {
         let content = guest.staged(indices);
-        let epoch =
-            EpochToShip { term: TERM, epoch: Epoch(number), full, indices, content: &content, devices };
+        let epoch = EpochToShip { term: TERM, epoch: Epoch(number), full, indices, content: &content, devices };
         let mut frames = Vec::new();
         encoder.encode(&epoch, &mut |frame| frames.push(frame)).unwrap();
         let (messages, _) = messages_of(&bytes_of(&frames));
@@ -394,10 +378,7 @@ fn an_epoch_may_announce_no_more_than_there_can_be() {
     let fewer = stealtime_shipping::EpochBegin { pages: 7, ..begin };
     assert_eq!(refused(fewer), "epoch 1 announces 7 pages, and the limit is 8");
     let devices = stealtime_shipping::EpochBegin { device_bytes: (64 << 20) + 1, ..begin };
-    assert_eq!(
-        refused(devices),
-        "epoch 1 announces 67108865 bytes of device state, and the limit is 67108864"
-    );
+    assert_eq!(refused(devices), "epoch 1 announces 67108865 bytes of device state, and the limit is 67108864");
 }
 
 #[test]
@@ -409,10 +390,7 @@ fn the_encoder_refuses_what_the_stager_would() {
         let to_ship = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content, devices: b"" };
         encoder.encode(&to_ship, &mut drop)
     };
-    assert!(matches!(
-        encode(1, false, &[1, 2], &content),
-        Err(EncodeError::NothingBefore { epoch: Epoch(1) })
-    ));
+    assert!(matches!(encode(1, false, &[1, 2], &content), Err(EncodeError::NothingBefore { epoch: Epoch(1) })));
     assert!(matches!(encode(1, true, &[1, 2], &content), Err(EncodeError::Announced { pages: 2, .. })));
     encode(1, true, &(0..8).collect::<Vec<_>>(), &memory.0).unwrap();
     assert!(matches!(encode(2, false, &[2, 1], &content), Err(EncodeError::Order { index: 1, least: 3 })));

@@ -8,9 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
-    FrameError, Heartbeat, Hello, Image, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected,
-    RamBlock, Refusal, Resign, Welcome,
+    Acknowledge, Addresses, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
+    Heartbeat, Hello, Image, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected, RamBlock, Refusal, Resign,
+    Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -41,33 +41,26 @@ fn messages() -> impl Strategy<Value = Message> {
             let refusal = Refusal::Other { reason, hint: "try again".to_owned() };
             Message::Refuse { term, refusal }
         }),
-        (numbers(), any::<u64>(), any::<Option<u64>>()).prop_map(|((term, _), sent_ns, echo_ns)| {
-            Message::Heartbeat(Heartbeat { term, sent_ns, echo_ns })
-        }),
+        (numbers(), any::<u64>(), any::<Option<u64>>())
+            .prop_map(|((term, _), sent_ns, echo_ns)| { Message::Heartbeat(Heartbeat { term, sent_ns, echo_ns }) }),
         (numbers(), any::<bool>(), any::<u64>(), any::<u64>()).prop_map(
             |((term, epoch), full, pages, device_bytes)| {
                 Message::EpochBegin(EpochBegin { term, epoch, full, pages, device_bytes })
             }
         ),
         (numbers(), body()).prop_map(|((term, epoch), body)| Message::Pages(PageBatch { term, epoch, body })),
-        (numbers(), body()).prop_map(|((term, epoch), content)| Message::Devices(DevicePiece {
-            term,
-            epoch,
-            content
-        })),
+        (numbers(), body()).prop_map(|((term, epoch), content)| Message::Devices(DevicePiece { term, epoch, content })),
         (numbers(), any::<u64>()).prop_map(|((term, epoch), digest)| Message::EpochEnd(EpochEnd {
             term,
             epoch,
             digest
         })),
         numbers().prop_map(|(term, epoch)| Message::Acknowledge(Acknowledge { term, epoch })),
-        (numbers(), vec(any::<[u8; 4]>(), 0..4), vec(any::<[u8; 16]>(), 0..4)).prop_map(
-            |((term, _), ipv4, ipv6)| {
-                let ipv4 = ipv4.into_iter().map(Into::into).collect();
-                let ipv6 = ipv6.into_iter().map(Into::into).collect();
-                Message::Addresses(Addresses { term, ipv4, ipv6 })
-            }
-        ),
+        (numbers(), vec(any::<[u8; 4]>(), 0..4), vec(any::<[u8; 16]>(), 0..4)).prop_map(|((term, _), ipv4, ipv6)| {
+            let ipv4 = ipv4.into_iter().map(Into::into).collect();
+            let ipv6 = ipv6.into_iter().map(Into::into).collect();
+            Message::Addresses(Addresses { term, ipv4, ipv6 })
+        }),
         numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
@@ -126,10 +119,7 @@ fn a_stream_cut_at_any_byte_gives_whole_messages_and_says_that_it_was_cut() {
             end.unwrap();
         } else {
             let error = end.unwrap_err();
-            assert!(
-                matches!(error, MessageError::Frame(FrameError::Truncated { .. })),
-                "cut at {cut}: {error}"
-            );
+            assert!(matches!(error, MessageError::Frame(FrameError::Truncated { .. })), "cut at {cut}: {error}");
         }
     }
 }
@@ -164,10 +154,7 @@ fn a_peer_of_another_version_is_named_before_anything_else_is_judged() {
 fn a_peer_of_another_protocol_is_named() {
     let (_, end) = messages_of(b"GET / HTTP/1.1\r\nHost: standby.example\r\n\r\n");
     let error = end.unwrap_err();
-    assert!(
-        matches!(error, MessageError::Frame(FrameError::Magic { found: [b'G', b'E', b'T', b' '] })),
-        "{error}"
-    );
+    assert!(matches!(error, MessageError::Frame(FrameError::Magic { found: [b'G', b'E', b'T', b' '] })), "{error}");
 }
 
 #[test]
@@ -175,8 +162,7 @@ fn a_payload_is_at_most_as_long_as_the_limit() {
     let (term, epoch) = (Term(1), Epoch(1));
     let longest = EncodedFrame::new(FrameKind::Pages, term, epoch, &vec![0; PAYLOAD_LIMIT_BYTES]).unwrap();
     assert_eq!(longest.as_bytes().len(), HEADER_BYTES + PAYLOAD_LIMIT_BYTES);
-    let error =
-        EncodedFrame::new(FrameKind::Pages, term, epoch, &vec![0; PAYLOAD_LIMIT_BYTES + 1]).unwrap_err();
+    let error = EncodedFrame::new(FrameKind::Pages, term, epoch, &vec![0; PAYLOAD_LIMIT_BYTES + 1]).unwrap_err();
     assert_eq!(error, FrameError::Oversized { kind: FrameKind::Pages, length: PAYLOAD_LIMIT_BYTES + 1 });
 }
 
@@ -193,9 +179,6 @@ fn a_control_message_with_other_content_is_refused() {
         let frame = EncodedFrame::new(kind, Term(1), Epoch(1), payload).unwrap();
         let (messages, end) = messages_of(frame.as_bytes());
         assert!(messages.is_empty());
-        assert!(
-            matches!(end, Err(MessageError::Malformed { kind: refused, .. }) if refused == kind),
-            "{kind:?}"
-        );
+        assert!(matches!(end, Err(MessageError::Malformed { kind: refused, .. }) if refused == kind), "{kind:?}");
     }
 }

@@ -53,14 +53,12 @@ fn facts() -> LocalFacts {
 
 #[test]
 fn a_host_that_fits_takes_the_machine() {
-    let expected =
-        Welcome { term: Term(4), host: "b".to_owned(), member: MemberId::new("b", 2), delta: true };
+    let expected = Welcome { term: Term(4), host: "b".to_owned(), member: MemberId::new("b", 2), delta: true };
     assert_eq!(judge(&hello(), &wanted(), &facts()), Ok(expected.clone()));
     let before_qemu_runs = LocalFacts { ram_blocks: None, ..facts() };
     assert_eq!(judge(&hello(), &wanted(), &before_qemu_runs), Ok(expected));
     for (wants_delta, delta) in [(true, false), (false, true), (false, false)] {
-        let welcome =
-            judge(&Hello { wants_delta, ..hello() }, &wanted(), &LocalFacts { delta, ..facts() }).unwrap();
+        let welcome = judge(&Hello { wants_delta, ..hello() }, &wanted(), &LocalFacts { delta, ..facts() }).unwrap();
         assert!(!welcome.delta);
     }
 }

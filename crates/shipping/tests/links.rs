@@ -13,8 +13,8 @@ use authority::Authority;
 use socket2::SockRef;
 use stealtime_shipping::frame::{FrameKind, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    AcceptedStream, Acknowledge, EncodedFrame, Endpoint, Heartbeat, Identity, Link, LinkError, Listener,
-    Message, PageBatch, Resign, accept, connect,
+    AcceptedStream, Acknowledge, EncodedFrame, Endpoint, Heartbeat, Identity, Link, LinkError, Listener, Message,
+    PageBatch, Resign, accept, connect,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,17 +30,15 @@ fn unix(folder: &Path) -> Endpoint {
 async fn unix_pair(folder: &Path) -> (Link, Link) {
     let endpoint = unix(folder);
     let listener = Listener::bind(&endpoint).await.unwrap();
-    let (connected, accepted) = tokio::join!(connect(&endpoint, None), async {
-        accept(listener.accept().await.unwrap(), None).await
-    });
+    let (connected, accepted) =
+        tokio::join!(connect(&endpoint, None), async { accept(listener.accept().await.unwrap(), None).await });
     (connected.unwrap(), accepted.unwrap())
 }
 
 /// Both ends of a link over TLS.
 async fn tls_pair(client: &Identity, server: &Identity) -> (Link, Link) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint =
-        Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
+    let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: listener.local_addr().unwrap().port() };
     let (connected, accepted) = tokio::join!(connect(&endpoint, Some(client)), async {
         let stream = listener.accept().await.unwrap().0.into_std().unwrap();
         accept(AcceptedStream::Tcp(stream), Some(server)).await
@@ -169,22 +167,18 @@ async fn heartbeats_overtake_pages_that_wait() {
     let slow = folder.path().join("slow.sock");
     let pipe = UnixListener::bind(&slow).unwrap();
     let slow = Endpoint::Unix(slow);
-    let (connected, accepted, ()) = tokio::join!(
-        connect(&slow, None),
-        async { accept(listener.accept().await.unwrap(), None).await },
-        async {
+    let (connected, accepted, ()) =
+        tokio::join!(connect(&slow, None), async { accept(listener.accept().await.unwrap(), None).await }, async {
             let from = pipe.accept().await.unwrap().0;
             let to = UnixStream::connect(folder.path().join("host.sock")).await.unwrap();
             tokio::spawn(slow_pipe(from, to));
-        }
-    );
+        });
     let (sender, _hear) = connected.unwrap().split();
     let (_answer, mut receiver) = accepted.unwrap().split();
     let arrived = Arc::new(AtomicU64::new(0));
 
     let ship = async {
-        let frame =
-            EncodedFrame::new(FrameKind::Pages, TERM, Epoch(1), &vec![1; PAYLOAD_LIMIT_BYTES]).unwrap();
+        let frame = EncodedFrame::new(FrameKind::Pages, TERM, Epoch(1), &vec![1; PAYLOAD_LIMIT_BYTES]).unwrap();
         for number in 1..=FRAMES {
             sender.send_frame(frame.clone()).await.unwrap();
             if number % EVERY == 0 {

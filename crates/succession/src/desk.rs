@@ -57,23 +57,11 @@ impl<P> Desk<P> {
         self.ask(now, purpose, RegisterCall::Read, None)
     }
 
-    pub fn swap(
-        &mut self,
-        now: Duration,
-        purpose: P,
-        expected: Option<Version>,
-        wanted: Record,
-    ) -> RegisterRequest {
+    pub fn swap(&mut self, now: Duration, purpose: P, expected: Option<Version>, wanted: Record) -> RegisterRequest {
         self.ask(now, purpose, RegisterCall::Swap { expected, wanted: wanted.clone() }, Some(wanted))
     }
 
-    fn ask(
-        &mut self,
-        sent: Duration,
-        purpose: P,
-        call: RegisterCall,
-        wanted: Option<Record>,
-    ) -> RegisterRequest {
+    fn ask(&mut self, sent: Duration, purpose: P, call: RegisterCall, wanted: Option<Record>) -> RegisterRequest {
         self.requests += 1;
         let id = self.requests;
         self.pending = Some(Pending { id, sent, purpose, wanted });

@@ -30,8 +30,7 @@ mod standby;
 mod timing;
 
 pub use active::{
-    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState,
-    FailoverRefused,
+    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, FailoverRefused,
 };
 pub use mode::{Mode, UnknownMode};
 pub use names::{NameError, check_host_name, check_vm_name};
@@ -44,7 +43,6 @@ pub use register::{
 };
 pub use request::{RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest};
 pub use standby::{
-    Promotion, StandbyAction, StandbyConfig, StandbyEnding, StandbyInput, StandbyMember, StandbyMessage,
-    StandbyState,
+    Promotion, StandbyAction, StandbyConfig, StandbyEnding, StandbyInput, StandbyMember, StandbyMessage, StandbyState,
 };
 pub use timing::{Timing, TimingError};

@@ -29,8 +29,7 @@ pub fn check_vm_name(name: &str) -> Result<(), NameError> {
 /// [`NameError::Host`]
 pub fn check_host_name(name: &str) -> Result<(), NameError> {
     let is_inner = |one: char| one.is_ascii_alphanumeric() || one == '.' || one == '-';
-    let is_name =
-        (1..=63).contains(&name.len()) && name.chars().all(is_inner) && !name.starts_with(['.', '-']);
+    let is_name = (1..=63).contains(&name.len()) && name.chars().all(is_inner) && !name.starts_with(['.', '-']);
     if is_name { Ok(()) } else { Err(NameError::Host(name.to_owned())) }
 }
 

@@ -46,12 +46,9 @@ impl RegisterRequest {
     pub fn perform(&self, register: &mut dyn Register, vm: &str) -> RegisterAnswer {
         let result = match &self.call {
             RegisterCall::Read => register.read(vm).map(RegisterOutcome::Read),
-            RegisterCall::Swap { expected, wanted } => {
-                register.swap(vm, *expected, wanted).map(RegisterOutcome::Swap)
-            }
+            RegisterCall::Swap { expected, wanted } => register.swap(vm, *expected, wanted).map(RegisterOutcome::Swap),
         };
-        let outcome =
-            result.unwrap_or_else(|error| RegisterOutcome::Unreachable { reason: error.to_string() });
+        let outcome = result.unwrap_or_else(|error| RegisterOutcome::Unreachable { reason: error.to_string() });
         RegisterAnswer { id: self.id, outcome }
     }
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use etcd_server::{EtcdServer, PATIENCE};
 use serde_json::json;
 use stealtime_succession::{
-    EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister, FileRegister, MemberId, Record, Register,
-    RegisterError, SwapOutcome, Term, Version,
+    EtcdConfig, EtcdIdentity, EtcdLogin, EtcdRegister, FileRegister, MemberId, Record, Register, RegisterError,
+    SwapOutcome, Term, Version,
 };
 
 fn record(term: u64) -> Record {
@@ -238,10 +238,7 @@ fn an_etcd_with_users_wants_one_and_gives_it_no_more_than_it_has() {
     let nobody = open(None).read("vm").unwrap_err().to_string();
     assert!(nobody.contains("user name is empty"), "{nobody}");
     let wrong = open(Some(login(folder.path(), "guess"))).read("vm").unwrap_err().to_string();
-    assert!(
-        wrong.contains("etcd does not let the user in") && wrong.contains("authentication failed"),
-        "{wrong}"
-    );
+    assert!(wrong.contains("etcd does not let the user in") && wrong.contains("authentication failed"), "{wrong}");
     check_sequence(&mut open(Some(login(folder.path(), "member"))));
     let other = EtcdLogin { user: "root".to_owned(), ..login(folder.path(), "root") };
     assert_eq!(open(Some(other)).read("vm").unwrap().unwrap().record, record(2));
@@ -282,16 +279,13 @@ fn an_etcd_that_cannot_work_is_refused_before_anything_is_sent() {
         let config = etcd_server::config(vec![endpoint.to_owned()], identity);
         EtcdRegister::open(&config, PATIENCE).unwrap_err().to_string()
     };
-    assert!(
-        open("localhost:2379", None).contains("\"localhost:2379\" begins neither with http:// nor https://")
-    );
+    assert!(open("localhost:2379", None).contains("\"localhost:2379\" begins neither with http:// nor https://"));
     assert!(open("https://localhost:2379", None).contains("needs one"));
     assert!(
         open("http://10.0.0.9:2379", None).contains("\"http://10.0.0.9:2379\" is another machine"),
         "whoever is on the way could decide"
     );
-    let insecure =
-        EtcdConfig { insecure: true, ..etcd_server::config(vec!["http://10.0.0.9:2379".into()], None) };
+    let insecure = EtcdConfig { insecure: true, ..etcd_server::config(vec!["http://10.0.0.9:2379".into()], None) };
     EtcdRegister::open(&insecure, PATIENCE).unwrap();
     let missing = || "/no/such/file.pem".into();
     let identity = EtcdIdentity { ca: missing(), certificate: missing(), key: missing() };

@@ -73,9 +73,7 @@ impl TraceError {
             },
             Self::Clock { .. } => "measure with tracing off",
             Self::NoEvents { .. } => "boot a kernel with CONFIG_FTRACE, or measure with tracing off",
-            Self::Spool { .. } => {
-                "free some space in the folder for temporary files, or name another with TMPDIR"
-            }
+            Self::Spool { .. } => "free some space in the folder for temporary files, or name another with TMPDIR",
             Self::Format { .. } | Self::Parameter { .. } => return None,
         };
         Some(hint.to_owned())

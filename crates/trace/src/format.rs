@@ -46,8 +46,7 @@ impl Field {
     /// lower.
     pub fn far_text(self, event: &[u8]) -> Option<&[u8]> {
         let location = u32::try_from(self.number(event)?).ok()?;
-        Self { offset: (location & 0xffff) as usize, size: (location >> 16) as usize, signed: false }
-            .text(event)
+        Self { offset: (location & 0xffff) as usize, size: (location >> 16) as usize, signed: false }.text(event)
     }
 }
 
@@ -119,9 +118,7 @@ impl PageFormat {
 
 fn parse_fields(text: &str) -> Result<Vec<(String, Field)>, String> {
     let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("field:"));
-    lines
-        .map(|line| parse_field(line).ok_or_else(|| format!("its field {line:?} is not understood")))
-        .collect()
+    lines.map(|line| parse_field(line).ok_or_else(|| format!("its field {line:?} is not understood"))).collect()
 }
 
 /// Reads `pid_t prev_pid; offset:24; size:4; signed:1;` and `__data_loc char[] name; ...`.
@@ -131,11 +128,8 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
     let name = declaration.split_ascii_whitespace().last()?.trim_start_matches('*');
     let name = name.split('[').next()?;
     let mut number = |key: &str| -> Option<usize> { parts.next()?.strip_prefix(key)?.parse().ok() };
-    let field = Field {
-        offset: number("offset:")?,
-        size: number("size:")?,
-        signed: number("signed:").unwrap_or(0) == 1,
-    };
+    let field =
+        Field { offset: number("offset:")?, size: number("size:")?, signed: number("signed:").unwrap_or(0) == 1 };
     Some((name.to_owned(), field))
 }
 

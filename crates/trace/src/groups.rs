@@ -15,8 +15,7 @@ const LONGEST_NAME: usize = 15;
 const PTRACE: u32 = 101;
 
 /// The groups of events that can be recorded, by name.
-pub const NAMES: [&str; 8] =
-    ["sched", "interrupts", "softirqs", "vectors", "kvm", "nmi", "signals", "syscalls"];
+pub const NAMES: [&str; 8] = ["sched", "interrupts", "softirqs", "vectors", "kvm", "nmi", "signals", "syscalls"];
 
 /// What came of switching on the groups.
 #[derive(Debug)]
@@ -63,11 +62,7 @@ pub fn validate(request: &TraceRequest) -> Result<(), TraceError> {
 ///
 /// # Errors
 /// If not one group could be switched on.
-pub fn enable(
-    instance: &Instance,
-    request: &TraceRequest,
-    table: &mut EventTable,
-) -> Result<Enabled, TraceError> {
+pub fn enable(instance: &Instance, request: &TraceRequest, table: &mut EventTable) -> Result<Enabled, TraceError> {
     let mut enabled = Enabled { groups: Facts::new(), findings: Vec::new() };
     for (group, events) in groups(instance, request) {
         let result = events.and_then(|events| {
@@ -105,19 +100,14 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
             .chain(runtime(request))
             .collect()),
         ),
-        (
-            "interrupts",
-            Ok(vec![Event::all("irq", "irq_handler_entry"), Event::all("irq", "irq_handler_exit")]),
-        ),
+        ("interrupts", Ok(vec![Event::all("irq", "irq_handler_entry"), Event::all("irq", "irq_handler_exit")])),
         ("softirqs", Ok(vec![Event::all("irq", "softirq_entry"), Event::all("irq", "softirq_exit")])),
         ("vectors", vectors(instance)),
         ("kvm", Ok(vec![Event::all("kvm", "kvm_exit"), Event::all("kvm", "kvm_entry")])),
         ("nmi", Ok(vec![Event::all("nmi", "nmi_handler")])),
         (
             "signals",
-            guests().map(|threads| {
-                vec![Event { filter: Some(threads), ..Event::all("signal", "signal_deliver") }]
-            }),
+            guests().map(|threads| vec![Event { filter: Some(threads), ..Event::all("signal", "signal_deliver") }]),
         ),
         (
             "syscalls",
@@ -158,9 +148,8 @@ fn vectors(instance: &Instance) -> Result<Vec<Event>, String> {
     let names = instance.list(format!("events/{SYSTEM}"));
     let pairs = names.iter().filter_map(|name| name.strip_suffix("_entry"));
     let complete = pairs.filter(|stem| names.iter().any(|name| name.strip_suffix("_exit") == Some(stem)));
-    let events: Vec<Event> = complete
-        .flat_map(|stem| ["entry", "exit"].map(|end| Event::all(SYSTEM, format!("{stem}_{end}"))))
-        .collect();
+    let events: Vec<Event> =
+        complete.flat_map(|stem| ["entry", "exit"].map(|end| Event::all(SYSTEM, format!("{stem}_{end}")))).collect();
     if events.is_empty() { Err(format!("this kernel has no events {SYSTEM}")) } else { Ok(events) }
 }
 
@@ -178,9 +167,7 @@ fn enable_event(
         other => other.to_string(),
     };
     let description = match instance.read(format!("{folder}/format")) {
-        Err(TraceError::File { source, .. })
-            if event.is_optional && source.kind() == std::io::ErrorKind::NotFound =>
-        {
+        Err(TraceError::File { source, .. }) if event.is_optional && source.kind() == std::io::ErrorKind::NotFound => {
             return Ok(());
         }
         other => other.map_err(say)?,
@@ -192,10 +179,7 @@ fn enable_event(
         findings.push(Finding {
             code: "trace_filter_refused".to_owned(),
             level: FindingLevel::Limits,
-            text: format!(
-                "all events {} are recorded, the filter {filter:?} was refused: {error}",
-                event.name
-            ),
+            text: format!("all events {} are recorded, the filter {filter:?} was refused: {error}", event.name),
             hint: None,
         });
     }

@@ -17,8 +17,7 @@ pub fn own(number: u32) -> io::Result<String> {
 /// Whether a name is one of ours whose process is gone.
 pub fn is_left_over(name: &str) -> bool {
     let mark = name.strip_prefix(PREFIX).and_then(|rest| Some(rest.rsplit_once('-')?.0));
-    mark.and_then(|mark| mark.parse().ok())
-        .is_some_and(|owner| Processes::default().fate(&owner) == Fate::Gone)
+    mark.and_then(|mark| mark.parse().ok()).is_some_and(|owner| Processes::default().fate(&owner) == Fate::Gone)
 }
 
 #[cfg(test)]

@@ -185,11 +185,7 @@ impl<'page> Iterator for Page<'page> {
 /// more if the low ones have run over since.
 fn with_high_bits_of(before: u64, low: u64) -> u64 {
     let time = before >> ABSOLUTE_TIME_BITS << ABSOLUTE_TIME_BITS | low;
-    if time < before && before >> ABSOLUTE_TIME_BITS != 0 {
-        time.wrapping_add(1 << ABSOLUTE_TIME_BITS)
-    } else {
-        time
-    }
+    if time < before && before >> ABSOLUTE_TIME_BITS != 0 { time.wrapping_add(1 << ABSOLUTE_TIME_BITS) } else { time }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

@@ -119,8 +119,7 @@ impl Recorded {
             findings.push(Finding { code, level: FindingLevel::Limits, text, hint });
         };
         if self.lost > 0 {
-            let text =
-                format!("{} events of the kernel were lost, {} were recorded", self.lost, self.met.events);
+            let text = format!("{} events of the kernel were lost, {} were recorded", self.lost, self.met.events);
             found("trace_events_lost", text, Some("give the trace a larger buffer, or trace fewer CPUs"));
         }
         if self.met.broken_pages > 0 {
@@ -128,8 +127,7 @@ impl Recorded {
             found("trace_pages_broken", text, Some("please report it with the kernel's version"));
         }
         if self.met.backward > 0 {
-            let text =
-                format!("the time-stamp counter went backwards {} times on one CPU", self.met.backward);
+            let text = format!("the time-stamp counter went backwards {} times on one CPU", self.met.backward);
             found("trace_time_backwards", text, Some("look at the kernel's log for an unstable TSC"));
         }
         // A kernel that hides its symbols leaves the addresses.

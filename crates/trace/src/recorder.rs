@@ -85,9 +85,7 @@ impl Recorder {
         validate(request)?;
         let instance = Instance::create(tracefs)?;
         let present = cpus_of(&instance);
-        if let Some(missing) =
-            request.cpus.iter().find(|&&cpu| !present.iter().any(|&known| u32::from(known) == cpu))
-        {
+        if let Some(missing) = request.cpus.iter().find(|&&cpu| !present.iter().any(|&known| u32::from(known) == cpu)) {
             return Err(TraceError::Parameter {
                 parameter: "cpus",
                 value: missing.to_string(),
@@ -96,12 +94,7 @@ impl Recorder {
         }
         let is_wanted = |cpu: &u16| request.cpus.is_empty() || request.cpus.contains(&u32::from(*cpu));
         let cpus: Vec<u16> = present.iter().copied().filter(is_wanted).collect();
-        set_buffers(
-            &instance,
-            request.buffer_bytes_per_cpu.div_ceil(KIB),
-            &cpus,
-            cpus.len() == present.len(),
-        )?;
+        set_buffers(&instance, request.buffer_bytes_per_cpu.div_ceil(KIB), &cpus, cpus.len() == present.len())?;
         let mut table = EventTable::default();
         let enabled = groups::enable(&instance, request, &mut table)?;
         let header = "events/header_page";
@@ -162,9 +155,10 @@ fn unknown_ids(ids: TraceIds) -> Option<Finding> {
     (ids == TraceIds::Unknown).then(|| Finding {
         code: UNKNOWN_IDS.to_owned(),
         level: FindingLevel::Limits,
-        text: "the trace numbers threads as the initial PID namespace does, and this one has a /proc of its own, which \
+        text:
+            "the trace numbers threads as the initial PID namespace does, and this one has a /proc of its own, which \
                does not tell those numbers: no event can be given to a thread"
-            .to_owned(),
+                .to_owned(),
         hint: Some("run stealtime in the host's PID namespace (for a container: `--pid=host`)".to_owned()),
     })
 }
@@ -203,8 +197,7 @@ fn set_buffers(instance: &Instance, kib: u64, cpus: &[u16], all: bool) -> Result
 fn mask(cpus: &[u16]) -> String {
     let highest = cpus.iter().copied().max().unwrap_or(0) / 32;
     let word = |number: u16| {
-        let bits =
-            cpus.iter().filter(|&&cpu| cpu / 32 == number).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
+        let bits = cpus.iter().filter(|&&cpu| cpu / 32 == number).fold(0_u32, |bits, cpu| bits | 1 << (cpu % 32));
         format!("{bits:08x}")
     };
     (0..=highest).rev().map(word).collect::<Vec<_>>().join(",")
@@ -220,8 +213,7 @@ fn drain_cpu(instance: &Instance, buffer: &mut CpuBuffer, page: &mut [u8]) -> Re
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(TraceError::file(file.as_ref())(error)),
         };
-        let wrong =
-            |error: PageError| TraceError::Format { path: file.clone().into(), problem: error.to_string() };
+        let wrong = |error: PageError| TraceError::Format { path: file.clone().into(), problem: error.to_string() };
         let read = &page[..count];
         let lost = match Page::parse(read).map_err(wrong)?.missed {
             Missed::Nothing => 0,
@@ -271,8 +263,7 @@ mod tests {
 
     #[test]
     fn all_kinds_of_loss_are_counted() {
-        let statistics =
-            "entries: 5\noverrun: 10\ncommit overrun: 2\nbytes: 9\nnow ts: 1.5\ndropped events: 30\n";
+        let statistics = "entries: 5\noverrun: 10\ncommit overrun: 2\nbytes: 9\nnow ts: 1.5\ndropped events: 30\n";
         assert_eq!(count_lost(statistics), 42);
     }
 }

@@ -75,8 +75,7 @@ impl EventTable {
             let (Some(address), Some(_), Some(symbol)) = (words.next(), words.next(), words.next()) else {
                 continue;
             };
-            let number =
-                u64::from_str_radix(address, 16).ok().and_then(|address| self.handlers.get(&address));
+            let number = u64::from_str_radix(address, 16).ok().and_then(|address| self.handlers.get(&address));
             if let Some(name) = number.and_then(|&number| names.get_mut(number as usize)) {
                 symbol.clone_into(name);
             }
@@ -250,9 +249,9 @@ mod tests {
 
     /// A description of fields, each `name offset size`; all are signed.
     fn description(id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
-        let fields = fields.iter().map(|(name, offset, size)| {
-            format!("\tfield:x {name};\toffset:{offset};\tsize:{size};\tsigned:1;\n")
-        });
+        let fields = fields
+            .iter()
+            .map(|(name, offset, size)| format!("\tfield:x {name};\toffset:{offset};\tsize:{size};\tsigned:1;\n"));
         format!(
             "ID: {id}\n\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n{}{print}\n",
             fields.collect::<String>()
@@ -297,10 +296,7 @@ mod tests {
         table.learn("sys_enter", &description(4, &[("id", 8, 8), ("args[6]", 16, 48)], "")).unwrap();
         let call = |request, code| event(4, 30540, &[101, request, 0x273, 0x409e_f6c0, code, 0, 0]);
         let row = row_of(&mut table, &call(30, 0x1002)).unwrap();
-        assert_eq!(
-            (row.kind, row.thread, row.value, row.other),
-            (Kind::GuestSwitch, 30540, 0x409e_f6c0, 0x273)
-        );
+        assert_eq!((row.kind, row.thread, row.value, row.other), (Kind::GuestSwitch, 30540, 0x409e_f6c0, 0x273));
         assert_eq!(row_of(&mut table, &call(31, 0x1002)), None);
         assert_eq!(row_of(&mut table, &call(30, 0x1003)), None);
     }

@@ -58,10 +58,7 @@ impl Tracefs {
 /// The folders that a list of mounts (`/proc/self/mounts`) has for tracefs.
 fn mounted_at(mounts: &str) -> Vec<&str> {
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    fields
-        .filter(|fields| fields.get(2) == Some(&"tracefs"))
-        .filter_map(|fields| fields.get(1).copied())
-        .collect()
+    fields.filter(|fields| fields.get(2) == Some(&"tracefs")).filter_map(|fields| fields.get(1).copied()).collect()
 }
 
 #[cfg(test)]
@@ -70,8 +67,7 @@ mod tests {
 
     #[test]
     fn a_mount_anywhere_is_found() {
-        let mounts =
-            "sysfs /sys sysfs rw 0 0\nnodev /mnt tracefs rw,relatime 0 0\ntracefs /t x tracefs 0 0\n";
+        let mounts = "sysfs /sys sysfs rw 0 0\nnodev /mnt tracefs rw,relatime 0 0\ntracefs /t x tracefs 0 0\n";
         assert_eq!(mounted_at(mounts), ["/mnt"]);
     }
 }

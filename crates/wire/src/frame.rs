@@ -88,10 +88,11 @@ pub enum FrameError {
 /// [`FrameError::Oversized`] if `payload` is longer than the kind allows.
 pub fn encode_frame(kind: FrameKind, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     let limit = kind.limit_bytes();
-    let length = u32::try_from(payload.len())
-        .ok()
-        .filter(|_| payload.len() <= limit)
-        .ok_or(FrameError::Oversized { kind: kind.to_byte(), length: payload.len(), limit })?;
+    let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= limit).ok_or(FrameError::Oversized {
+        kind: kind.to_byte(),
+        length: payload.len(),
+        limit,
+    })?;
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.push(kind.to_byte());

@@ -69,14 +69,7 @@ struct Dependency {
 fn packages() -> Vec<Package> {
     let output = Command::new(env!("CARGO"))
         // Of other platforms nothing is built, so nothing need be fetched.
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--filter-platform",
-            "x86_64-unknown-linux-gnu",
-        ])
+        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")))
         .output()
         .unwrap();

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
-    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe,
-    Progress, Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest,
-    TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit,
+    Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading,
+    StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
+    TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -160,23 +160,14 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         }],
         tracing: Some(tracing_outcome()),
     };
-    let failed =
-        FromAgent::Failed { trial: Some(7), error: "CPU 9 cannot be measured".to_owned(), hint: None };
+    let failed = FromAgent::Failed { trial: Some(7), error: "CPU 9 cannot be measured".to_owned(), hint: None };
     vec![
-        (
-            "agent_hello",
-            FromAgent::Hello { protocol: PROTOCOL_VERSION, agent_version: "0.1.0".to_owned(), facts },
-        ),
+        ("agent_hello", FromAgent::Hello { protocol: PROTOCOL_VERSION, agent_version: "0.1.0".to_owned(), facts }),
         ("calibrated", FromAgent::Calibrated { loop_ns: 68_000, iterations: 43_210, floor_ns: 67_994.25 }),
         ("clock_reading", FromAgent::ClockReading { id: 3, reading: reading(5) }),
         (
             "progress",
-            FromAgent::Progress(Progress {
-                trial: 7,
-                elapsed_ns: 500_000_000,
-                samples: 7_350,
-                max_ns: 91_234.5,
-            }),
+            FromAgent::Progress(Progress { trial: 7, elapsed_ns: 500_000_000, samples: 7_350, max_ns: 91_234.5 }),
         ),
         ("stream_begin", FromAgent::StreamBegin { trial: 7, stream: StreamName::Samples }),
         ("stream_end", FromAgent::StreamEnd { trial: 7, stream: StreamName::Events, bytes: 1_234 }),
@@ -230,9 +221,7 @@ fn no_golden_frame_is_left_without_a_message() {
 
 #[test]
 fn unknown_keys_and_types_are_refused() {
-    for text in
-        [r#"{"type":"shutdown","now":true}"#, r#"{"type":"dance"}"#, r#"{"type":"run_trial","trial":1}"#]
-    {
+    for text in [r#"{"type":"shutdown","now":true}"#, r#"{"type":"dance"}"#, r#"{"type":"run_trial","trial":1}"#] {
         assert!(serde_json::from_str::<ToAgent>(text).is_err(), "{text} was accepted");
     }
 }

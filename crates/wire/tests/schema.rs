@@ -17,8 +17,7 @@ fn without_comments(schema: &mut Schema) {
 }
 
 fn schema_of<T: JsonSchema>() -> Schema {
-    let mut schema =
-        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
     RecursiveTransform(without_comments).transform(&mut schema);
     schema
 }
@@ -26,8 +25,7 @@ fn schema_of<T: JsonSchema>() -> Schema {
 #[test]
 fn the_stored_schema_is_that_of_the_messages() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/messages.schema.json");
-    let schemas =
-        serde_json::json!({ "to_agent": schema_of::<ToAgent>(), "from_agent": schema_of::<FromAgent>() });
+    let schemas = serde_json::json!({ "to_agent": schema_of::<ToAgent>(), "from_agent": schema_of::<FromAgent>() });
     let text = format!("{schemas:#}\n");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &text).unwrap();

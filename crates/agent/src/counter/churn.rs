@@ -26,13 +26,7 @@ impl Churn {
     /// Over this memory; mismatches are told to `report`.
     pub fn new(memory: PatternMemory, report: fn(&str)) -> Self {
         let pages = memory.len() as u64;
-        Self {
-            memory: Mutex::new(memory),
-            pages,
-            verified: AtomicU64::new(0),
-            mismatches: AtomicU64::new(0),
-            report,
-        }
+        Self { memory: Mutex::new(memory), pages, verified: AtomicU64::new(0), mismatches: AtomicU64::new(0), report }
     }
 
     /// How many pages there are, how often one was verified, how often one was wrong.

@@ -73,13 +73,7 @@ impl Ledger {
     }
 
     fn entry(&self, outcome: Outcome, account: Account) -> Entry {
-        Entry {
-            outcome,
-            applied: account.applied,
-            chain: account.chain,
-            total: self.total,
-            digest: self.digest,
-        }
+        Entry { outcome, applied: account.applied, chain: account.chain, total: self.total, digest: self.digest }
     }
 }
 

@@ -54,12 +54,7 @@ impl PatternMemory {
             let seeds = Seeds::of(page, 0);
             Page(std::array::from_fn(|word| seeds.word(word, fill_words)))
         };
-        Self {
-            pages: (0..pages as u64).map(written).collect(),
-            order: Order::of(pages as u64),
-            fill_words,
-            steps: 0,
-        }
+        Self { pages: (0..pages as u64).map(written).collect(), order: Order::of(pages as u64), fill_words, steps: 0 }
     }
 
     /// How many pages there are.
@@ -91,8 +86,7 @@ impl PatternMemory {
         let (changing, staying) = words.split_at(self.fill_words);
         let differs = |seed: u64, part: &[u64], first: usize| {
             // Without a branch for each word, which a translated guest would pay for dearly.
-            part.iter().enumerate().fold(0, |bits, (at, &found)| bits | (found ^ word_of(seed, first + at)))
-                != 0
+            part.iter().enumerate().fold(0, |bits, (at, &found)| bits | (found ^ word_of(seed, first + at))) != 0
         };
         if !differs(seeds.changing, changing, 0) && !differs(seeds.staying, staying, self.fill_words) {
             return Ok(());
@@ -194,8 +188,7 @@ mod tests {
         let mut memory = PatternMemory::new(4, 256);
         let before: Vec<[u64; PAGE_WORDS]> = memory.pages.iter().map(|page| page.0).collect();
         memory.step().unwrap();
-        let changed =
-            |page: usize| (0..PAGE_WORDS).filter(|&w| memory.pages[page].0[w] != before[page][w]).count();
+        let changed = |page: usize| (0..PAGE_WORDS).filter(|&w| memory.pages[page].0[w] != before[page][w]).count();
         let mut counts: Vec<usize> = (0..4).map(changed).collect();
         counts.sort_unstable();
         assert_eq!(counts, [0, 0, 0, 32]);

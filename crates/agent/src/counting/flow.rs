@@ -112,12 +112,7 @@ impl Flow {
     }
 
     /// Whether an answer came before it was time to stop.
-    fn count_once(
-        &self,
-        wire: &mut dyn Wire,
-        judge: &mut Judge,
-        stop: &dyn Fn() -> bool,
-    ) -> Result<bool, WireError> {
+    fn count_once(&self, wire: &mut dyn Wire, judge: &mut Judge, stop: &dyn Fn() -> bool) -> Result<bool, WireError> {
         let request = judge.next_request(Moment::now().monotonic_ns);
         self.record().requests += 1;
         let mut effort = self.record().effort;

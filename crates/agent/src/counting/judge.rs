@@ -84,12 +84,7 @@ impl Judge {
 
     /// The next thing to ask for.
     pub fn next_request(&self, now_ns: u64) -> Request {
-        Request {
-            operation: Operation::Count,
-            client: self.client,
-            sequence: self.acknowledged + 1,
-            sent_ns: now_ns,
-        }
+        Request { operation: Operation::Count, client: self.client, sequence: self.acknowledged + 1, sent_ns: now_ns }
     }
 
     /// Judges the answer to the next request. Afterwards what the counter says holds, so that one loss is

@@ -250,9 +250,8 @@ fn explain(count: &Count, protocol: Protocol, refusal: Refusal) -> CountError {
 /// The check at the end, if one is wanted.
 fn check_memory(count: &Count, records: &[Record]) -> Check {
     let Some(address) = count.tcp.filter(|_| count.check) else { return Check::default() };
-    let finding = |violation| {
-        Some(Finding { protocol: Protocol::Tcp, client: "check".to_owned(), at: Moment::now(), violation })
-    };
+    let finding =
+        |violation| Some(Finding { protocol: Protocol::Tcp, client: "check".to_owned(), at: Moment::now(), violation });
     match ask::question(address, Operation::Check, CHECK_WAIT) {
         Ok(state) => {
             // What a flow was told already is among its findings.

@@ -65,9 +65,7 @@ impl Progress {
             let rate = (acknowledged - before) as f64 / interval_s.max(1e-9);
             let value = flows.iter().map(|flow| flow.last_value).max().unwrap_or_default();
             let silent_s =
-                flows.iter().filter_map(|flow| flow.silences.current_ns(now)).max().unwrap_or_default()
-                    as f64
-                    * 1e-9;
+                flows.iter().filter_map(|flow| flow.silences.current_ns(now)).max().unwrap_or_default() as f64 * 1e-9;
             let name = name(protocol);
             // Writing into a String cannot fail.
             let _ = write!(line, "   {name} {rate:6.0}/s  value {value:>8}  silent {silent_s:6.3} s");

@@ -92,19 +92,12 @@ impl RoundTrips {
 
 impl Report {
     /// From what the flows have seen until `stopped`, and a check at the end.
-    pub fn of(
-        count: &Count,
-        started: Moment,
-        stopped: Moment,
-        mut records: Vec<Record>,
-        check: Check,
-    ) -> Self {
+    pub fn of(count: &Count, started: Moment, stopped: Moment, mut records: Vec<Record>, check: Check) -> Self {
         for record in &mut records {
             record.silences.finish(stopped);
         }
-        let lives: Vec<bool> = of_protocol(&records, Protocol::Tcp)
-            .map(|record| !record.lost && record.acknowledged > 0)
-            .collect();
+        let lives: Vec<bool> =
+            of_protocol(&records, Protocol::Tcp).map(|record| !record.lost && record.acknowledged > 0).collect();
         let of_check = u64::from(check.finding.is_some());
         let mut violations: Vec<Finding> =
             records.iter().flat_map(|record| record.findings.iter().cloned()).chain(check.finding).collect();
@@ -148,12 +141,8 @@ impl Report {
             let longest_ms = flow.longest_silence_ns as f64 * 1e-6;
             write!(output, "{name}  value {value:>9}  longest silence {longest_ms:>9.3} ms")?;
             if let Some(trips) = &flow.round_trip_ns {
-                let [min, p50, p99, max] =
-                    [trips.min, trips.p50, trips.p99, trips.max].map(|ns| ns as f64 * 1e-6);
-                write!(
-                    output,
-                    "  round trip {min:.3} / {p50:.3} / {p99:.3} / {max:.3} ms (min/p50/p99/max)"
-                )?;
+                let [min, p50, p99, max] = [trips.min, trips.p50, trips.p99, trips.max].map(|ns| ns as f64 * 1e-6);
+                write!(output, "  round trip {min:.3} / {p50:.3} / {p99:.3} / {max:.3} ms (min/p50/p99/max)")?;
             }
             writeln!(output, "{}", if flow.connection_lost { "  connection lost" } else { "" })?;
         }

@@ -101,8 +101,7 @@ mod tests {
         for now in [5000, 5100, 5201, 5210] {
             silences.answered(at(now));
         }
-        let kept =
-            Silence { start_monotonic_ns: 5100, start_wall_ns: 1_005_100, length_ns: 101, ended: true };
+        let kept = Silence { start_monotonic_ns: 5100, start_wall_ns: 1_005_100, length_ns: 101, ended: true };
         assert_eq!(silences.kept, [kept]);
         assert_eq!((silences.count, silences.longest_ns), (1, 101));
         assert_eq!(silences.current_ns(at(5215)), Some(5));

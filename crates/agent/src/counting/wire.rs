@@ -74,11 +74,7 @@ pub struct TcpWire {
 
 impl TcpWire {
     /// Connects, trying again until told to stop (None): the counter may not be up yet.
-    pub fn connect(
-        address: SocketAddr,
-        linear_timeouts: bool,
-        stop: &dyn Fn() -> bool,
-    ) -> io::Result<Option<Self>> {
+    pub fn connect(address: SocketAddr, linear_timeouts: bool, stop: &dyn Fn() -> bool) -> io::Result<Option<Self>> {
         while !stop() {
             // Longer than the second after which the kernel repeats a lost SYN.
             let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_secs(2)) else {

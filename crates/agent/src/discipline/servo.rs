@@ -59,8 +59,7 @@ impl Servo {
         if let Some(last) = self.last.replace(edge) {
             self.learn(last, edge);
         }
-        let target_ns =
-            i64::try_from(edge.second).unwrap_or(i64::MAX / SECOND_NS - 1) * SECOND_NS + FRACTION_NS;
+        let target_ns = i64::try_from(edge.second).unwrap_or(i64::MAX / SECOND_NS - 1) * SECOND_NS + FRACTION_NS;
         let behind_ns = target_ns - i64::try_from(real_ns).unwrap_or(i64::MAX);
         let is_first = self.seconds == 0 && !self.is_steered();
         // Only at first, when nobody can have relied on it, does the clock go back.

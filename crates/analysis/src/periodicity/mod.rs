@@ -122,8 +122,7 @@ impl Series<'_> {
                 None => distinct.push(candidate),
             }
         }
-        let measured =
-            distinct.into_iter().filter_map(|candidate| Some((candidate, self.measure(&candidate)?)));
+        let measured = distinct.into_iter().filter_map(|candidate| Some((candidate, self.measure(&candidate)?)));
         let mut periods = self.without_aliases(measured.collect());
         let all = periods.clone();
         periods.retain(|period| !period.is_coincidence(&all));
@@ -137,11 +136,8 @@ impl Series<'_> {
         measured.sort_by(|one, other| other.1.coverage.total_cmp(&one.1.coverage));
         let mut kept: Vec<(Candidate, Period)> = Vec::new();
         for (candidate, period) in measured {
-            let explaining: Vec<Candidate> = kept
-                .iter()
-                .filter(|(_, better)| better.may_explain(&period))
-                .map(|(better, _)| *better)
-                .collect();
+            let explaining: Vec<Candidate> =
+                kept.iter().filter(|(_, better)| better.may_explain(&period)).map(|(better, _)| *better).collect();
             if period.coverage >= CLEAR || self.coverage_beyond(&candidate, &explaining) >= UNEXPLAINED {
                 kept.push((candidate, period));
             }
@@ -183,13 +179,7 @@ impl Series<'_> {
                 let end = self.blocks.get(blocks.end).map_or(self.span, |block| block.start);
                 let span = (end - self.blocks[blocks.start].start) as f64;
                 let events = choose(events, span);
-                phase::Fold::new(
-                    &events,
-                    candidate.frequency,
-                    candidate.width,
-                    span * candidate.frequency,
-                    |_| (),
-                )
+                phase::Fold::new(&events, candidate.frequency, candidate.width, span * candidate.frequency, |_| ())
             })
             .reduce(phase::Fold::default, phase::Fold::merge)
     }

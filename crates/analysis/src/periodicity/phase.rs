@@ -53,10 +53,7 @@ pub fn crowding(times: &[f64], frequency: f64) -> Option<Crowding> {
         .map(|halvings| {
             let width = WIDEST * 0.5_f64.powi(halvings);
             let share = (densest(&phases, width).count as f64 - 1.0) / (events - 1.0);
-            Crowding {
-                width,
-                ln_chance: events.ln() - (events - 1.0) * divergence(share, width) - width.ln(),
-            }
+            Crowding { width, ln_chance: events.ln() - (events - 1.0) * divergence(share, width) - width.ln() }
         })
         .min_by(|one, other| one.ln_chance.total_cmp(&other.ln_chance))
 }
@@ -86,16 +83,9 @@ pub struct Fold {
 impl Fold {
     /// Fold the events of one segment, which lasts `cycles` cycles; `removes` is called with the position of
     /// each event that the period explains, with some margin.
-    pub fn new(
-        events: &[Event],
-        frequency: f64,
-        width: f64,
-        cycles: f64,
-        mut removes: impl FnMut(usize),
-    ) -> Self {
+    pub fn new(events: &[Event], frequency: f64, width: f64, cycles: f64, mut removes: impl FnMut(usize)) -> Self {
         let mut fold = Self { cycles, ..Self::default() };
-        let mut phases: Vec<f64> =
-            events.iter().map(|event| (event.time * frequency).rem_euclid(1.0)).collect();
+        let mut phases: Vec<f64> = events.iter().map(|event| (event.time * frequency).rem_euclid(1.0)).collect();
         phases.sort_unstable_by(f64::total_cmp);
         let centre = densest(&phases, width).centre;
         let counting = (WIDENING * width).min(0.5) / 2.0;
@@ -173,9 +163,8 @@ impl Fold {
         if count == 0 {
             return (0.0, 0.0);
         }
-        let mut rank = |tail: usize| {
-            f64::from(*self.costs.select_nth_unstable_by(count - count / tail - 1, f32::total_cmp).1)
-        };
+        let mut rank =
+            |tail: usize| f64::from(*self.costs.select_nth_unstable_by(count - count / tail - 1, f32::total_cmp).1);
         (rank(2), rank(10))
     }
 }

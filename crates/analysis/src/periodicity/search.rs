@@ -147,13 +147,8 @@ impl Search {
         if crowding.ln_chance + cycles_of_highest.ln() + self.ln_trials > FALSE_ALARM.ln() {
             return None;
         }
-        let mut candidate = Candidate {
-            frequency,
-            width: crowding.width,
-            level: *level,
-            resolution: 0.5 / self.whole,
-            contrast: 0.0,
-        };
+        let mut candidate =
+            Candidate { frequency, width: crowding.width, level: *level, resolution: 0.5 / self.whole, contrast: 0.0 };
         let fold = self.fold(&candidate, |_| ());
         candidate.contrast = fold.contrast();
         fold.is_periodic().then_some(candidate)
@@ -181,10 +176,9 @@ impl Search {
             };
             let events = &self.events[first..next];
             let cycles = cycles / segments as f64;
-            whole =
-                whole.merge(Fold::new(events, candidate.frequency, candidate.width, cycles, |position| {
-                    removes(first + position);
-                }));
+            whole = whole.merge(Fold::new(events, candidate.frequency, candidate.width, cycles, |position| {
+                removes(first + position);
+            }));
             first = next;
         }
         whole
@@ -250,10 +244,8 @@ fn polish(times: &[f64], mut frequency: f64) -> f64 {
     let origin = times.first().copied().unwrap_or(0.0);
     for _ in 0..2 {
         let turn = |time: &f64| std::f64::consts::TAU * ((time - origin) * frequency).fract();
-        let (sine, cosine) = times
-            .iter()
-            .map(|time| turn(time).sin_cos())
-            .fold((0.0, 0.0), |sum, (s, c)| (sum.0 + s, sum.1 + c));
+        let (sine, cosine) =
+            times.iter().map(|time| turn(time).sin_cos()).fold((0.0, 0.0), |sum, (s, c)| (sum.0 + s, sum.1 + c));
         let mean = f64::atan2(sine, cosine) / std::f64::consts::TAU;
         let near: Vec<(f64, f64)> = times
             .iter()

@@ -139,8 +139,7 @@ pub fn plain_cause(recording: &Recording, layer: &str, time: u64) -> Option<Stri
             let is_switch = |row: usize| recording.kind[row] == EventKind::Switch as u8;
             let is_waking = |row: usize| recording.kind[row] == EventKind::Waking as u8;
             // Both may be told later; here they never change.
-            let is_named =
-                (0..recording.time.len()).any(|row| tells(row) && (is_switch(row) || is_waking(row)));
+            let is_named = (0..recording.time.len()).any(|row| tells(row) && (is_switch(row) || is_waking(row)));
             let has_priority = (0..recording.time.len()).any(|row| tells(row) && is_switch(row));
             if !woken && (running == 0 || (running == 7 && has_priority)) {
                 return Some(format!("{layer} rt_throttling limit of real-time runtime"));

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)] // of what the test itself made up
 
 use stealtime_attribution::{
-    Attribution, AttributionError, EventKind, Followed, Labelled, NO_NAME, Spikes, Trace, TraceColumns,
-    TraceError, World, attribute,
+    Attribution, AttributionError, EventKind, Followed, Labelled, NO_NAME, Spikes, Trace, TraceColumns, TraceError,
+    World, attribute,
 };
 
 /// Nanoseconds are cycles in these tests.
@@ -72,38 +72,16 @@ impl Recording {
     }
 
     /// `left` goes (state 0: it could go on) and the thread `next` with a priority and a name comes.
-    pub fn switch(
-        &mut self,
-        time: u64,
-        cpu: u16,
-        left: i32,
-        state: i64,
-        next: (i32, i16, &str),
-    ) -> &mut Self {
+    pub fn switch(&mut self, time: u64, cpu: u16, left: i32, state: i64, next: (i32, i16, &str)) -> &mut Self {
         self.event(time, cpu, EventKind::Switch, left, state, next.0, next.1, next.2)
     }
 
-    pub fn waking(
-        &mut self,
-        time: u64,
-        cpu: u16,
-        waker: i32,
-        target: i64,
-        woken: (i32, i16, &str),
-    ) -> &mut Self {
+    pub fn waking(&mut self, time: u64, cpu: u16, waker: i32, target: i64, woken: (i32, i16, &str)) -> &mut Self {
         self.event(time, cpu, EventKind::Waking, waker, target, woken.0, woken.1, woken.2)
     }
 
     /// Something is entered or left.
-    pub fn served(
-        &mut self,
-        time: u64,
-        cpu: u16,
-        kind: EventKind,
-        thread: i32,
-        number: i64,
-        name: &str,
-    ) -> &mut Self {
+    pub fn served(&mut self, time: u64, cpu: u16, kind: EventKind, thread: i32, number: i64, name: &str) -> &mut Self {
         self.event(time, cpu, kind, thread, number, 0, 0, name)
     }
 
@@ -149,11 +127,7 @@ pub fn unlabelled<'a>(trace: &'a Trace<'a>) -> Labelled<'a> {
 
 /// Split one spike with no floor, and say its parts in words, the largest first.
 #[allow(dead_code, reason = "not every test file asks for words")]
-pub fn parts_of(
-    world: &World<'_>,
-    start: u64,
-    duration: u64,
-) -> Result<Vec<(String, u64)>, AttributionError> {
+pub fn parts_of(world: &World<'_>, start: u64, duration: u64) -> Result<Vec<(String, u64)>, AttributionError> {
     let spikes = Spikes { start: &[start], duration: &[duration], floor: 0 };
     let found = attribute(world, spikes, &[])?;
     Ok(in_words(&found, 0))

@@ -31,12 +31,7 @@ pub fn virtual_machine() -> Recording {
 }
 
 /// The parts of one spike, in words; the virtual CPU may use the host's CPU 1 only.
-pub fn split_virtual(
-    host: &Recording,
-    machine: Option<&Recording>,
-    start: u64,
-    duration: u64,
-) -> Vec<(String, u64)> {
+pub fn split_virtual(host: &Recording, machine: Option<&Recording>, start: u64, duration: u64) -> Vec<(String, u64)> {
     let host = host.trace().unwrap();
     let machine = machine.map(|machine| machine.trace().unwrap());
     let labels = ["emulator".to_owned(), "neighbour 1".to_owned()];

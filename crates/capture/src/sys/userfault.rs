@@ -19,7 +19,6 @@ struct Argument {
 pub(crate) fn write_protect(userfaultfd: impl AsFd, start: u64, length: u64) -> io::Result<()> {
     let mut argument = Argument { start, length, mode: MODE_PROTECT };
     // SAFETY: the structure is the one of this ioctl. With asynchronous mode no thread ever waits for us.
-    let result =
-        unsafe { libc::ioctl(userfaultfd.as_fd().as_raw_fd(), UFFDIO_WRITEPROTECT, &raw mut argument) };
+    let result = unsafe { libc::ioctl(userfaultfd.as_fd().as_raw_fd(), UFFDIO_WRITEPROTECT, &raw mut argument) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -79,11 +79,7 @@ pub fn choose_tracker(
             Err(reason) => refused.push(TrackerRefusal { tracker: kind, reason }),
         }
     }
-    TrackerChoice {
-        kind: TrackerKind::Shadow,
-        tracker: Box::new(ShadowCompare::new(Arc::clone(ram))),
-        refused,
-    }
+    TrackerChoice { kind: TrackerKind::Shadow, tracker: Box::new(ShadowCompare::new(Arc::clone(ram))), refused }
 }
 
 fn boxed(attempt: Result<impl WriteTracker + 'static, TrackError>) -> Result<Box<dyn WriteTracker>, String> {

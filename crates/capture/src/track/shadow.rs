@@ -156,11 +156,7 @@ mod tests {
         tracked.arm().unwrap();
         stage(&mut tracked, 0, PAGES);
         ram.punch_hole(PageRange { first: 3, count: 4 }).unwrap();
-        assert_eq!(
-            collect(&mut tracked),
-            [PageRange { first: 4, count: 1 }],
-            "the others are zero as before"
-        );
+        assert_eq!(collect(&mut tracked), [PageRange { first: 4, count: 1 }], "the others are zero as before");
         stage(&mut tracked, 4, 1);
         assert_eq!(collect(&mut tracked), []);
     }

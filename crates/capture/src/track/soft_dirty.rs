@@ -36,8 +36,7 @@ impl SoftDirtyTracker {
     /// out.
     pub fn new(ram: &RamFile, pid: u32) -> Result<Self, TrackError> {
         prove_bit_works()?;
-        let swaps =
-            std::fs::read_to_string("/proc/swaps").map_err(|source| failed("read /proc/swaps", source))?;
+        let swaps = std::fs::read_to_string("/proc/swaps").map_err(|source| failed("read /proc/swaps", source))?;
         let huge_pages =
             std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
         if let Some(reason) = reason_for_loss(&swaps, &huge_pages) {
@@ -48,10 +47,7 @@ impl SoftDirtyTracker {
         let (device, inode) = ram.identity()?;
         let places = find_mappings(&maps, device, inode);
         let &[(start, end)] = places.as_slice() else {
-            return Err(unusable(&format!(
-                "QEMU maps the guest's memory in {} pieces, not in one",
-                places.len()
-            )));
+            return Err(unusable(&format!("QEMU maps the guest's memory in {} pieces, not in one", places.len())));
         };
         if end - start != ram.len_bytes() {
             return Err(unusable(&format!("QEMU maps {} bytes of the guest's memory", end - start)));
@@ -111,9 +107,7 @@ fn reason_for_loss(swaps: &str, shared_huge_pages: &str) -> Option<&'static str>
     let chosen = shared_huge_pages.split_whitespace().find(|word| word.starts_with('['));
     match chosen {
         None | Some("[never]" | "[deny]") => None,
-        Some(_) => {
-            Some("huge pages are on for shared memory, and the bits of a huge page that is split are lost")
-        }
+        Some(_) => Some("huge pages are on for shared memory, and the bits of a huge page that is split are lost"),
     }
 }
 

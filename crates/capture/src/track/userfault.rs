@@ -34,11 +34,9 @@ impl UserfaultTracker {
     fn with_room(handover: Handover, pid: u32, regions: usize) -> Result<Self, TrackError> {
         let Handover { userfaultfd, address, length } = handover;
         let path = format!("/proc/{pid}/pagemap");
-        let pagemap =
-            OpenOptions::new().read(true).open(path).map_err(|source| failed("open the page map", source))?;
+        let pagemap = OpenOptions::new().read(true).open(path).map_err(|source| failed("open the page map", source))?;
         let mut regions = vec![PageRegion::default(); regions];
-        if let Err(source) = scan_written(&pagemap, address, address + PAGE_BYTES as u64, false, &mut regions)
-        {
+        if let Err(source) = scan_written(&pagemap, address, address + PAGE_BYTES as u64, false, &mut regions) {
             return Err(match source.raw_os_error() {
                 Some(libc::ENOTTY | libc::EINVAL) => TrackError::Unusable {
                     tracker: NAME,
@@ -85,9 +83,7 @@ impl WriteTracker for UserfaultTracker {
         }
         match is_registered(&self.pagemap, self.start) {
             Ok(true) => Ok(()),
-            Ok(false) => {
-                Err(failed("scan a process that has ended", io::Error::from_raw_os_error(libc::ESRCH)))
-            }
+            Ok(false) => Err(failed("scan a process that has ended", io::Error::from_raw_os_error(libc::ESRCH))),
             Err(source) => Err(failed("scan the page map", source)),
         }
     }

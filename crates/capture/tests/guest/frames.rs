@@ -76,7 +76,6 @@ fn parse(frame: &[u8]) -> Option<Beat> {
     if frame.get(12..14)? != [0x88, 0xB5] {
         return None;
     }
-    let number =
-        |index: usize| Some(u64::from_le_bytes(frame.get(14 + index * 8..)?.first_chunk().copied()?));
+    let number = |index: usize| Some(u64::from_le_bytes(frame.get(14 + index * 8..)?.first_chunk().copied()?));
     Some(Beat { boot: number(0)?, round: number(1)?, corrupt_pages: number(2)?, vcpus: number(3)? })
 }

@@ -26,9 +26,7 @@ pub fn build(modules_folder: Option<&Path>, folder: &Path) -> PathBuf {
     }
     archive.add("init", 0o100_755, &INIT);
     let mut listing = String::new();
-    for (number, module) in
-        modules(modules_folder, &["virtio_pci", "virtio_net", "virtio_rng"]).iter().enumerate()
-    {
+    for (number, module) in modules(modules_folder, &["virtio_pci", "virtio_net", "virtio_rng"]).iter().enumerate() {
         let name = format!("{number}.ko");
         archive.add(&name, 0o100_644, &std::fs::read(module).unwrap());
         writeln!(listing, "/{name}").unwrap();

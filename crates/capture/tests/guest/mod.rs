@@ -31,9 +31,8 @@ pub struct Lab {
 
 impl Lab {
     pub fn new(vcpus: u32) -> Self {
-        let kernel = PathBuf::from(
-            std::env::var_os("STEALTIME_KERNEL").expect("STEALTIME_KERNEL names a kernel image"),
-        );
+        let kernel =
+            PathBuf::from(std::env::var_os("STEALTIME_KERNEL").expect("STEALTIME_KERNEL names a kernel image"));
         let modules = std::env::var_os("STEALTIME_KERNEL_MODULES").map(PathBuf::from);
         let folder = tempfile::Builder::new().prefix("stealtime-capture-").tempdir().unwrap();
         let initramfs = initramfs::build(modules.as_deref(), folder.path());

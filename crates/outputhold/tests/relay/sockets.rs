@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::rig::{CountingGate, GUEST, Rig, frame};
 use crate::socket_port::SocketPort;
 use stealtime_outputhold::{
-    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, ROUNDS, RelayError,
-    RelayEvent, RelaySettings, ReleasedEpoch,
+    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, ROUNDS, RelayError, RelayEvent,
+    RelaySettings, ReleasedEpoch,
 };
 use stealtime_succession::{Epoch, OutputPolicy};
 
@@ -238,8 +238,7 @@ fn a_port_without_room_delays_and_loses_nothing() {
 
 #[test]
 fn input_reaches_the_guest_in_order_also_when_qemu_does_not_read_for_a_while() {
-    let mut rig =
-        Rig::start(RelaySettings { input_bytes: 2000, ..RelaySettings::new(GUEST) }, CountingGate::open());
+    let mut rig = Rig::start(RelaySettings { input_bytes: 2000, ..RelaySettings::new(GUEST) }, CountingGate::open());
     let network = rig.network.try_clone().unwrap();
     let sender = std::thread::spawn(move || {
         for number in 1..=FRAMES {
@@ -272,10 +271,8 @@ fn a_guest_that_is_free_until_the_cut_is_held_from_there_on() {
 
 #[test]
 fn a_relay_that_discards_forgets_input() {
-    let mut rig = Rig::start(
-        RelaySettings { policy: OutputPolicy::Discard, ..RelaySettings::new(GUEST) },
-        CountingGate::open(),
-    );
+    let mut rig =
+        Rig::start(RelaySettings { policy: OutputPolicy::Discard, ..RelaySettings::new(GUEST) }, CountingGate::open());
     for number in 1..=500 {
         // Blocks unless the relay takes them away.
         rig.network.send(&frame(number)).unwrap();
@@ -372,10 +369,7 @@ fn a_stream_out_of_step_is_told_and_closed() {
         _ => None,
     });
     assert_eq!(error, FramingError::Oversize { length: u32::MAX });
-    assert!(
-        std::io::Read::read(&mut rig.qemu, &mut [0; 1]).is_ok_and(|count| count == 0),
-        "QEMU sees the end"
-    );
+    assert!(std::io::Read::read(&mut rig.qemu, &mut [0; 1]).is_ok_and(|count| count == 0), "QEMU sees the end");
 }
 
 /// A port whose writes fail in a given way.

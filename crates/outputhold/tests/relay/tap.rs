@@ -90,13 +90,9 @@ impl Peer {
             unshare(CloneFlags::CLONE_NEWNET).unwrap();
             send_thread.send(gettid()).unwrap();
             wait_until_moved.recv().unwrap();
-            let ear = socket::socket(
-                AddressFamily::Packet,
-                SockType::Raw,
-                SockFlag::SOCK_CLOEXEC,
-                SockProtocol::EthAll,
-            )
-            .unwrap();
+            let ear =
+                socket::socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
+                    .unwrap();
             setsockopt(&ear, sockopt::ReceiveTimeout, &TimeVal::new(60, 0)).unwrap();
             ip(&format!("address add 192.0.2.20/24 broadcast 192.0.2.255 dev {interface}"));
             ip(&format!("link set {interface} up"));
@@ -131,12 +127,8 @@ fn bridge_and_tap() -> (String, Tap) {
     let bridge = name("b");
     ip(&format!("link add {bridge} type bridge"));
     ip(&format!("link set {bridge} up"));
-    let settings = TapSettings {
-        name: name("t"),
-        bridge: Some(bridge.clone()),
-        mtu_bytes: Some(1400),
-        guest: Some(GUEST),
-    };
+    let settings =
+        TapSettings { name: name("t"), bridge: Some(bridge.clone()), mtu_bytes: Some(1400), guest: Some(GUEST) };
     let tap = Tap::open(&settings).unwrap();
     wait_for_link(tap.name(), "state forwarding");
     (bridge, tap)
@@ -189,10 +181,7 @@ fn frames_and_announcements_pass_a_bridge_and_the_tap_ends_with_the_relay() {
                 }
             });
             while !rig.guest_receives().ends_with(b"hello guest") {
-                assert!(
-                    Instant::now() < end,
-                    "the kernel of the peer says other things, but no greeting comes"
-                );
+                assert!(Instant::now() < end, "the kernel of the peer says other things, but no greeting comes");
             }
             was_heard.store(true, Ordering::Relaxed);
         });
@@ -248,8 +237,7 @@ fn what_is_in_the_way_of_a_tap_is_named() {
         let lost = TapSettings { bridge: Some("nowhere".to_owned()), ..settings.clone() };
         let no_bridge = Tap::open(&lost).unwrap_err();
         assert!(matches!(&no_bridge, TapError::NoBridge(bridge) if bridge == "nowhere"), "{no_bridge}");
-        let no_bridge =
-            Tap::open(&TapSettings { bridge: Some("lo".to_owned()), ..settings.clone() }).unwrap_err();
+        let no_bridge = Tap::open(&TapSettings { bridge: Some("lo".to_owned()), ..settings.clone() }).unwrap_err();
         assert!(matches!(&no_bridge, TapError::NoBridge(bridge) if bridge == "lo"), "{no_bridge}");
         wait_until_gone(&settings.name);
     });

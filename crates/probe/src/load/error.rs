@@ -58,18 +58,13 @@ impl LoadError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Parameter { .. } | Self::Panicked => None,
-            Self::HalfAPulse { .. } => {
-                Some("give both on and off, or none for a load without pause".to_owned())
-            }
+            Self::HalfAPulse { .. } => Some("give both on and off, or none for a load without pause".to_owned()),
             Self::Cpus { allowed, .. } => Some(format!("choose some of {allowed:?}")),
-            Self::Starves { .. } => Some(format!(
-                "use priority 0, or let it pause: on for at most {} ms",
-                LONGEST_SILENCE_NS / 1_000_000
-            )),
-            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
-            Self::Threads(_) => {
-                Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned())
+            Self::Starves { .. } => {
+                Some(format!("use priority 0, or let it pause: on for at most {} ms", LONGEST_SILENCE_NS / 1_000_000))
             }
+            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
+            Self::Threads(_) => Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned()),
         }
     }
 }

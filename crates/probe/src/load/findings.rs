@@ -17,11 +17,7 @@ const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 ///
 /// # Errors
 /// [`LoadError::Starves`], if the agent could not even be told to stop.
-pub fn before(
-    request: &LoadRequest,
-    pulse: Option<Pulse>,
-    agent_cpus: &[u32],
-) -> Result<Vec<Finding>, LoadError> {
+pub fn before(request: &LoadRequest, pulse: Option<Pulse>, agent_cpus: &[u32]) -> Result<Vec<Finding>, LoadError> {
     let mut findings = Vec::new();
     if request.priority > 0 {
         findings.extend(silent_agent(request, pulse, agent_cpus)?);
@@ -40,9 +36,7 @@ pub fn after(missed: u64, lost: u64, work: u64) -> Vec<Finding> {
         limits("load_phases_missed", text, Some("something of higher priority runs there; see the trace"))
     });
     let lost = (lost > 0).then(|| {
-        let text = format!(
-            "{lost} rows of the load found no room; their work is counted, their times are not known"
-        );
+        let text = format!("{lost} rows of the load found no room; their work is counted, their times are not known");
         limits("load_rows_lost", text, Some("use longer phases, or a shorter trial"))
     });
     let idle = (work == 0).then(|| Finding {
@@ -56,19 +50,13 @@ pub fn after(missed: u64, lost: u64, work: u64) -> Vec<Finding> {
 
 /// The consequence of a refused `SCHED_FIFO`.
 pub fn no_sched_fifo(error: &io::Error, priority: u32) -> Finding {
-    let text = format!(
-        "SCHED_FIFO priority {priority} was refused ({error}), so the load shares the CPU with others"
-    );
+    let text = format!("SCHED_FIFO priority {priority} was refused ({error}), so the load shares the CPU with others");
     let hint = "run as root; in a cgroup with RT_GROUP_SCHED, give it a cpu.rt_runtime_us";
     limits("no_sched_fifo", text, Some(hint))
 }
 
 /// Whether a load of `SCHED_FIFO` leaves the agent the CPU when it is told to stop.
-fn silent_agent(
-    request: &LoadRequest,
-    pulse: Option<Pulse>,
-    agent_cpus: &[u32],
-) -> Result<Option<Finding>, LoadError> {
+fn silent_agent(request: &LoadRequest, pulse: Option<Pulse>, agent_cpus: &[u32]) -> Result<Option<Finding>, LoadError> {
     let is_loaded = |cpu: &u32| request.cpus.is_empty() || request.cpus.contains(cpu);
     let leaves_one = !agent_cpus.iter().all(is_loaded) || (request.threads as usize) < agent_cpus.len();
     match pulse {
@@ -131,14 +119,7 @@ mod tests {
     use super::*;
 
     fn fifo(cpus: &[u32], threads: u32) -> LoadRequest {
-        LoadRequest {
-            kind: Load::Cpu {},
-            cpus: cpus.to_vec(),
-            priority: 50,
-            threads,
-            on_ns: None,
-            off_ns: None,
-        }
+        LoadRequest { kind: Load::Cpu {}, cpus: cpus.to_vec(), priority: 50, threads, on_ns: None, off_ns: None }
     }
 
     #[test]
@@ -146,10 +127,7 @@ mod tests {
         let pulse = |on_ns| Some(Pulse { on_ns, off_ns: 50_000_000 });
         assert!(matches!(silent_agent(&fifo(&[0], 1), None, &[0]), Err(LoadError::Starves { .. })));
         assert!(matches!(silent_agent(&fifo(&[], 2), None, &[0, 1]), Err(LoadError::Starves { .. })));
-        assert!(matches!(
-            silent_agent(&fifo(&[0], 1), pulse(2_000_000_000), &[0]),
-            Err(LoadError::Starves { .. })
-        ));
+        assert!(matches!(silent_agent(&fifo(&[0], 1), pulse(2_000_000_000), &[0]), Err(LoadError::Starves { .. })));
         let finding = silent_agent(&fifo(&[0], 1), pulse(5_000_000), &[0]).unwrap().unwrap();
         assert!(finding.text.contains("up to 5 ms"), "{}", finding.text);
         assert_eq!(silent_agent(&fifo(&[1], 1), None, &[0]).unwrap(), None);
@@ -160,8 +138,7 @@ mod tests {
     #[test]
     fn only_a_load_that_is_on_for_long_is_throttled() {
         let limit = Limit { runtime_us: Some(950_000), period_us: 1_000_000 };
-        let pulse =
-            |on_ms: u64, off_ms: u64| Some(Pulse { on_ns: on_ms * 1_000_000, off_ns: off_ms * 1_000_000 });
+        let pulse = |on_ms: u64, off_ms: u64| Some(Pulse { on_ns: on_ms * 1_000_000, off_ns: off_ms * 1_000_000 });
         assert!(throttled(&limit, None).is_some());
         assert!(throttled(&limit, pulse(5000, 5000)).is_some());
         assert!(throttled(&limit, pulse(100, 1)).is_some());

@@ -152,11 +152,7 @@ impl RunningLoad {
         let outcome = LoadOutcome {
             unit: unit(&self.request.kind),
             work,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "positive, and below 2^53"
-            )]
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and below 2^53")]
             on_ns: on_ns.round() as u64,
             rate_per_s: if on_cycles == 0 { 0.0 } else { work as f64 * 1e9 / on_ns },
             tsc_hz: self.rate.hz,
@@ -192,8 +188,7 @@ fn unit(kind: &Load) -> WorkUnit {
 }
 
 fn validate(request: &LoadRequest) -> Result<Option<Pulse>, LoadError> {
-    let out_of =
-        |parameter, value, expected: String| Err(LoadError::Parameter { parameter, value, expected });
+    let out_of = |parameter, value, expected: String| Err(LoadError::Parameter { parameter, value, expected });
     if !(1..=MOST_THREADS).contains(&request.threads) {
         return out_of("threads", request.threads.into(), format!("1 to {MOST_THREADS}"));
     }

@@ -120,13 +120,7 @@ impl Schedule {
 
 /// Works through the phases until it is stopped; gives how many were slept through.
 #[inline(never)]
-pub fn run<W: Work>(
-    work: &mut W,
-    schedule: Schedule,
-    control: &Control,
-    rate: &TscRate,
-    rows: &mut Rows,
-) -> u64 {
+pub fn run<W: Work>(work: &mut W, schedule: Schedule, control: &Control, rate: &TscRate, rows: &mut Rows) -> u64 {
     let longest_row_cycles = rate.to_cycles(LONGEST_ROW_NS);
     let (mut number, mut missed) = (0, 0);
     loop {

@@ -83,18 +83,11 @@ impl Assignment {
 
     /// Goes where it is to run, and only then takes its memory: so it lies on that CPU's memory node.
     /// `SCHED_FIFO` comes last, since touching memory takes long.
-    fn prepare<W: Work>(
-        &self,
-        make: impl FnOnce() -> Result<W, LoadError>,
-    ) -> Result<(W, Rows, Ready), LoadError> {
+    fn prepare<W: Work>(&self, make: impl FnOnce() -> Result<W, LoadError>) -> Result<(W, Rows, Ready), LoadError> {
         let LoadRequest { cpus, priority, .. } = &self.request;
         if !cpus.is_empty() {
             let allowed = scheduling::allowed_cpus().unwrap_or_default();
-            scheduling::place_on(cpus).map_err(|source| LoadError::Cpus {
-                cpus: cpus.clone(),
-                allowed,
-                source,
-            })?;
+            scheduling::place_on(cpus).map_err(|source| LoadError::Cpus { cpus: cpus.clone(), allowed, source })?;
         }
         let (work, rows) = (make()?, Rows::new());
         let refusal = match priority {

@@ -22,8 +22,7 @@ impl Stacks {
     fn new(bytes: usize) -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping; no existing memory is touched.
-        let start =
-            unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self { start, bytes }) }
     }
 
@@ -100,9 +99,7 @@ pub fn run_ring<R>(
         unsafe { stacks.low_end(number, stack_bytes).read_volatile() != CANARY }
     });
     match overrun {
-        Some(number) => {
-            Err(io::Error::other(format!("thread {number} overran its stack of {stack_bytes} bytes")))
-        }
+        Some(number) => Err(io::Error::other(format!("thread {number} overran its stack of {stack_bytes} bytes"))),
         None => Ok(result),
     }
 }
@@ -115,14 +112,12 @@ fn spawn(start: &Start, low_end: *mut u64, stack_bytes: usize) -> io::Result<lib
     // SAFETY: `attributes` is writable.
     check(unsafe { libc::pthread_attr_init(&raw mut attributes) })?;
     // SAFETY: the stack is part of a mapping that outlives the thread, which `run_ring` joins.
-    let mut result =
-        check(unsafe { libc::pthread_attr_setstack(&raw mut attributes, low_end.cast(), stack_bytes) });
+    let mut result = check(unsafe { libc::pthread_attr_setstack(&raw mut attributes, low_end.cast(), stack_bytes) });
     let mut thread: libc::pthread_t = 0;
     if result.is_ok() {
         let argument = ptr::from_ref(start).cast_mut().cast();
         // SAFETY: `enter` reads a Start, which outlives the thread.
-        result =
-            check(unsafe { libc::pthread_create(&raw mut thread, &raw const attributes, enter, argument) });
+        result = check(unsafe { libc::pthread_create(&raw mut thread, &raw const attributes, enter, argument) });
     }
     // SAFETY: initialised above.
     unsafe { libc::pthread_attr_destroy(&raw mut attributes) };

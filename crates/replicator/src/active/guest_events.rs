@@ -104,9 +104,7 @@ impl Active {
             }
             Notice::Reset => {
                 self.events.add(&Event::GuestReset);
-                self.events.warn(
-                    "the guest began anew: it rebooted, or its processor was reset by a fault".to_owned(),
-                );
+                self.events.warn("the guest began anew: it rebooted, or its processor was reset by a fault".to_owned());
                 "RESET".to_owned()
             }
             Notice::Told { name } => name,

@@ -17,8 +17,8 @@ use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{Heartbeat, LinkError, Message, Protected, Resign};
 use stealtime_succession::{
-    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch,
-    MemberId, Promotion, Register, RegisterAnswer, RegisterError,
+    ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
+    Promotion, Register, RegisterAnswer, RegisterError,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -135,8 +135,7 @@ impl Active {
     ) -> Result<Self, ActiveError> {
         let answers = inputs.clone();
         let answered = move |answer| drop(answers.send(Input::Register(answer)));
-        let registrar =
-            Registrar::start(register, spec.machine.name.clone(), answered).map_err(MachineError::from)?;
+        let registrar = Registrar::start(register, spec.machine.name.clone(), answered).map_err(MachineError::from)?;
         let config = ActiveConfig {
             me: me.clone(),
             mode: spec.mode,

@@ -54,8 +54,7 @@ impl Seeker {
     /// looked before asks in a term that is over, in which nobody would take the machine.
     pub fn start(&mut self, spec: &Spec, hello: Hello) {
         let others = spec.standby_hosts.iter().filter(|host| host.name != spec.host);
-        let not_before =
-            |host: &StandbyHost| self.unfit.get(&host.name).map_or(Duration::ZERO, |it| it.until);
+        let not_before = |host: &StandbyHost| self.unfit.get(&host.name).map_or(Duration::ZERO, |it| it.until);
         let mut hosts: Vec<_> = others.map(|host| (host.clone(), not_before(host))).collect();
         hosts.sort_by_key(|(_, not_before)| *not_before);
         if hosts.is_empty() {

@@ -16,8 +16,7 @@ impl Active {
         let (held_frames, held_bytes) = self.guest.held();
         let (bytes_per_s, dirty_pages_per_s) = figures.rates();
         let facts = self.life.facts.as_ref();
-        let standby =
-            self.link.host().map(|host| Peer { name: host.name.clone(), endpoint: host.endpoint.clone() });
+        let standby = self.link.host().map(|host| Peer { name: host.name.clone(), endpoint: host.endpoint.clone() });
         // Those of the guest hold as long as it lives, the others until there is a standby.
         let warnings = self.life.remarks().chain(self.seeker.refusals()).chain(self.events.warnings());
         Status {
@@ -31,9 +30,7 @@ impl Active {
             acknowledged: acknowledged.0,
             released: self.epochs.released.0,
             lag_epochs: if standby.is_some() { epoch.0.saturating_sub(acknowledged.0) } else { 0 },
-            interval_ns: figures
-                .last()
-                .map_or_else(|| nanoseconds(self.spec.first_interval()), |row| row.interval_ns),
+            interval_ns: figures.last().map_or_else(|| nanoseconds(self.spec.first_interval()), |row| row.interval_ns),
             last_pause_ns: figures.last().map_or(0, |row| row.pause_ns),
             pause_p50_ns: figures.pause_ns(0.5),
             pause_p99_ns: figures.pause_ns(0.99),
@@ -81,9 +78,7 @@ impl Active {
 fn role(state: ActiveState) -> Role {
     match state {
         ActiveState::Starting | ActiveState::Observing => Role::Starting,
-        ActiveState::Unprotected | ActiveState::Syncing | ActiveState::Naming | ActiveState::Reclaiming => {
-            Role::Solo
-        }
+        ActiveState::Unprotected | ActiveState::Syncing | ActiveState::Naming | ActiveState::Reclaiming => Role::Solo,
         ActiveState::Protected | ActiveState::Draining | ActiveState::Resigned => Role::Active,
         ActiveState::Fenced => Role::Stopped,
         ActiveState::Stopping | ActiveState::Ended => Role::Fenced,

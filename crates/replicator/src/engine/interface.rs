@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-use stealtime_capture::{
-    DeviceStateError, DeviceStateKind, GuestError, QmpError, RamError, StagedPages, TrackError,
-};
+use stealtime_capture::{DeviceStateError, DeviceStateKind, GuestError, QmpError, RamError, StagedPages, TrackError};
 use stealtime_outputhold::{Relay, RelayError};
 use stealtime_shipping::LinkSender;
 use stealtime_succession::{Epoch, Term};

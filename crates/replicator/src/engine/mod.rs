@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError,
-    StagedPages, heed, parse_blocks, standing,
+    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, StagedPages,
+    heed, parse_blocks, standing,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
@@ -422,10 +422,7 @@ impl Engine {
         // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
         self.tell(GuestEvent::Captured { epoch, is_last });
-        self.settings
-            .parcels
-            .send(Parcel::Epoch { pages, devices: state, row })
-            .map_err(|_| CaptureError::NobodyShips)
+        self.settings.parcels.send(Parcel::Epoch { pages, devices: state, row }).map_err(|_| CaptureError::NobodyShips)
     }
 
     /// Have room for the next epoch, and for a quarter more: made now, while the guest runs.

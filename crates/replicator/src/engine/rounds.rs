@@ -79,9 +79,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_writes_slower_than_the_link_ships_leaves_what_it_writes_in_an_interval() {
-        for (written, shipped) in
-            [(90_000.0, 300_000.0), (90_000.0, 110_000.0), (100.0, 1_000.0), (0.0, 1_000.0)]
-        {
+        for (written, shipped) in [(90_000.0, 300_000.0), (90_000.0, 110_000.0), (100.0, 1_000.0), (0.0, 1_000.0)] {
             let (next, count, left) = simulate(written, shipped, 262_144.0);
             assert_eq!(next, Next::Epoch, "{written} of {shipped}");
             assert!(

@@ -109,8 +109,7 @@ impl Bench {
             ..GuestSettings::new(&folder.path().join("qemu"), folder.path())
         };
         let netdev = Netdev::pair().unwrap().of_qemu;
-        let engine =
-            EngineHandle::start(settings, move || Guest::standby(&spec, &guest_settings, netdev)).unwrap();
+        let engine = EngineHandle::start(settings, move || Guest::standby(&spec, &guest_settings, netdev)).unwrap();
         let facts = match next(&mut told) {
             GuestEvent::Ready(facts) => facts,
             GuestEvent::NoGuest(error) => panic!("{error}"),
@@ -203,9 +202,7 @@ fn after_a_load_qemu_is_given_up_as_soon_as_before() {
     bench.engine.order(Order::Load { state: b"QEVM".to_vec() });
     assert!(matches!(bench.told(), GuestEvent::Continued));
     bench.engine.order(Order::StopGuest);
-    let GuestEvent::CaptureFailed { reason, is_lost, .. } = bench.told() else {
-        panic!("it does not answer")
-    };
+    let GuestEvent::CaptureFailed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };
     assert!(is_lost && reason.contains("within 1000 ms"), "{reason}");
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
-    Acknowledge, Addresses, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
-    Protected, Refusal as ShippingRefusal, Resign,
+    Acknowledge, Addresses, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
+    Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
     Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
@@ -270,8 +270,7 @@ impl Standby {
             }
             Message::Protected(Protected { term }) => {
                 self.tell(StandbyInput::Protected { term });
-                self.events
-                    .add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
+                self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
             }
             Message::Addresses(Addresses { ref ipv4, ref ipv6, .. }) => {
                 self.addresses = LearnedAddresses { ipv4: ipv4.clone(), ipv6: ipv6.clone() };

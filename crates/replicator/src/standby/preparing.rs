@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{
-    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, judge,
-};
+use stealtime_shipping::{Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, judge};
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
@@ -96,14 +94,10 @@ async fn term_in_register(spec: &Spec) -> Result<Option<Term>, StandbyError> {
 
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
     let other = |reason: String| {
-        refused(ShippingRefusal::Other {
-            reason,
-            hint: "use the same version of stealtime on both hosts".to_owned(),
-        })
+        refused(ShippingRefusal::Other { reason, hint: "use the same version of stealtime on both hosts".to_owned() })
     };
-    let assignment = Assignment::deserialize(&hello.specification).map_err(|error| {
-        other(format!("{} does not understand what is to be protected: {error}", config.name))
-    })?;
+    let assignment = Assignment::deserialize(&hello.specification)
+        .map_err(|error| other(format!("{} does not understand what is to be protected: {error}", config.name)))?;
     let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
     let wanted = wanted(&spec);
     let me = member_folder::new_life(&config.name)?;
@@ -135,19 +129,8 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let welcome = judge(hello, &wanted, &facts).map_err(refused)?;
     // Before the first epoch is waited for: what that holds of the guest's output waits as long.
     let settings = machine::trial_settings(&spec);
-    let trials =
-        Trials::start(&spec.machine, settings, Arc::clone(&guest.ram)).await.map_err(MachineError::from)?;
-    Ok(Prepared {
-        spec,
-        active: hello.member.clone(),
-        me,
-        welcome,
-        machine,
-        heard,
-        facts: guest,
-        trials,
-        lock,
-    })
+    let trials = Trials::start(&spec.machine, settings, Arc::clone(&guest.ram)).await.map_err(MachineError::from)?;
+    Ok(Prepared { spec, active: hello.member.clone(), me, welcome, machine, heard, facts: guest, trials, lock })
 }
 
 impl Prepared {

@@ -49,8 +49,8 @@ impl Daemon {
             fs::write(path(name), "").unwrap();
         }
         write_program(&path("qemu"), &QEMU.replace("FOLDER", &folder.path().display().to_string()));
-        let listen = tcp
-            .map_or_else(|| format!("unix:{}", path("host.sock").display()), |(listen, _)| listen.to_owned());
+        let listen =
+            tcp.map_or_else(|| format!("unix:{}", path("host.sock").display()), |(listen, _)| listen.to_owned());
         let config = json!({
             "name": HOST,
             "listen": listen,
@@ -91,11 +91,7 @@ impl Daemon {
         let began = Instant::now();
         while !is_so(self) {
             let ended = self.child.try_wait().unwrap();
-            assert!(
-                ended.is_none() && began.elapsed() < PATIENCE,
-                "not so: {what}; {ended:?}\n{}",
-                self.log()
-            );
+            assert!(ended.is_none() && began.elapsed() < PATIENCE, "not so: {what}; {ended:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

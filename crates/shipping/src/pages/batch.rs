@@ -90,14 +90,7 @@ impl RunBuilder {
 
     /// Writes a batch of the pages that were added, and has none from here on. True if the contents were
     /// packed.
-    pub fn write(
-        &mut self,
-        number: u32,
-        hash: u64,
-        contents: &[u8],
-        room: &mut Vec<u8>,
-        body: &mut Vec<u8>,
-    ) -> bool {
+    pub fn write(&mut self, number: u32, hash: u64, contents: &[u8], room: &mut Vec<u8>, body: &mut Vec<u8>) -> bool {
         body.clear();
         body.extend_from_slice(&number.to_le_bytes());
         body.extend_from_slice(&hash.to_le_bytes());

@@ -41,9 +41,7 @@ pub enum EncodeError {
     #[error("{pages} pages come with {bytes} bytes of content")]
     ContentLength { pages: usize, bytes: usize },
     /// What came is not what was announced.
-    #[error(
-        "{epoch} has {pages} pages and {device_bytes} bytes of device state, and announced {announced:?}"
-    )]
+    #[error("{epoch} has {pages} pages and {device_bytes} bytes of device state, and announced {announced:?}")]
     Announced {
         epoch: Epoch,
         /// The pages that came.
@@ -204,8 +202,7 @@ impl EpochEncoder<'_> {
         if index >= ram_pages {
             return Err(EncodeError::BeyondRam { index, ram_pages });
         }
-        if self.runs.pages() == PAGES_LIMIT || self.encoder.contents.len() + PAGE_BYTES > CONTENTS_LIMIT_BYTES
-        {
+        if self.runs.pages() == PAGES_LIMIT || self.encoder.contents.len() + PAGE_BYTES > CONTENTS_LIMIT_BYTES {
             self.ship_batch()?;
         }
         self.next_index = index + 1;
@@ -238,8 +235,7 @@ impl EpochEncoder<'_> {
             body.clear();
             head.push(body);
             body.extend_from_slice(packed);
-            let frame =
-                EncodedFrame::new(FrameKind::Devices, term, epoch, body).map_err(MessageError::from)?;
+            let frame = EncodedFrame::new(FrameKind::Devices, term, epoch, body).map_err(MessageError::from)?;
             self.ship(frame);
         }
         self.statistics.device_bytes += self.statistics.shipped_bytes - before;

@@ -100,11 +100,7 @@ impl EpochStager {
     ///
     /// # Errors
     /// As the method for that message.
-    pub fn accept(
-        &mut self,
-        message: &Message,
-        base: &dyn PageSource,
-    ) -> Result<Option<StagedEpoch>, StageError> {
+    pub fn accept(&mut self, message: &Message, base: &dyn PageSource) -> Result<Option<StagedEpoch>, StageError> {
         match message {
             Message::EpochBegin(begin) => self.begin(begin).map(|()| None),
             Message::Pages(batch) => self.pages(batch, base).map(|()| None),
@@ -148,11 +144,7 @@ impl EpochStager {
             None if !full => return Err(StageError::NothingBefore { epoch }),
             // It would be written at once, over what the machine is to be resumed from.
             Some(_) if is_in_advance && self.is_resumable => {
-                return Err(StageError::Order {
-                    message: "a copy in advance",
-                    epoch,
-                    place: "after a whole epoch",
-                });
+                return Err(StageError::Order { message: "a copy in advance", epoch, place: "after a whole epoch" });
             }
             Some(last) if epoch != last.next() && !(is_in_advance && epoch == last) => {
                 return Err(StageError::Epoch { epoch, expected: last.next() });
@@ -218,12 +210,7 @@ impl EpochStager {
     }
 
     /// The epoch under way, which is put back if all goes well.
-    fn take_staging(
-        &mut self,
-        message: &'static str,
-        term: Term,
-        epoch: Epoch,
-    ) -> Result<Staging, StageError> {
+    fn take_staging(&mut self, message: &'static str, term: Term, epoch: Epoch) -> Result<Staging, StageError> {
         let found = self.staging.take();
         let result = match found {
             _ if self.broken => Err(StageError::Broken { epoch }),
@@ -278,8 +265,11 @@ impl Staging {
         for run in &head.runs {
             self.check_run(run, ram_pages)?;
             for index in run.first..run.first + run.count {
-                self.decode_page(index, run.kind, &mut rest, base, hash)
-                    .map_err(|error| StageError::Batch { epoch, batch: head.number, error })?;
+                self.decode_page(index, run.kind, &mut rest, base, hash).map_err(|error| StageError::Batch {
+                    epoch,
+                    batch: head.number,
+                    error,
+                })?;
             }
         }
         if !rest.is_empty() {

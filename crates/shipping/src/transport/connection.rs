@@ -127,10 +127,7 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-async fn within_limit<T>(
-    peer: &str,
-    step: impl Future<Output = Result<T, LinkError>>,
-) -> Result<T, LinkError> {
+async fn within_limit<T>(peer: &str, step: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
     let limit = CONNECT_LIMIT;
     let silent = |_| LinkError::Silent { peer: peer.to_owned(), limit };
     tokio::time::timeout(limit, step).await.map_err(silent)?
@@ -153,9 +150,8 @@ pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result
             Endpoint::Tcp { host, port } => {
                 let identity = identity.ok_or_else(|| LinkError::NoIdentity { peer: peer.clone() })?;
                 let connector = TlsConnector::from(identity.client()?);
-                let name = ServerName::try_from(host.clone()).map_err(|_| {
-                    refuse(io::Error::new(io::ErrorKind::InvalidInput, "the host is no name"))
-                })?;
+                let name = ServerName::try_from(host.clone())
+                    .map_err(|_| refuse(io::Error::new(io::ErrorKind::InvalidInput, "the host is no name")))?;
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refuse)?;
                 socket::prepare_tcp(&SockRef::from(&stream)).map_err(refuse)?;
                 let stream = connector.connect(name, stream).await.map_err(|error| explain(&peer, &error))?;
@@ -232,12 +228,8 @@ fn explain(peer: &str, error: &io::Error) -> LinkError {
         };
     };
     match tls {
-        TlsError::InvalidCertificate(reason) => {
-            LinkError::PeerCertificate { peer, reason: reason.to_string() }
-        }
-        TlsError::NoCertificatesPresented => {
-            LinkError::PeerCertificate { peer, reason: "it shows none".to_owned() }
-        }
+        TlsError::InvalidCertificate(reason) => LinkError::PeerCertificate { peer, reason: reason.to_string() },
+        TlsError::NoCertificatesPresented => LinkError::PeerCertificate { peer, reason: "it shows none".to_owned() },
         TlsError::AlertReceived(alert) if is_about_certificate(*alert) => {
             LinkError::OwnCertificate { peer, reason: format!("{alert:?}") }
         }

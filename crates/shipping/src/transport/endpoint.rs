@@ -45,11 +45,9 @@ impl FromStr for Endpoint {
                 _ => Err(refuse("the path of a unix socket begins with /")),
             };
         }
-        let address =
-            text.strip_prefix("tcp:").ok_or_else(|| refuse("it begins with neither unix: nor tcp:"))?;
+        let address = text.strip_prefix("tcp:").ok_or_else(|| refuse("it begins with neither unix: nor tcp:"))?;
         let (host, port) = address.rsplit_once(':').ok_or_else(|| refuse("there is no port"))?;
-        let port =
-            port.parse().ok().filter(|&port| port > 0).ok_or_else(|| refuse("the port is not 1 to 65535"))?;
+        let port = port.parse().ok().filter(|&port| port > 0).ok_or_else(|| refuse("the port is not 1 to 65535"))?;
         let host = match host.strip_prefix('[') {
             Some(inner) => inner.strip_suffix(']').ok_or_else(|| refuse("a bracket is not closed"))?,
             None if host.contains(':') => return Err(refuse("an IPv6 address belongs in brackets")),

@@ -54,9 +54,7 @@ impl IdentityError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } => "check `identity` in the specification, and the permissions of the file",
-            Self::Content { .. } => {
-                "the three files of `identity` are PEM: BEGIN CERTIFICATE, BEGIN PRIVATE KEY"
-            }
+            Self::Content { .. } => "the three files of `identity` are PEM: BEGIN CERTIFICATE, BEGIN PRIVATE KEY",
             Self::Mismatch { .. } => "the key must be the one that the certificate was made for",
         }
     }
@@ -72,8 +70,7 @@ struct Loaded {
 fn refuse(path: &Path, what: &'static str, error: &pem::Error) -> IdentityError {
     match error {
         pem::Error::Io(source) => {
-            let source =
-                source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+            let source = source.raw_os_error().map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
             IdentityError::Read { path: path.to_owned(), source }
         }
         other => IdentityError::Content { path: path.to_owned(), what, reason: other.to_string() },
@@ -102,8 +99,7 @@ impl Identity {
                 reason: error.to_string(),
             })?;
         }
-        let key = PrivateKeyDer::from_pem_file(&self.key)
-            .map_err(|error| refuse(&self.key, "private key", &error))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| refuse(&self.key, "private key", &error))?;
         Ok(Loaded { roots: Arc::new(roots), chain: certificates(&self.certificate)?, key })
     }
 

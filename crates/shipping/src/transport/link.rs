@@ -76,12 +76,8 @@ impl Link {
         let writer = Writer { write, urgent_frames, bulk_frames, failure: Arc::clone(&failure) };
         let writer = tokio::spawn(writer.run()).abort_handle();
         let sender = LinkSender { urgent, bulk, failure, peer: self.peer.clone(), writer };
-        let receiver = LinkReceiver {
-            read,
-            decoder: FrameDecoder::new(),
-            peer: self.peer,
-            certificate: self.certificate,
-        };
+        let receiver =
+            LinkReceiver { read, decoder: FrameDecoder::new(), peer: self.peer, certificate: self.certificate };
         (sender, receiver)
     }
 }

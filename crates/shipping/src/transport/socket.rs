@@ -27,7 +27,6 @@ pub fn prepare_tcp(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_notsent_lowat(NOT_SENT_BYTES)?;
     socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
-    let keepalive =
-        TcpKeepalive::new().with_time(DEAD_AFTER / 4).with_interval(DEAD_AFTER / 8).with_retries(6);
+    let keepalive = TcpKeepalive::new().with_time(DEAD_AFTER / 4).with_interval(DEAD_AFTER / 8).with_retries(6);
     socket.set_tcp_keepalive(&keepalive)
 }

@@ -3,8 +3,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use stealtime_shipping::{
-    EncodedFrame, EpochToShip, FrameDecoder, Message, MessageError, PAGE_BYTES, PageEncoder, StagedEpoch,
-    StagedPage,
+    EncodedFrame, EpochToShip, FrameDecoder, Message, MessageError, PAGE_BYTES, PageEncoder, StagedEpoch, StagedPage,
 };
 use stealtime_succession::{Epoch, Term};
 
@@ -28,11 +27,7 @@ impl Memory {
     }
 
     pub fn staged(&self, indices: &[u64]) -> Vec<u8> {
-        indices
-            .iter()
-            .flat_map(|&index| &self.0[index as usize * PAGE_BYTES..][..PAGE_BYTES])
-            .copied()
-            .collect()
+        indices.iter().flat_map(|&index| &self.0[index as usize * PAGE_BYTES..][..PAGE_BYTES]).copied().collect()
     }
 
     /// What the standby does with an epoch that it acknowledged.
@@ -73,10 +68,7 @@ pub fn frames_of(
     let to_ship = EpochToShip { term: TERM, epoch: Epoch(epoch), full, indices, content: &content, devices };
     let statistics = encoder.encode(&to_ship, &mut |frame| frames.push(frame)).unwrap();
     assert_eq!(statistics.pages(), indices.len() as u64);
-    assert_eq!(
-        statistics.shipped_bytes,
-        frames.iter().map(|frame| frame.as_bytes().len() as u64).sum::<u64>()
-    );
+    assert_eq!(statistics.shipped_bytes, frames.iter().map(|frame| frame.as_bytes().len() as u64).sum::<u64>());
     frames
 }
 

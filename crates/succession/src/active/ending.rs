@@ -19,9 +19,7 @@ impl ActiveMember {
 
     /// Without protection there is nothing to hand over to, now or ever.
     pub(super) fn leave_requested(&mut self, actions: &mut Vec<ActiveAction>) {
-        if self.config.mode == Mode::Off
-            || matches!(self.state(), ActiveState::Starting | ActiveState::Observing)
-        {
+        if self.config.mode == Mode::Off || matches!(self.state(), ActiveState::Starting | ActiveState::Observing) {
             return self.stop_requested(actions);
         }
         self.leaving_from = self.leaving_from.or(Some(self.now));
@@ -56,8 +54,7 @@ impl ActiveMember {
     pub(super) fn stopped(&mut self, actions: &mut Vec<ActiveAction>) {
         let guest_gone = matches!(self.phase, Phase::Stopping { guest_gone: true, .. });
         self.say_goodbye(actions);
-        let ending =
-            if guest_gone { ActiveEnding::GuestGone { resigned: false } } else { ActiveEnding::Stopped };
+        let ending = if guest_gone { ActiveEnding::GuestGone { resigned: false } } else { ActiveEnding::Stopped };
         self.end(ending, actions);
     }
 
@@ -96,8 +93,7 @@ impl ActiveMember {
 
     /// Come to the end: nothing that is held may leave any more.
     pub(super) fn end(&mut self, ending: ActiveEnding, actions: &mut Vec<ActiveAction>) {
-        let held_guest =
-            !matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. });
+        let held_guest = !matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. });
         self.set_policy(OutputPolicy::Discard, actions);
         if held_guest {
             actions.push(ActiveAction::KillGuest);

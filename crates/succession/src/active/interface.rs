@@ -172,19 +172,13 @@ impl ActiveEnding {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::HeldBy { .. } => {
-                Some("stop it there, or, if that host is gone for good, start with --force")
-            }
+            Self::HeldBy { .. } => Some("stop it there, or, if that host is gone for good, start with --force"),
             Self::StandbyMayClaim { .. } => {
                 Some("wait for it to take over; --force starts afresh and loses that state")
             }
             Self::StillRenewed { .. } => Some("stop it there first"),
-            Self::RegisterUnreachable { .. } => {
-                Some("check that the register runs and can be reached from here")
-            }
-            Self::StoppedButRegistered => {
-                Some("the next start on this host first makes sure that nobody uses it")
-            }
+            Self::RegisterUnreachable { .. } => Some("check that the register runs and can be reached from here"),
+            Self::StoppedButRegistered => Some("the next start on this host first makes sure that nobody uses it"),
             _ => None,
         }
     }

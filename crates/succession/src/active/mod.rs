@@ -245,14 +245,11 @@ impl ActiveMember {
             Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => None,
             Phase::Unprotected | Phase::Naming | Phase::Protected => Some(self.lease_until()),
             Phase::Syncing => {
-                let patience =
-                    self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
+                let patience = self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
                 patience.into_iter().chain([self.lease_until()]).min()
             }
             Phase::Draining { since } => Some(self.lease_until().min(*since + timing.register_deadline)),
-            Phase::Resigned { since } | Phase::Stopping { since, .. } => {
-                Some(*since + timing.register_deadline)
-            }
+            Phase::Resigned { since } | Phase::Stopping { since, .. } => Some(*since + timing.register_deadline),
             Phase::Reclaiming { fence_at, fenced, .. } => (!fenced).then_some(*fence_at),
         }
     }
@@ -266,11 +263,7 @@ impl ActiveMember {
             Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => {}
             Phase::Syncing if !lapsed => self.drop_standby(actions),
             Phase::Draining { .. } if !lapsed => self.cancel_failover(actions),
-            Phase::Unprotected
-            | Phase::Syncing
-            | Phase::Naming
-            | Phase::Protected
-            | Phase::Draining { .. } => {
+            Phase::Unprotected | Phase::Syncing | Phase::Naming | Phase::Protected | Phase::Draining { .. } => {
                 self.reclaim(actions);
             }
             Phase::Resigned { .. } => self.reclaim(actions),

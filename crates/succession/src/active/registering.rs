@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::session::Exposure;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, FailoverRefused, Phase};
 use crate::desk::Pending;
-use crate::{
-    Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned,
-};
+use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -139,12 +137,7 @@ impl ActiveMember {
         actions.push(ActiveAction::Send(ActiveMessage::Protected { term: self.term() }));
     }
 
-    fn lost(
-        &mut self,
-        pending: Pending<Purpose>,
-        current: Option<Versioned>,
-        actions: &mut Vec<ActiveAction>,
-    ) {
+    fn lost(&mut self, pending: Pending<Purpose>, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
         if let Some(current) = &current
             && pending.wanted.as_ref() == Some(&current.record)
             && pending.purpose != Purpose::Vacate
@@ -158,9 +151,7 @@ impl ActiveMember {
             return;
         }
         match current {
-            Some(current)
-                if current.record.holder.is_none() && matches!(self.phase, Phase::Stopping { .. }) =>
-            {
+            Some(current) if current.record.holder.is_none() && matches!(self.phase, Phase::Stopping { .. }) => {
                 self.stopped(actions);
             }
             current => self.compare(current, actions),
@@ -173,8 +164,7 @@ impl ActiveMember {
     fn compare(&mut self, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
         let held = self.term();
         let found = current.as_ref().map(|current| current.record.term);
-        let ours =
-            current.as_ref().is_some_and(|found| found.record.holder.as_ref() == Some(&self.config.me));
+        let ours = current.as_ref().is_some_and(|found| found.record.holder.as_ref() == Some(&self.config.me));
         #[cfg(test)]
         let believes = self.breaks(crate::model::Fault::BelievesOlderRecords);
         #[cfg(not(test))]
@@ -190,10 +180,7 @@ impl ActiveMember {
             }
             #[cfg(test)]
             None if self.breaks(crate::model::Fault::EndsWithoutRecord) => {
-                self.superseded(
-                    &Record { holder: None, ..Record::alone(held, self.config.me.clone()) },
-                    actions,
-                );
+                self.superseded(&Record { holder: None, ..Record::alone(held, self.config.me.clone()) }, actions);
             }
             _ => {
                 if seen != self.seen {
@@ -219,8 +206,7 @@ impl ActiveMember {
 
     /// Somebody else is the holder: what is held here was never sent, and what runs here never happened (R6).
     fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
-        let resigned =
-            matches!(self.phase, Phase::Resigned { .. } | Phase::Reclaiming { resigned: true, .. });
+        let resigned = matches!(self.phase, Phase::Resigned { .. } | Phase::Reclaiming { resigned: true, .. });
         let term = record.term;
         let ending = match &record.holder {
             Some(holder) if resigned => ActiveEnding::HandedOver { holder: holder.clone(), term },

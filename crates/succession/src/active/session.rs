@@ -208,11 +208,8 @@ impl ActiveMember {
         }
         // A member alone whose lease has run out has asked for a whole register_deadline: no need to wait
         // another.
-        let patience = if !lost_standby && self.desk.is_failing() {
-            Duration::ZERO
-        } else {
-            self.config.timing.register_deadline
-        };
+        let patience =
+            if !lost_standby && self.desk.is_failing() { Duration::ZERO } else { self.config.timing.register_deadline };
         let stopped = draining || resigned;
         let fenced = stopped || patience.is_zero();
         if fenced && !stopped {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    MemberId, Mode, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, SwapOutcome,
-    Timing, Version,
+    MemberId, Mode, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, SwapOutcome, Timing,
+    Version,
 };
 
 const NOW: Duration = Duration::from_secs(100);
@@ -15,8 +15,7 @@ fn alpha(life: u64) -> MemberId {
 }
 
 fn member(force: bool) -> ActiveMember {
-    let config =
-        ActiveConfig { me: alpha(1), mode: Mode::Net, timing: Timing::default(), epochs_in_flight: 2, force };
+    let config = ActiveConfig { me: alpha(1), mode: Mode::Net, timing: Timing::default(), epochs_in_flight: 2, force };
     ActiveMember::new(config, NOW)
 }
 
@@ -120,10 +119,7 @@ fn a_crashed_guest_is_handed_to_the_standby() {
     let actions = member.handle(NOW, ActiveInput::GuestGone);
     let resign = ActiveMessage::Resign { term: Term(2), last: Epoch(1) };
     assert!(actions.contains(&ActiveAction::Send(resign)), "{actions:?}");
-    assert!(
-        actions.ends_with(&[ActiveAction::Exit(ActiveEnding::GuestGone { resigned: true })]),
-        "{actions:?}"
-    );
+    assert!(actions.ends_with(&[ActiveAction::Exit(ActiveEnding::GuestGone { resigned: true })]), "{actions:?}");
 }
 
 #[test]
@@ -193,8 +189,7 @@ fn a_register_that_goes_back_is_told_again_who_holds_the_machine() {
     for found in old {
         let mut member = patient();
         let actions = renewed_against(&mut member, found.clone());
-        let alarm =
-            ActiveAction::RegisterWentBack { held: Term(2), found: found.as_ref().map(|record| record.term) };
+        let alarm = ActiveAction::RegisterWentBack { held: Term(2), found: found.as_ref().map(|record| record.term) };
         assert!(actions.contains(&alarm), "{found:?}: {actions:?}");
         assert_eq!((member.state(), member.term()), (ActiveState::Protected, Term(2)), "{found:?}");
         let RegisterCall::Swap { expected, wanted } = request(&actions).call else { panic!("{actions:?}") };
@@ -207,10 +202,7 @@ fn a_register_that_goes_back_is_told_again_who_holds_the_machine() {
 fn a_higher_term_of_another_holder_supersedes() {
     let mut member = patient();
     let actions = renewed_against(&mut member, Some(Record::alone(Term(3), MemberId::new("beta", 2))));
-    assert!(
-        matches!(actions.last(), Some(ActiveAction::Exit(ActiveEnding::Superseded { .. }))),
-        "{actions:?}"
-    );
+    assert!(matches!(actions.last(), Some(ActiveAction::Exit(ActiveEnding::Superseded { .. }))), "{actions:?}");
 }
 
 #[test]

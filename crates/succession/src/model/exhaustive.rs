@@ -30,8 +30,7 @@ fn check(world: &World, bounds: Bounds) {
     assert!(found.failovers > 0, "nothing was failed over in {} states", found.states);
 }
 
-const SMALL: Bounds =
-    Bounds { ticks: 3, failures: 1, lag: 0, writes: 1, cuts: 1, reorders: false, states: 150_000 };
+const SMALL: Bounds = Bounds { ticks: 3, failures: 1, lag: 0, writes: 1, cuts: 1, reorders: false, states: 150_000 };
 
 #[test]
 fn protected_in_mode_net() {

@@ -119,8 +119,7 @@ fn belief_in_an_older_record_is_found() {
     moved.take(Step::Fail(Failure::PowerOff(0))).unwrap();
     moved.run_punctually(12).unwrap();
     // The holder of that state is the one that died.
-    let back =
-        moved.granted.iter().rev().position(|record| record.holder.as_ref() == Some(&moved.processes[0].me));
+    let back = moved.granted.iter().rev().position(|record| record.holder.as_ref() == Some(&moved.processes[0].me));
     let error = check_recovery(moved.clone(), Failure::GoBack(back.unwrap())).unwrap_err();
     assert!(error.contains("did not go on"), "{error}");
 }

@@ -27,8 +27,7 @@ pub fn run_in(mut world: World, choices: &[u16]) -> Result<World, (Violation, Ve
 }
 
 fn choose(world: &World, kind: u16, which: usize) -> Step {
-    let failures: Vec<_> =
-        world.failures().into_iter().filter(|failure| !ends_all(world, *failure)).collect();
+    let failures: Vec<_> = world.failures().into_iter().filter(|failure| !ends_all(world, *failure)).collect();
     let steps = world.ordinary_steps();
     let active = world.processes.iter().rposition(|process| process.guest.is_some());
     match (kind, active) {

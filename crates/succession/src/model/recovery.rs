@@ -52,9 +52,7 @@ pub fn may_fail_over(world: &World, serving: usize) -> Result<(), String> {
         Some(&process.me) == standby
             && matches!(&process.role, Role::Standby(member) if member.state() == StandbyState::Eligible)
     };
-    if holder == Some(&world.processes[serving].me)
-        && world.processes.iter().any(|process| is_eligible(&process))
-    {
+    if holder == Some(&world.processes[serving].me) && world.processes.iter().any(|process| is_eligible(&process)) {
         Ok(())
     } else {
         Err(format!("{serving} is protected, and the register holds {record:?}"))
@@ -72,8 +70,7 @@ fn check_all(mode: Mode) {
         }
         let steps = world.ordinary_steps();
         let writes = |step: &&Step| matches!(step, Step::Write(_) | Step::Cut(_));
-        let step =
-            steps.iter().find(|step| !writes(step)).or(steps.iter().find(writes).filter(|_| point % 3 == 0));
+        let step = steps.iter().find(|step| !writes(step)).or(steps.iter().find(writes).filter(|_| point % 3 == 0));
         world.take(step.copied().unwrap_or(Step::Advance)).unwrap();
     }
     assert!(checked > 100, "{checked} failures");

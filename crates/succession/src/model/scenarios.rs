@@ -85,11 +85,7 @@ fn a_planned_failover_loses_nothing_in_any_mode() {
         assert_eq!(world.resumed, Some((1, written)), "{mode}: all that was written is resumed");
         assert!(matches!(world.processes[0].role, Role::Gone), "{mode}");
         world.run_punctually(4).unwrap();
-        assert_eq!(
-            state(&world, 1),
-            Some(ActiveState::Protected),
-            "{mode}: by a fresh standby on the first host"
-        );
+        assert_eq!(state(&world, 1), Some(ActiveState::Protected), "{mode}: by a fresh standby on the first host");
         world.take(Step::SwitchOver(1)).unwrap();
         world.run_punctually(6).unwrap();
         assert_eq!(world.resumed.map(|(by, _)| by), Some(2), "{mode}: and back");

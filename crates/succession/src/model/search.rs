@@ -80,9 +80,11 @@ pub fn search(beginning: &World, bounds: Bounds) -> Found {
 
 fn steps_within(world: &World, beginning: &World, bounds: Bounds) -> Vec<Step> {
     let total = |world: &World| -> (u64, u64) {
-        let guests = world.processes.iter().enumerate().filter_map(|(index, process)| {
-            Some((process.guest.as_ref()?.value, world.active(index)?.cut().0))
-        });
+        let guests = world
+            .processes
+            .iter()
+            .enumerate()
+            .filter_map(|(index, process)| Some((process.guest.as_ref()?.value, world.active(index)?.cut().0)));
         guests.fold((0, 0), |sum, guest| (sum.0.max(guest.0), sum.1.max(guest.1)))
     };
     let ((written, cut), (written_before, cut_before)) = (total(world), total(beginning));

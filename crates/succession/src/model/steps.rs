@@ -4,8 +4,8 @@ use super::Fault;
 use super::watch::{Violation, must};
 use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
-    ActiveInput, ActiveMessage, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome,
-    StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
+    ActiveInput, ActiveMessage, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
+    StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
 };
 
 /// One thing that happens; numbers are of processes or links.
@@ -164,8 +164,8 @@ impl World {
                 failures.extend(cuts.map(|cut| cut(index)));
             }
         }
-        let earlier = (1..=EARLIER_STATES.min(self.granted.len().saturating_sub(1)))
-            .filter(|back| self.may_go_back(*back));
+        let earlier =
+            (1..=EARLIER_STATES.min(self.granted.len().saturating_sub(1))).filter(|back| self.may_go_back(*back));
         failures.extend(earlier.map(Failure::GoBack));
         if !self.granted.is_empty() && self.all_turned_away_are_gone() {
             failures.push(Failure::EraseRegister);
@@ -177,23 +177,19 @@ impl World {
     /// asked of them if the register has forgotten it: so each of these has learned it, or is dead.
     fn all_turned_away_are_gone(&self) -> bool {
         let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
-        self.processes
-            .iter()
-            .all(|process| !matches!(process.role, Role::Active(_)) || holder == Some(&process.me))
+        self.processes.iter().all(|process| !matches!(process.role, Role::Active(_)) || holder == Some(&process.me))
     }
 
     /// Nor may anybody live whom that state names, and a newer one does not.
     fn may_go_back(&self, back: usize) -> bool {
         let (newest, older) = (self.granted.last(), &self.granted[self.granted.len() - 1 - back]);
-        let named =
-            |record: &Record| record.holder.iter().chain(&record.standby).cloned().collect::<Vec<_>>();
+        let named = |record: &Record| record.holder.iter().chain(&record.standby).cloned().collect::<Vec<_>>();
         let newest = newest.map(named).unwrap_or_default();
         let lives = |member: &MemberId| {
             let process = self.processes.iter().find(|process| process.me == *member);
             process.is_some_and(|process| !matches!(process.role, Role::Gone))
         };
-        self.all_turned_away_are_gone()
-            && named(older).iter().all(|member| newest.contains(member) || !lives(member))
+        self.all_turned_away_are_gone() && named(older).iter().all(|member| newest.contains(member) || !lives(member))
     }
 
     pub fn take(&mut self, step: Step) -> Result<(), Violation> {
@@ -322,27 +318,19 @@ impl World {
         } else {
             match request.call {
                 RegisterCall::Read => RegisterOutcome::Read(self.register.clone()),
-                RegisterCall::Swap { expected, wanted } => {
-                    RegisterOutcome::Swap(self.swap(index, expected, wanted)?)
-                }
+                RegisterCall::Swap { expected, wanted } => RegisterOutcome::Swap(self.swap(index, expected, wanted)?),
             }
         };
         self.processes[index].answer = Some(RegisterAnswer { id: request.id, outcome });
         Ok(())
     }
 
-    fn swap(
-        &mut self,
-        by: usize,
-        expected: Option<Version>,
-        wanted: Record,
-    ) -> Result<SwapOutcome, Violation> {
+    fn swap(&mut self, by: usize, expected: Option<Version>, wanted: Record) -> Result<SwapOutcome, Violation> {
         if self.register.as_ref().map(|current| current.version) != expected {
             return Ok(SwapOutcome::Lost(self.register.clone()));
         }
         self.check_swap(by, &wanted)?;
-        let same =
-            |granted: &&mut Record| granted.holder == wanted.holder && granted.standby == wanted.standby;
+        let same = |granted: &&mut Record| granted.holder == wanted.holder && granted.standby == wanted.standby;
         match self.granted.last_mut().filter(same) {
             Some(newest) => newest.clone_from(&wanted),
             None => self.granted.push(wanted.clone()),
@@ -404,8 +392,7 @@ impl World {
                 self.bury(index);
             }
             Failure::PowerOff(index) => {
-                for link in self.links.iter_mut().filter(|link| link.active == index || link.standby == index)
-                {
+                for link in self.links.iter_mut().filter(|link| link.active == index || link.standby == index) {
                     (link.cut_to_standby, link.cut_to_active) = (true, true);
                 }
                 self.bury(index);

@@ -40,17 +40,12 @@ impl World {
     /// output; and where there is none, nothing is held.
     pub fn check_output(&self) -> Result<(), Violation> {
         for process in &self.processes {
-            let is_alone =
-                matches!(&process.role, Role::Active(member) if member.state() == ActiveState::Unprotected);
+            let is_alone = matches!(&process.role, Role::Active(member) if member.state() == ActiveState::Unprotected);
             let policy = process.output.policy();
             must!(!is_alone || policy == OutputPolicy::Free, "{} is alone, and {policy:?}", process.me);
             let may_claim = matches!(process.role, Role::Standby(_)) && self.may_claim(&process.me);
             if let (true, true, Some(copy)) = (may_claim, self.mode.gates_on_ack(), process.copy) {
-                must!(
-                    copy.1 >= self.seen,
-                    "a client saw {}, but the standby would resume {copy:?}",
-                    self.seen
-                );
+                must!(copy.1 >= self.seen, "a client saw {}, but the standby would resume {copy:?}", self.seen);
             }
         }
         Ok(())
@@ -61,9 +56,7 @@ impl World {
         let version = self.register.as_ref().map(|current| current.version);
         let waiting = self.processes.iter().filter_map(|process| process.request.as_ref());
         let asked =
-            waiting.chain(self.late.iter().map(|(_, request)| request)).filter_map(|request| match &request
-                .call
-            {
+            waiting.chain(self.late.iter().map(|(_, request)| request)).filter_map(|request| match &request.call {
                 RegisterCall::Swap { expected, wanted } if *expected == version => Some(wanted),
                 _ => None,
             });
@@ -97,16 +90,10 @@ impl World {
         }
         let Some(current) = self.register.as_ref().map(|current| &current.record) else { return Ok(()) };
         let same = current.holder == wanted.holder && current.standby == wanted.standby;
-        must!(
-            wanted.term > current.term || same && wanted.term == current.term,
-            "{wanted:?} after {current:?}"
-        );
+        must!(wanted.term > current.term || same && wanted.term == current.term, "{wanted:?} after {current:?}");
         if let Some(standby) = &wanted.standby {
             let named = self.processes.iter().find(|process| process.me == *standby);
-            must!(
-                named.is_some_and(|named| named.copy.is_some()),
-                "{standby} is named without a complete copy"
-            );
+            must!(named.is_some_and(|named| named.copy.is_some()), "{standby} is named without a complete copy");
         }
         Ok(())
     }
@@ -114,10 +101,7 @@ impl World {
     /// Before a standby resumes its copy.
     pub fn check_resume(&self, index: usize, epoch: Epoch) -> Result<(), Violation> {
         let copy = self.processes[index].copy;
-        must!(
-            copy.is_some_and(|(committed, _)| committed == epoch),
-            "{epoch} is resumed, {copy:?} is committed"
-        );
+        must!(copy.is_some_and(|(committed, _)| committed == epoch), "{epoch} is resumed, {copy:?} is committed");
         let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
         let superseded = self.processes.iter().skip(index + 1).any(|later| holder == Some(&later.me));
         must!(

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::{
-    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, OutputPolicy, OutputRule, Record,
-    RegisterAnswer, RegisterRequest, StandbyMember, StandbyMessage, Term, Timing, Versioned,
+    ActiveConfig, ActiveMember, ActiveMessage, Epoch, MemberId, Mode, OutputPolicy, OutputRule, Record, RegisterAnswer,
+    RegisterRequest, StandbyMember, StandbyMessage, Term, Timing, Versioned,
 };
 
 /// One step of the model's clock. Deadlines are a few of them, so that few moments need to be told apart.
@@ -129,8 +129,7 @@ pub enum Upstream {
 impl Link {
     /// Where the first heartbeat is that can overtake something.
     pub fn heartbeat_behind_others(&self) -> Option<usize> {
-        let is_heartbeat =
-            |sent: &Downstream| matches!(sent, Downstream::Message(ActiveMessage::Heartbeat { .. }));
+        let is_heartbeat = |sent: &Downstream| matches!(sent, Downstream::Message(ActiveMessage::Heartbeat { .. }));
         // What closes the link is read last.
         self.to_standby.iter().position(is_heartbeat).filter(|place| *place > 0)
     }
@@ -139,14 +138,7 @@ impl Link {
 impl Guest {
     /// A guest that runs.
     pub fn with_value(value: u64) -> Self {
-        Self {
-            value,
-            running: true,
-            frames: VecDeque::new(),
-            first: None,
-            last_wanted: false,
-            told: VecDeque::new(),
-        }
+        Self { value, running: true, frames: VecDeque::new(), first: None, last_wanted: false, told: VecDeque::new() }
     }
 }
 

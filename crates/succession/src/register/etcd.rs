@@ -88,14 +88,12 @@ impl EtcdRegister {
         for endpoint in &config.endpoints {
             let secure = endpoint.starts_with("https://");
             if !secure && !endpoint.starts_with("http://") {
-                let reason =
-                    format!("the etcd endpoint \"{endpoint}\" begins neither with http:// nor https://");
+                let reason = format!("the etcd endpoint \"{endpoint}\" begins neither with http:// nor https://");
                 return Err(RegisterError::Setup(reason));
             }
             if secure != config.identity.is_some() {
-                let reason = format!(
-                    "the etcd endpoint \"{endpoint}\" does not go with the identity: https:// needs one"
-                );
+                let reason =
+                    format!("the etcd endpoint \"{endpoint}\" does not go with the identity: https:// needs one");
                 return Err(RegisterError::Setup(reason));
             }
             if !secure && !config.insecure && !is_on_loopback(endpoint) {
@@ -115,18 +113,13 @@ impl EtcdRegister {
         if let Some(identity) = &config.identity {
             builder = builder.tls_config(tls_config(identity)?);
         }
-        let endpoints =
-            config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
+        let endpoints = config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
         let login = config.login.clone();
         Ok(Self { agent: builder.build().into(), endpoints, patience, preferred: 0, login, token: None })
     }
 
     /// Ask, with a token where a login is given; one that was there before is replaced if it is refused.
-    fn call<Answer: for<'de> Deserialize<'de>>(
-        &mut self,
-        path: &str,
-        body: &Value,
-    ) -> Result<Answer, RegisterError> {
+    fn call<Answer: for<'de> Deserialize<'de>>(&mut self, path: &str, body: &Value) -> Result<Answer, RegisterError> {
         let deadline = Instant::now() + self.patience;
         if self.login.is_some() && self.token.is_none() {
             self.authenticate(deadline)?;
@@ -145,8 +138,7 @@ impl EtcdRegister {
 
     fn authenticate(&mut self, deadline: Instant) -> Result<(), RegisterError> {
         let Some(EtcdLogin { user, password_file }) = &self.login else { return Ok(()) };
-        let password =
-            String::from_utf8_lossy(&contents(password_file)?).trim_end_matches(['\n', '\r']).to_owned();
+        let password = String::from_utf8_lossy(&contents(password_file)?).trim_end_matches(['\n', '\r']).to_owned();
         let body = json!({ "name": user, "password": password });
         // An old token would be judged first.
         self.token = None;
@@ -201,12 +193,10 @@ impl EtcdRegister {
 
     fn newest(&self, vm: &str, range: Range) -> Result<Option<Versioned>, RegisterError> {
         let Some(pair) = range.kvs.into_iter().next() else { return Ok(None) };
-        let corrupt =
-            |reason: String| RegisterError::Corrupt { register: self.describe(), vm: vm.to_owned(), reason };
+        let corrupt = |reason: String| RegisterError::Corrupt { register: self.describe(), vm: vm.to_owned(), reason };
         let content = STANDARD.decode(&pair.value).map_err(|error| corrupt(error.to_string()))?;
         let record = serde_json::from_slice(&content).map_err(|error| corrupt(error.to_string()))?;
-        let revision =
-            pair.mod_revision.parse().map_err(|_| corrupt(format!("revision {}", pair.mod_revision)))?;
+        let revision = pair.mod_revision.parse().map_err(|_| corrupt(format!("revision {}", pair.mod_revision)))?;
         Ok(Some(Versioned { version: Version(revision), record }))
     }
 }
@@ -237,8 +227,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, RegisterError>
 }
 
 fn contents(path: &Path) -> Result<Vec<u8>, RegisterError> {
-    fs::read(path)
-        .map_err(|error| RegisterError::Setup(format!("{} cannot be read: {error}", path.display())))
+    fs::read(path).map_err(|error| RegisterError::Setup(format!("{} cannot be read: {error}", path.display())))
 }
 
 fn post_to(
@@ -329,12 +318,7 @@ impl Register for EtcdRegister {
         self.newest(vm, range)
     }
 
-    fn swap(
-        &mut self,
-        vm: &str,
-        expected: Option<Version>,
-        wanted: &Record,
-    ) -> Result<SwapOutcome, RegisterError> {
+    fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
         let key = key_of(vm);
         // A key that does not exist has the revision 0.
         let revision = expected.map_or(0, |version| version.0).to_string();
@@ -383,8 +367,7 @@ mod tests {
                 let (stream, _) = listener.accept().unwrap();
                 take_request(&stream);
                 std::thread::sleep(while_each);
-                let head =
-                    format!("HTTP/1.1 {status} said\r\nConnection: close\r\nContent-Length: {}", body.len());
+                let head = format!("HTTP/1.1 {status} said\r\nConnection: close\r\nContent-Length: {}", body.len());
                 // Who asked may have given up.
                 let _ = (&stream).write_all(format!("{head}\r\n\r\n{body}").as_bytes());
             }
@@ -431,8 +414,7 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_on_loopback() {
-        for here in ["http://127.0.0.1:2379", "http://[::1]:2379/", "http://localhost", "http://127.9.9.9:1"]
-        {
+        for here in ["http://127.0.0.1:2379", "http://[::1]:2379/", "http://localhost", "http://127.9.9.9:1"] {
             assert!(is_on_loopback(here), "{here}");
         }
         for elsewhere in [

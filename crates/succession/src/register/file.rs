@@ -119,8 +119,7 @@ impl FileRegister {
         }
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
-            let is_unfinished =
-                entry.file_name().to_str().is_some_and(|name| name.starts_with(&unfinished_prefix(vm)));
+            let is_unfinished = entry.file_name().to_str().is_some_and(|name| name.starts_with(&unfinished_prefix(vm)));
             let age = || Ok::<_, io::Error>(entry.metadata()?.modified()?.elapsed().unwrap_or_default());
             if is_unfinished && age()? > ABANDONED_AFTER {
                 fs::remove_file(entry.path())?;
@@ -156,12 +155,7 @@ impl Register for FileRegister {
         Ok(Some(Versioned { version: Version(number), record }))
     }
 
-    fn swap(
-        &mut self,
-        vm: &str,
-        expected: Option<Version>,
-        wanted: &Record,
-    ) -> Result<SwapOutcome, RegisterError> {
+    fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
         let current = self.read(vm)?;
         if current.as_ref().map(|current| current.version) != expected {
             return Ok(SwapOutcome::Lost(current));

@@ -44,12 +44,7 @@ pub trait Register: Send {
     fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError>;
 
     /// Replace the record if it is still in version `expected` (none: if there is no record).
-    fn swap(
-        &mut self,
-        vm: &str,
-        expected: Option<Version>,
-        wanted: &Record,
-    ) -> Result<SwapOutcome, RegisterError>;
+    fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError>;
 
     /// Do now what would take time when it is asked the next time; called about once a minute.
     fn keep_ready(&mut self) {}

@@ -106,9 +106,7 @@ pub struct Promotion {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Error)]
 pub enum StandbyEnding {
     /// The connection was lost before the first full copy was complete.
-    #[error(
-        "the active member was lost before the first full copy was complete, so there is nothing to resume"
-    )]
+    #[error("the active member was lost before the first full copy was complete, so there is nothing to resume")]
     NeverSynced,
     /// The register does not name us.
     #[error("the register names no standby, so the virtual machine is left to {holder}")]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, Timing, Version,
-    Versioned,
+    MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, RegisterRequest, Timing, Version, Versioned,
 };
 
 const NOW: Duration = Duration::from_secs(100);
@@ -101,12 +100,8 @@ fn a_register_that_went_back_is_claimed_by_the_operators_word_alone() {
         assert_eq!(standby.state(), StandbyState::Eligible, "it has not lost the active member");
         let look = request(&standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(1) }));
         let held = found.clone().map(|record| Versioned { version: Version(9), record });
-        let answer =
-            |id| StandbyInput::Register(RegisterAnswer { id, outcome: RegisterOutcome::Read(held.clone()) });
-        let alarm = StandbyAction::RegisterWentBack {
-            held: Term(6),
-            found: found.as_ref().map(|record| record.term),
-        };
+        let answer = |id| StandbyInput::Register(RegisterAnswer { id, outcome: RegisterOutcome::Read(held.clone()) });
+        let alarm = StandbyAction::RegisterWentBack { held: Term(6), found: found.as_ref().map(|record| record.term) };
         assert_eq!(standby.handle(NOW, answer(look.id)), [alarm]);
         assert_eq!(standby.state(), StandbyState::Claiming, "its holder may live");
         standby.handle(NOW, StandbyInput::ClaimForced);

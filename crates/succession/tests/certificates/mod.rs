@@ -15,8 +15,7 @@ pub fn make(folder: &Path) -> EtcdIdentity {
     let mut member = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     // etcd's gateway calls its own server with the server's certificate, so that must do for a client as
     // well.
-    member.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    member.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let key = KeyPair::generate().unwrap();
     let certificate = member.signed_by(&key, &issuer).unwrap();
 

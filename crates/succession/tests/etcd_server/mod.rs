@@ -39,9 +39,7 @@ impl EtcdServer {
         }
         // Another process may take a port between our look and etcd's: then it ends at once and is started
         // anew.
-        (0..5)
-            .find_map(|_| Self::try_start(identity.cloned()))
-            .or_else(|| panic!("etcd did not start five times"))
+        (0..5).find_map(|_| Self::try_start(identity.cloned())).or_else(|| panic!("etcd did not start five times"))
     }
 
     fn try_start(identity: Option<EtcdIdentity>) -> Option<Self> {

@@ -220,8 +220,7 @@ async fn a_guest_that_powers_off_ends_the_machine_and_a_qemu_that_somebody_ends_
         let told = standby.hears(is_it).await;
         assert_eq!(matches!(told, Message::Bye { .. }), by_guest, "{told:?}");
         let ending = rig.ending().await.unwrap();
-        let expected =
-            if by_guest { ActiveEnding::Stopped } else { ActiveEnding::GuestGone { resigned: true } };
+        let expected = if by_guest { ActiveEnding::Stopped } else { ActiveEnding::GuestGone { resigned: true } };
         assert_eq!(ending, expected);
     }
 }

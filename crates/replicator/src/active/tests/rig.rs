@@ -265,12 +265,7 @@ impl Register for Shared {
         Ok(contents.record.clone())
     }
 
-    fn swap(
-        &mut self,
-        vm: &str,
-        expected: Option<Version>,
-        wanted: &Record,
-    ) -> Result<SwapOutcome, RegisterError> {
+    fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
         let found = self.read(vm)?;
         if found.as_ref().map(|current| current.version) != expected {
             return Ok(SwapOutcome::Lost(found));

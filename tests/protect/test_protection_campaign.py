@@ -31,8 +31,8 @@ def the_run(folder: Path) -> Run:
     return Run.open(run)
 
 
-def namespaces() -> set[str]:
-    return {entry.name for entry in NAMESPACES.glob(f"{PREFIX}*")}
+def namespaces_of(process: "subprocess.Popen[str]") -> set[str]:
+    return {entry.name for entry in NAMESPACES.glob(f"{PREFIX}*:{process.pid}:*")}
 
 
 def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -> None:
@@ -59,14 +59,13 @@ def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -
 
 
 def test_an_interruption_leaves_nothing_of_the_two_hosts(tmp_path: Path) -> None:
-    before = namespaces()
     running = start(tmp_path)
     assert running.stderr is not None
     for line in running.stderr:
         if "failover-killed" in line:
             break
-    assert namespaces() > before
+    assert namespaces_of(running)
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=ENDS_WITHIN_S)
-    assert namespaces() == before
+    assert not namespaces_of(running)
     assert the_run(tmp_path).manifest.state == "interrupted"

@@ -20,12 +20,13 @@ from two_hosts import assert_unharmed
 
 from stealtime.lab.image.kernel import find_kernel
 
-pytestmark = pytest.mark.kvm
+pytestmark = [
+    pytest.mark.kvm,
+    pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make kvm` runs it; `make test` has no time"),
+]
 
-IS_WHOLE = "STEALTIME_KVM_WHOLE" in os.environ
-"""As in `make kvm`; `make test` has no time for all of it."""
-EPOCHS = 50 if IS_WHOLE else 10
-"""Of each comparison; of the four whose tracker protects pages, 200 together in the whole form."""
+EPOCHS = 50
+"""Of each comparison; of the four whose tracker protects pages, 200 together."""
 _COMPARED_WITHIN_S = 600.0
 _TOLD = re.compile(
     r"^---- (\w+) stdout ----$(?:(?!^----).*\n)*"
@@ -135,7 +136,6 @@ def test_pages_that_are_protected_anew_cost_faults(compared: dict[str, Compared]
     assert one.page_faults > unprotected.page_faults + one.pages / one.epochs, (one, unprotected)
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="`make kvm` runs it; `make test` has no time for it")
 def test_the_demonstration_loses_nothing(sound_machine: FirstLevel, tell: Callable[[str], None]) -> None:
     program = ".venv/bin/stealtime protect demo --accelerator kvm --interval 500ms --json"
     said = sound_machine.run(f"{program} 2>/exchange/demo.err || {{ cat /exchange/demo.err; exit 1; }}", within_s=300.0)

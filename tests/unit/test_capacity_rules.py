@@ -3,22 +3,10 @@
 from pathlib import Path
 
 import pytest
+from synthetic_use import RULE
 
 from stealtime.capacity.rules import builtin_text, load_rules, read_rules
 from stealtime.vocabulary.errors import UsageError
-
-RULE = """
-schema_version = 1
-[[rules]]
-id = "mine"
-verdict = "over-committed host"
-about = "guest"
-conditions = [{ figure = "vcpu_wait_percent", above = 1 }]
-source = "me"
-date = "2026-11-23"
-why = "it waits"
-change = "move it"
-"""
 
 
 def test_every_builtin_rule_has_a_source_and_a_date() -> None:

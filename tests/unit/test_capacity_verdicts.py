@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from synthetic_use import RULE, guest, use
 
 from stealtime.capacity.advice import advise
 from stealtime.capacity.figures import Series
@@ -11,7 +12,6 @@ from stealtime.capacity.judgement import Judgement, judge
 from stealtime.capacity.rules import load_rules, read_rules
 from stealtime.capacity.use import GuestUse, Use
 from stealtime.vocabulary.readings import Absent
-from synthetic_use import guest, use
 
 RULES = load_rules()
 WITHHELD = Absent(absent="withheld")
@@ -246,20 +246,6 @@ def test_an_idle_host_tells_how_many_more_guests_it_has_room_for() -> None:
 
 
 def test_rules_of_ones_own_replace_the_builtin_ones() -> None:
-    book = read_rules(
-        """
-        schema_version = 1
-        [[rules]]
-        id = "mine"
-        verdict = "over-committed host"
-        about = "guest"
-        conditions = [{ figure = "vcpu_wait_percent", above = 1 }]
-        source = "me"
-        date = "2026-11-23"
-        why = "it waits"
-        change = "move {guest}"
-        """,
-        "mine.toml",
-    )
+    book = read_rules(RULE, "mine.toml")
     host, guests = judge([use([guest(run=[50.0], wait=[2.0])])] * N, book)
     assert (host.verdict, guests[0].verdict) == ("over-committed host", "over-committed host")

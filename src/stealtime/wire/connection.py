@@ -235,21 +235,13 @@ class AgentConnection:
         Raises:
             StealtimeError: The agent refused, the channel failed or went silent, or a table is not complete.
         """
-        spool = TableSpool(folder, self._bulk)
-        async with self._requesting(f"running trial {request.trial}"):
-            try:
-                await self._send(request)
-                done = await self._receive_tables(
-                    request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
-                )
-            except BaseException:
-                spool.discard()
-                raise
+        async with self._spooling(f"running trial {request.trial}", folder) as spool:
+            await self._send(request)
+            done = await self._receive_tables(
+                request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
+            )
         for name in needs:
-            if name not in spool.paths:
-                raise StealtimeError(
-                    f"the agent of {self.peer} ended trial {request.trial} without {name}", hint=REINSTALL_HINT
-                )
+            self._require(spool, name, f"trial {request.trial} without {name}")
         return TrialResult(done, spool.paths)
 
     async def start_tracing(
@@ -271,19 +263,10 @@ class AgentConnection:
             StealtimeError: No such recording is on, it failed meanwhile, the channel failed or went silent, or the
                 table is not complete.
         """
-        spool = TableSpool(folder, self._bulk)
-        async with self._requesting(f"stopping the trace of trial {trial}"):
-            try:
-                await self._send(StopTracing(trial=trial))
-                done = await self._receive_tables(trial, TracingDone, spool, _Deadline.within(deadline_s))
-            except BaseException:
-                spool.discard()
-                raise
-        if "trace" not in spool.paths:
-            raise StealtimeError(
-                f"the agent of {self.peer} ended the trace of trial {trial} without its table", hint=REINSTALL_HINT
-            )
-        return TraceResult(done.outcome, spool.paths["trace"])
+        async with self._spooling(f"stopping the trace of trial {trial}", folder) as spool:
+            await self._send(StopTracing(trial=trial))
+            done = await self._receive_tables(trial, TracingDone, spool, _Deadline.within(deadline_s))
+        return TraceResult(done.outcome, self._require(spool, "trace", f"the trace of trial {trial} without its table"))
 
     async def start_load(self, trial: int, load: LoadRequest, deadline_s: float = LOAD_DEADLINE_S) -> LoadStarted:
         """Load the machine until ``stop_load``; comes back when all threads of the load are ready to begin.
@@ -301,19 +284,10 @@ class AgentConnection:
         Raises:
             StealtimeError: No such load is on, the channel failed or went silent, or the table is not complete.
         """
-        spool = TableSpool(folder, self._bulk)
-        async with self._requesting(f"stopping the load of trial {trial}"):
-            try:
-                await self._send(StopLoad(trial=trial))
-                done = await self._receive_tables(trial, LoadDone, spool, _Deadline.within(deadline_s))
-            except BaseException:
-                spool.discard()
-                raise
-        if "load" not in spool.paths:
-            raise StealtimeError(
-                f"the agent of {self.peer} ended the load of trial {trial} without its table", hint=REINSTALL_HINT
-            )
-        return LoadResult(done.outcome, spool.paths["load"])
+        async with self._spooling(f"stopping the load of trial {trial}", folder) as spool:
+            await self._send(StopLoad(trial=trial))
+            done = await self._receive_tables(trial, LoadDone, spool, _Deadline.within(deadline_s))
+        return LoadResult(done.outcome, self._require(spool, "load", f"the load of trial {trial} without its table"))
 
     async def cancel(self) -> None:
         """Ask the agent to stop the running trial and send what there is; ``run_trial`` then returns that.
@@ -346,6 +320,23 @@ class AgentConnection:
         """Close the channel at once."""
         self._broken = self._broken or "it was closed"
         self._writer.close()
+
+    @asynccontextmanager
+    async def _spooling(self, doing: str, folder: Path) -> AsyncIterator[TableSpool]:
+        """Hold the channel for a request that is answered by tables; they are removed if it fails."""
+        spool = TableSpool(folder, self._bulk)
+        async with self._requesting(doing):
+            try:
+                yield spool
+            except BaseException:
+                spool.discard()
+                raise
+
+    def _require(self, spool: TableSpool, name: StreamName, ended: str) -> Path:
+        """Give a table that must have come."""
+        if name not in spool.paths:
+            raise StealtimeError(f"the agent of {self.peer} ended {ended}", hint=REINSTALL_HINT)
+        return spool.paths[name]
 
     async def _receive_tables(
         self,

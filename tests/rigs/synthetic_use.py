@@ -9,6 +9,20 @@ from stealtime.vocabulary.readings import Absent
 
 NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="never dispatched"))
 
+RULE = """
+schema_version = 1
+[[rules]]
+id = "mine"
+verdict = "over-committed host"
+about = "guest"
+conditions = [{ figure = "vcpu_wait_percent", above = 1 }]
+source = "me"
+date = "2026-11-23"
+why = "it waits"
+change = "move it"
+"""
+"""A file of one rule."""
+
 
 def guest(
     name: str = "a",

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from fabricated_guests import FabricatedProc, FabricatedThread
 from stealtime.capacity.collector import PROC, Collector

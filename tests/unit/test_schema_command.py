@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from importlib import resources
 from typing import Any
 
 import jsonschema
@@ -11,6 +10,7 @@ from command import Command, make_command
 from test_protect_page import HOSTS, MACHINES
 
 from stealtime.campaigns.file import builtin_names
+from stealtime.campaigns.registry import studies
 from stealtime.schemas import INPUT_FILES
 
 
@@ -28,7 +28,8 @@ def schema(stealtime: Command, name: str) -> dict[str, Any]:
 
 
 def builtin(name: str) -> str:
-    return (resources.files("stealtime.studies.latency") / "campaigns" / f"{name}.toml").read_text("utf-8")
+    files = (study.campaigns / f"{name}.toml" for study in studies())
+    return next(file for file in files if file.is_file()).read_text("utf-8")
 
 
 FILES = [

@@ -1,7 +1,6 @@
 """Stretch, lost seconds and predictions, from cells whose right answers are known."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,44 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stealtime.report.notation import ABSENT
+from stealtime.store.model import HostViews
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis import prediction
+from stealtime.studies.stretch.analysis.cell import waited_ns
 from stealtime.studies.stretch.analysis.compare import compare_cells
 from stealtime.studies.stretch.analysis.lost import PARTS
-from stealtime.studies.stretch.analysis.model import Guest, Repetition, StretchCell
+from stealtime.studies.stretch.analysis.model import Guest, StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
 from stealtime.studies.stretch.page.section import section
-
-BUSY = Guest(vcpus=1)
-
-
-def repetition(number: int, elapsed_s: float, **more: Any) -> Repetition:
-    """One busy CPU, nothing else."""
-    values: dict[str, Any] = {
-        "cpu_s": elapsed_s, "fill_cpu_s": 0.0, "lock_wait_s": 0.0, "io_s": 0.0, "uneven_idle_s": 0.0, "idle_s": 0.0,
-        "wait_s": 0.0, "throttled_s": 0.0, "host_steal_s": 0.0, "guest_steal_s": None, "minor_faults": 0, "checksum": 7,
-    }  # fmt: skip
-    return Repetition(repetition=number, elapsed_s=elapsed_s, **{**values, **more})
-
-
-def cell(
-    platform: str,
-    scenario: str,
-    elapsed_s: Sequence[float],
-    *,
-    vcpus: int = 1,
-    beside: Sequence[Guest] = (),
-    itself: Guest | None = None,
-    **more: Any,
-) -> StretchCell:
-    return StretchCell(
-        platform=platform, scenario=scenario, probe="contend", parameters={"tasks": 8, "iterations": 60},
-        valid=True, reasons=[], limits=[], iterations=None, vcpus=vcpus, host_cpus=2,
-        itself=itself or Guest(vcpus=vcpus), beside=list(beside),
-        repetitions=[repetition(number, one, **more) for number, one in enumerate(elapsed_s, 1)],
-    )  # fmt: skip
-
+from stealtime.studies.stretch.stored import Contention
+from stealtime.vocabulary.readings import Absent, Reading, Value
+from stretch_cells import BUSY, cell, related
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]
@@ -122,6 +96,26 @@ def test_half_of_the_time_of_two_on_one_cpu_is_shown_as_wait() -> None:
     # So does that of a guest with a steal clock.
     told = cell("qemu-kvm-paravirt", "beside", [2.0] * 4, beside=[BUSY], wait_s=1.0, cpu_s=1.0)
     assert parts_of(native, told) == pytest.approx({"cpu_wait": 1.0, "rest": 0.0})
+
+
+def test_what_two_threads_of_one_virtual_cpu_waited_is_not_counted_twice() -> None:
+    done = {name: 0 for name in Contention.model_fields if name.endswith("_ns")} | {"idle_ns": 300}
+    result = Contention.model_validate(
+        {**done, "iterations": 1, "checksum": 0, "cpus": 1, "minor_faults": 0, "major_faults": 0,
+         "involuntary_switches": 0, "elapsed_ns": 2000}
+    )  # fmt: skip
+    absent = Absent(absent="not read")
+
+    def waited(delay: Reading, run: Reading) -> int | None:
+        views = HostViews(run_delay_ns=delay, host_steal_ns=absent, guest_steal_ns=absent, run_ns=run)
+        return waited_ns(result, views)
+
+    assert waited(Value(value=1900), Value(value=700)) == 1000
+    assert waited(Value(value=900), Value(value=700)) == 900
+    assert waited(Value(value=900), Value(value=5000)) == 0
+    assert waited(Value(value=900), absent) == 900
+    assert waited(absent, Value(value=700)) is None
+    assert waited_ns(result, None) is None
 
 
 def test_tasks_that_wait_for_each_other_lose_nothing_by_it() -> None:
@@ -241,16 +235,6 @@ def test_a_guest_that_is_often_idle_loses_less_than_one_that_never_is() -> None:
     assert prediction.entitled_stretch(1.0, 0.3, BUSY, [BUSY] * 3, 2) == 1.0
 
 
-def related() -> list[StretchCell]:
-    return relate(
-        [
-            cell("native", "whole", [0.5, 0.51, 0.5, 0.505], vcpus=2),
-            cell("uml", "half", [1.0, 1.01, 0.99, 1.0]),
-            cell("uml", "overcommitted", [2.1, 2.11, 2.09, 2.1], beside=[BUSY] * 3, wait_s=1.05),
-        ]
-    )
-
-
 def test_the_prediction_stands_beside_the_measured_with_its_residual_and_one_guest_more() -> None:
     predicted = related()[2].predicted
     assert predicted is not None
@@ -267,16 +251,17 @@ def test_the_prediction_stands_beside_the_measured_with_its_residual_and_one_gue
     assert "one more such neighbour" in wording.one_more_sentences(related())[1]
 
 
-def test_a_prediction_from_a_guest_that_was_not_really_alone_is_not_judged() -> None:
-    company = cell("uml", "half", [2.0] * 4, wait_s=1.0)
-    beside = cell("uml", "filled", [4.0] * 4, beside=[BUSY] * 3)
-    found = relate([cell("native", "whole", NATIVE), company, beside])
+def test_nothing_is_predicted_on_a_host_that_has_other_work() -> None:
+    busy = cell("native", "whole", [1.0] * 4, cpu_s=0.8, wait_s=5.0)
+    alone, beside = cell("uml", "half", [2.0] * 4), cell("uml", "filled", [4.0] * 4, beside=[BUSY] * 3)
+    found = relate([busy, alone, beside])
     for one in found[1:]:
         assert one.predicted is not None
         assert (one.predicted.residual, one.predicted.one_more) == (None, None)
+        assert predicted_against_native(one, found) is None
     assert wording.one_more_sentences(found) == []
     (sentence,) = wording.not_judged_sentences(found)
-    assert "uml half waited 50% of its time" in sentence
+    assert "native whole waited 20% of its time" in sentence
 
 
 def test_figures_lie_on_their_axes() -> None:

@@ -54,7 +54,7 @@ def _repetition(trial: "Trial") -> Repetition:
     result, record = trial.result(Contention), trial.record
     views = record.host_views
     is_native = traits_of(record.cell.platform).is_native
-    waited_ns = result.run_delay_ns if is_native else _value(views, "run_delay_ns")
+    wait_ns = result.run_delay_ns if is_native else waited_ns(result, views)
     return Repetition(
         repetition=record.repetition,
         elapsed_s=result.elapsed_ns * _NS,
@@ -64,13 +64,25 @@ def _repetition(trial: "Trial") -> Repetition:
         io_s=result.io_ns * _NS,
         uneven_idle_s=result.uneven_idle_ns * _NS,
         idle_s=_seconds(result.idle_ns),
-        wait_s=_seconds(waited_ns),
+        wait_s=_seconds(wait_ns),
         throttled_s=_seconds(_value(views, "throttled_ns")) or 0.0,
         host_steal_s=_seconds(_value(views, "host_steal_ns")),
         guest_steal_s=_seconds(_value(views, "guest_steal_ns")),
         minor_faults=result.minor_faults,
         checksum=result.checksum,
     )
+
+
+def waited_ns(result: Contention, views: HostViews | None) -> int | None:
+    """Give how long a guest's virtual CPUs wanted a CPU of the host and had none.
+
+    The run delay of all threads of a guest counts time twice in which two of them wait, as those of User-Mode Linux do,
+    which hand one virtual CPU to each other: what neither ran nor idled is the most that was waited.
+    """
+    delay_ns, run_ns = _value(views, "run_delay_ns"), _value(views, "run_ns")
+    if delay_ns is None or run_ns is None or result.idle_ns is None:
+        return delay_ns
+    return min(delay_ns, max(0, result.cpus * result.elapsed_ns - run_ns - result.idle_ns))
 
 
 def _value(views: HostViews | None, name: str) -> int | None:

@@ -52,6 +52,11 @@ def lost_seconds(cell: StretchCell, base: StretchCell) -> LostSeconds | None:
     )
 
 
+def waited_share(cell: StretchCell) -> float:
+    """Give how much of a machine's elapsed time its CPUs were busy for others while it wanted them."""
+    return _account(cell)["cpu_wait"] / fmean(cell.elapsed_s)
+
+
 def _account(cell: StretchCell) -> dict[str, float]:
     """Give what the CPU seconds of a machine went into, divided by its CPUs: the mean of all repetitions."""
     each = [_of_repetition(one, cell) for one in cell.repetitions]

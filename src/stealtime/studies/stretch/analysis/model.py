@@ -156,17 +156,8 @@ class StretchCell(CellFigures):
 
     @property
     def cpu_s(self) -> float:
-        """The CPU time that the tasks had, in the mean: a guest without a steal clock counts waits as its own."""
-        counted = fmean(one.cpu_s for one in self.repetitions)
-        if self.is_native or traits_of(self.platform).no_guest_steal is None:
-            return counted
-        return max(0.0, counted - fmean(min(one.wait_s or 0.0, one.cpu_s) for one in self.repetitions))
-
-    @property
-    def waited_share(self) -> float:
-        """How much of the time of its CPUs a guest waited for one of the host, in the mean."""
-        waited = fmean(one.wait_s or 0.0 for one in self.repetitions) / self.vcpus
-        return 0.0 if self.is_native else waited / fmean(self.elapsed_s)
+        """The CPU time of all tasks as their machine counts it, in the mean."""
+        return fmean(one.cpu_s for one in self.repetitions)
 
     @property
     def lines(self) -> list[str]:

@@ -5,11 +5,11 @@ from statistics import fmean
 
 from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
 from stealtime.studies.stretch.analysis import prediction
-from stealtime.studies.stretch.analysis.lost import lost_seconds
+from stealtime.studies.stretch.analysis.lost import lost_seconds, waited_share
 from stealtime.studies.stretch.analysis.model import Guest, Predicted, Stretch, StretchCell
 
 QUIET_SHARE = 0.1
-"""A guest alone that waits for the host's CPUs for more of its time has company that the models do not know."""
+"""A host that natively loses more of its time to others has work of which the models do not know."""
 
 
 def relate(cells: Sequence[StretchCell]) -> list[StretchCell]:
@@ -77,11 +77,11 @@ def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> Stretch
     rho = prediction.utilization(alone_s, cpu_s, cell.beside, cpus)
     entitled = prediction.entitled_stretch(alone_s, cpu_s, cell.itself, cell.beside, cpus)
     measured = None if cell.against_alone is None else cell.against_alone.ratio
-    because = None
-    if base.waited_share > QUIET_SHARE:
+    native, because = native_base(cell, cells), None
+    if native is not None and (waited := waited_share(native)) > QUIET_SHARE:
         because = (
-            f"{base.title} waited {base.waited_share:.0%} of its time for a CPU although nothing of ours was beside "
-            "it: something else uses this host"
+            f"{native.title} waited {waited:.0%} of its time for a CPU although nothing of ours was beside it: "
+            "something else uses this host"
         )
     predicted = Predicted(
         utilization=rho,

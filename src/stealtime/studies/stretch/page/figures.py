@@ -111,7 +111,7 @@ def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
 def predicted_against_native(cell: StretchCell, cells: Sequence[StretchCell]) -> float | None:
     """Give the model's stretch against native: that against the guest alone, times the measured one of that."""
     alone, native = cell.against_alone, cell.against_native
-    if cell.predicted is None or alone is None or native is None:
+    if cell.predicted is None or cell.predicted.because or alone is None or native is None:
         return None
     base = next((one for one in cells if one.title == alone.base and one.parameters == cell.parameters), None)
     if base is None or base.against_native is None or base.against_native.ratio is None:

@@ -73,7 +73,7 @@ def _lost_table(cells: Sequence[StretchCell]) -> Table:
     lost = [(cell, cell.lost) for cell in cells if cell.lost is not None]
     shown = [name for name in PARTS if any(abs(one.parts_s[name]) >= _SHOWN_S for _, one in lost)]
     table = new_table("Where the seconds went that it takes longer than natively")
-    table.add_column("platform, scenario")
+    table.add_column("platform, scenario", no_wrap=True)
     table.add_column("longer by", justify="right")
     for name in (*(PARTS[name] for name in shown), "unexplained"):
         table.add_column(name, justify="right", max_width=14)
@@ -93,7 +93,7 @@ def _is_predicted(cell: StretchCell) -> bool:
 
 def _prediction_table(cells: Sequence[StretchCell]) -> Table:
     table = new_table("Stretch against itself alone, measured and predicted")
-    table.add_column("platform, scenario")
+    table.add_column("platform, scenario", no_wrap=True)
     for name in ("measured", "entitled", "residual", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m"):
         table.add_column(name, justify="right")
     for cell in cells:

@@ -40,7 +40,7 @@ def counterparts() -> list[Counterpart]:
 
 def markdown() -> str:
     """Write the table as it stands in ``docs/counters.md``."""
-    rows = ["| Hyper-V | here | source | unit, kind | trap |", "|---|---|---|---|---|"]
+    rows = ["| Hyper-V | here | source | unit, kind | trap |", "| -- | -- | -- | -- | -- |"]
     for one in counterparts():
         here = "*not told*" if one.figure is None else f"`{one.figure}`"
         if one.parser is not None:

@@ -9,7 +9,7 @@ from fabricated_guests import FabricatedProc, FabricatedThread
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.guest import GuestThread
 from stealtime.capacity.guests.command_line import read_guest
-from stealtime.capacity.guests.roles import roles_by_guest_time, roles_by_name
+from stealtime.capacity.guests.roles import roles_by_kvm, roles_by_name
 from stealtime.capacity.guests.view import read_view, read_ways
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import between
@@ -83,7 +83,7 @@ def test_roles_by_the_names_that_qemu_gives() -> None:
 
 
 def test_without_names_only_kvms_own_time_tells_a_virtual_cpu() -> None:
-    assert [thread.vcpu for thread in roles_by_guest_time([10, 12, 11], {12: 5, 11: 900})] == [None, 1, 0]
+    assert [thread.vcpu for thread in roles_by_kvm([10, 12, 11], [12, 11])] == [None, 1, 0]
 
 
 def sampled(collector: Collector) -> GuestSample:
@@ -172,12 +172,14 @@ def test_a_qemu_without_names_of_threads_says_how_to_name_them(tmp_path: Path) -
 
 def test_a_qemu_without_names_under_kvm_is_read_all_the_same(tmp_path: Path) -> None:
     proc = FabricatedProc(tmp_path / "proc")
-    threads = [FabricatedThread("qemu"), FabricatedThread("qemu", guest_ticks=99)]
+    threads = [FabricatedThread("qemu"), FabricatedThread("qemu", guest_ticks=99), FabricatedThread("qemu")]
     proc.add_process(100, ["qemu-system-x86_64", "-name", "x"], threads)
+    # One that the guest has not started waits in KVM_RUN.
+    (tmp_path / "proc/100/task/102/syscall").write_text("16 0xd 0xae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f\n")
     with Collector(proc.root) as collector:
         sample = sampled(collector)
     assert sample.unreadable is None
-    assert [thread.vcpu for thread in sample.threads if thread.tid == 101] == [0]
+    assert {thread.tid: thread.vcpu for thread in sample.threads} == {100: None, 101: 0, 102: 1}
 
 
 def test_missing_files_of_the_host_are_absent_with_the_reason(tmp_path: Path) -> None:

@@ -10,17 +10,18 @@ from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.monitor import vcpu_threads
-from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_schedstat
+from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_runs_guest, parse_schedstat
 from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_guest_time, roles_by_monitor, roles_by_name
+from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
 from stealtime.capacity.sample import GuestSample, GuestView
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 
 NO_COUNTS_HINT = "set the sysctl kernel.task_delayacct=1, or boot with `delayacct`; the kernel needs CONFIG_SCHED_INFO"
-_LOOK_AGAIN_SAMPLES = 30
+_LOOK_AGAIN_SAMPLES = 60
+_LOOK_AGAIN_SOON_SAMPLES = 5
 _NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
 _SCHEDSTAT_BYTES = 96
 """Three numbers of at most 20 digits."""
@@ -54,6 +55,9 @@ class TrackedGuest:
         self._last: dict[int, tuple[bytes, ThreadCounts]] = {}
         self._links: dict[int, int] = {}
         self._vcpus_told: list[int] | None = None
+        self._found: dict[int, int] = {}
+        self._may_change = False
+        """Whether a virtual CPU may have gone unnoticed because it has not run yet."""
         self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
         # Guests take turns: each looks again at another sample.
@@ -170,9 +174,13 @@ class TrackedGuest:
                 self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
             except OSError:
                 continue
-        self.threads = tuple(self._roles(found))
-        self._groups = _grouped(self.threads)
+        self._found = found
+        self._give_roles()
         self._has_looked = False
+
+    def _give_roles(self) -> None:
+        self.threads = tuple(self._roles(self._found))
+        self._groups = _grouped(self.threads)
 
     def _roles(self, found: dict[int, int]) -> list[GuestThread]:
         if self.guest.kind == "uml":
@@ -184,8 +192,14 @@ class TrackedGuest:
             return threads
         if threads := roles_by_monitor(list(found), self._told_by_monitor()):
             return threads
-        stats = {tid: parse_guest_ticks(self._text(f"{pid}/task/{tid}/stat").encode()) for tid, pid in found.items()}
-        return roles_by_guest_time(list(found), {tid: ticks or 0 for tid, ticks in stats.items()})
+        vcpus = [tid for tid, pid in found.items() if self._is_of_kvm(f"{pid}/task/{tid}")]
+        self._may_change = True
+        return roles_by_kvm(list(found), vcpus)
+
+    def _is_of_kvm(self, thread: str) -> bool:
+        """Tell whether a thread runs a guest under KVM, or waits inside KVM to do so."""
+        ticks = parse_guest_ticks(self._text(f"{thread}/stat").encode())
+        return bool(ticks) or parse_runs_guest(self._text(f"{thread}/syscall").encode())
 
     def _told_by_monitor(self) -> list[int]:
         """Ask QEMU which of its nameless threads are virtual CPUs, once."""
@@ -195,8 +209,10 @@ class TrackedGuest:
         return self._vcpus_told
 
     def _look(self) -> None:
+        if self._has_looked and self._may_change:
+            self._give_roles()
         self._has_looked = True
-        self._until_look = _LOOK_AGAIN_SAMPLES
+        self._until_look = _LOOK_AGAIN_SOON_SAMPLES if self._may_change else _LOOK_AGAIN_SAMPLES
         vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
         if self.guest.kind == "uml":
             vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together

@@ -1,5 +1,6 @@
 """Which processes are guests, and which of their threads are virtual CPUs."""
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -149,6 +150,19 @@ def test_the_processes_of_user_mode_linux_are_one_virtual_cpu(tmp_path: Path) ->
     assert list(use.vcpus) == [0]
     # Both waited at once for 0.4 s: one virtual CPU cannot wait longer than the time it did not run.
     assert (use.vcpus[0].run_percent, use.vcpus[0].wait_percent) == (50.0, 50.0)
+
+
+def test_threads_that_are_no_virtual_cpu_are_read_at_once_twice_and_then_now_and_then(tmp_path: Path) -> None:
+    proc = FabricatedProc(tmp_path / "proc")
+    proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+    clock = itertools.count(0, 1_000_000_000)
+    seconds: list[float | None] = []
+    with Collector(proc.root, now_ns=lambda: next(clock)) as collector:
+        for turn in range(12):
+            proc.write_thread(100, 100, FabricatedThread("qemu", run_ns=1_000_000 + turn * 100_000_000))
+            others = sampled(collector).others
+            seconds.append(None if others is None else others[1].counts[100].run_ns / 1e9 - 0.001)
+    assert seconds == [None, pytest.approx(0.1), *[pytest.approx(0.2)] * 5, *[pytest.approx(0.7)] * 5]
 
 
 def test_a_kernel_that_does_not_count_is_no_guest_that_never_waits(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -317,3 +318,37 @@ async def test_a_qemu_without_names_and_monitor_is_not_judged() -> None:
         (found,) = [one for one in collector.sample().guests.values() if one.guest.pid == pid]
     assert found.unreadable is not None
     assert "debug-threads=on" in found.unreadable.absent
+
+
+async def test_ctrl_c_ends_watch_and_leaves_nothing(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = start_watch(port, tmp_path)
+    try:
+        # Until the agent that traces is up, and metrics are served.
+        assert await until(lambda: bool(psutil.Process(process.pid).children()) and is_served(port), within_s=60)
+        agents = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        assert await until(lambda: process.poll() is not None, within_s=20)
+    finally:
+        process.kill()
+        _, told = process.communicate()
+    assert (process.returncode, told) == (0, b"")
+    assert await until(lambda: not any(agent.is_running() for agent in agents))
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
+    assert not is_served(port)
+
+
+def start_watch(port: int, temporary: Path) -> subprocess.Popen[bytes]:
+    argv = [str(Path(sys.executable).with_name("stealtime")), "watch", "--prometheus", str(port)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+
+
+def is_served(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
+            return b"stealtime_host_cpu_busy_ratio" in answer.read()
+    except OSError:
+        return False

@@ -30,6 +30,7 @@ from stealtime.wire.message import (
     Calibrate,
     Calibrated,
     ClockAnswer,
+    ContendProbe,
     ExchangeClock,
     Failed,
     Gapped,
@@ -63,6 +64,14 @@ ITERATIONS_A_US = 1000
 
 Behaviour = Callable[[TrialRequest], str]
 """What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die`` or ``hang``."""
+
+
+CONTENTION = {
+    "elapsed_ns": 1_000_000_000, "iterations": 2, "checksum": 7, "cpus": 1, "cpu_ns": 900_000_000,
+    "fill_cpu_ns": 100_000_000, "lock_wait_ns": 0, "io_ns": 100_000_000, "io_asked_ns": 90_000_000, "uneven_idle_ns": 0,
+    "minor_faults": 512, "major_faults": 0, "involuntary_switches": 3, "idle_ns": 90_000_000,
+}  # fmt: skip
+"""What two iterations took."""
 
 
 def measure_all(_: object) -> str:
@@ -180,12 +189,16 @@ class ScriptedPlatform:
             send(Failed(trial=request.trial, error="9 is no priority here", hint="choose another"))
         if behaviour in ("measure", "invalid"):
             send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
+            if isinstance(request.probe, ContendProbe):
+                self._stream(request.trial, "iterations", _iterations(), writer, send)
+                send(_done(request, None, CONTENTION, is_valid=behaviour == "measure"))
+                return behaviour
             samples, layout = _samples(request)
             self._stream(request.trial, "samples", samples, writer, send)
             self._stream(request.trial, "events", _events(), writer, send)
             if request.tracing is not None:
                 self._stream(request.trial, "trace", _trace_rows(), writer, send)
-            send(_done(request, layout, samples.num_rows, is_valid=behaviour == "measure"))
+            send(_done(request, layout, {"recorded": samples.num_rows}, is_valid=behaviour == "measure"))
         return behaviour
 
     def _stream(
@@ -249,6 +262,14 @@ def _samples(request: TrialRequest) -> tuple[Any, Layout]:
             return pa.table({"gap": np.full(1000, 50, np.uint32), **columns}), Gapped()
         case "wakeup":
             return pa.table(columns), Periodic(interval=request.probe.interval_ns * 2)
+        case other:
+            raise AssertionError(f"{other} has no samples")
+
+
+def _iterations() -> Any:
+    return pa.table(
+        {"task": pa.array([0, 0], pa.uint32()), "duration_ns": pa.array([400_000_000, 600_000_000], pa.uint64())}
+    )
 
 
 def _events() -> Any:
@@ -304,7 +325,7 @@ def _stream(table: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _done(request: TrialRequest, layout: Layout, rows: int, *, is_valid: bool) -> TrialDone:
+def _done(request: TrialRequest, layout: Layout | None, counters: dict[str, int], *, is_valid: bool) -> TrialDone:
     invalid = Finding(code="tsc_disagrees", level="invalidates", text="the clock ran 900 ppm fast")
     return TrialDone(
         trial=request.trial,
@@ -324,6 +345,6 @@ def _done(request: TrialRequest, layout: Layout, rows: int, *, is_valid: bool) -
         layout=layout,
         placement=ThreadPlacement(cpu=0, cpus=[0], policy="SCHED_FIFO", priority=request.priority, thread_ids=[1]),
         calibrated_floor_units=200,
-        counters={"recorded": rows},
+        counters=counters,
         tracing=_tracing_outcome() if request.tracing is not None else None,
     )

@@ -1,5 +1,6 @@
 """Which processes are guests, and which of their threads are virtual CPUs."""
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from fabricated_guests import FabricatedProc, FabricatedThread
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.guest import GuestThread
 from stealtime.capacity.guests.command_line import read_guest
-from stealtime.capacity.guests.roles import roles_by_guest_time, roles_by_name
+from stealtime.capacity.guests.roles import roles_by_kvm, roles_by_name
 from stealtime.capacity.guests.view import read_view, read_ways
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import between
@@ -83,7 +84,7 @@ def test_roles_by_the_names_that_qemu_gives() -> None:
 
 
 def test_without_names_only_kvms_own_time_tells_a_virtual_cpu() -> None:
-    assert [thread.vcpu for thread in roles_by_guest_time([10, 12, 11], {12: 5, 11: 900})] == [None, 1, 0]
+    assert [thread.vcpu for thread in roles_by_kvm([10, 12, 11], [12, 11])] == [None, 1, 0]
 
 
 def sampled(collector: Collector) -> GuestSample:
@@ -151,6 +152,19 @@ def test_the_processes_of_user_mode_linux_are_one_virtual_cpu(tmp_path: Path) ->
     assert (use.vcpus[0].run_percent, use.vcpus[0].wait_percent) == (50.0, 50.0)
 
 
+def test_threads_that_are_no_virtual_cpu_are_read_at_once_twice_and_then_now_and_then(tmp_path: Path) -> None:
+    proc = FabricatedProc(tmp_path / "proc")
+    proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+    clock = itertools.count(0, 1_000_000_000)
+    seconds: list[float | None] = []
+    with Collector(proc.root, now_ns=lambda: next(clock)) as collector:
+        for turn in range(12):
+            proc.write_thread(100, 100, FabricatedThread("qemu", run_ns=1_000_000 + turn * 100_000_000))
+            others = sampled(collector).others
+            seconds.append(None if others is None else others[1].counts[100].run_ns / 1e9 - 0.001)
+    assert seconds == [None, pytest.approx(0.1), *[pytest.approx(0.2)] * 5, *[pytest.approx(0.7)] * 5]
+
+
 def test_a_kernel_that_does_not_count_is_no_guest_that_never_waits(tmp_path: Path) -> None:
     proc = FabricatedProc(tmp_path / "proc")
     proc.add_process(100, LIBVIRT, [FabricatedThread("qemu", 0, 0, 0), FabricatedThread("CPU 0/KVM", 0, 0, 0)])
@@ -172,12 +186,14 @@ def test_a_qemu_without_names_of_threads_says_how_to_name_them(tmp_path: Path) -
 
 def test_a_qemu_without_names_under_kvm_is_read_all_the_same(tmp_path: Path) -> None:
     proc = FabricatedProc(tmp_path / "proc")
-    threads = [FabricatedThread("qemu"), FabricatedThread("qemu", guest_ticks=99)]
+    threads = [FabricatedThread("qemu"), FabricatedThread("qemu", guest_ticks=99), FabricatedThread("qemu")]
     proc.add_process(100, ["qemu-system-x86_64", "-name", "x"], threads)
+    # One that the guest has not started waits in KVM_RUN.
+    (tmp_path / "proc/100/task/102/syscall").write_text("16 0xd 0xae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f\n")
     with Collector(proc.root) as collector:
         sample = sampled(collector)
     assert sample.unreadable is None
-    assert [thread.vcpu for thread in sample.threads if thread.tid == 101] == [0]
+    assert {thread.tid: thread.vcpu for thread in sample.threads} == {100: None, 101: 0, 102: 1}
 
 
 def test_missing_files_of_the_host_are_absent_with_the_reason(tmp_path: Path) -> None:

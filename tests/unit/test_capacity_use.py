@@ -10,8 +10,8 @@ from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.sample import GuestSample, GuestView, Sample
-from stealtime.capacity.use import CpuUse, GuestUse, Use, between
+from stealtime.capacity.sample import GuestSample, GuestView, Sample, ThreadsRead
+from stealtime.capacity.use import CpuUse, GuestUse, ThreadsUse, Use, between
 from stealtime.vocabulary.readings import Absent
 
 SECOND_NS = 1_000_000_000
@@ -28,7 +28,7 @@ def guest_sample(
     throttled: Throttled | None = None,
     view: GuestView | None = None,
 ) -> GuestSample:
-    known = {100: STILL, 101: vcpu, 102: STILL} if counts is None else counts
+    known = {101: vcpu, 102: STILL} if counts is None else counts
     return GuestSample(GUEST, THREADS, known, GROUPS, throttled=throttled, view=view)
 
 
@@ -120,6 +120,17 @@ def test_a_thread_that_began_meanwhile_counts_from_zero_and_one_that_ended_not_a
     use = of_guest(before, after)
     assert use.vcpus[0].run_percent == 20.0
     assert use.vcpus[1].run_percent == 0.0
+
+
+def test_other_threads_are_of_their_own_last_two_readings() -> None:
+    first = ThreadsRead(0, {100: ThreadCounts(5, 5, 5)})
+    last = ThreadsRead(5 * SECOND_NS, {100: ThreadCounts(5 + SECOND_NS, 5, 6)})
+    use = of_guest(guest_sample(), guest_sample()._replace(others=(first, last)))
+    assert isinstance(use.emulator, ThreadsUse)
+    assert use.emulator.run_percent == 20.0
+    assert isinstance(of_guest(guest_sample(), guest_sample()).emulator, Absent)
+    backwards = of_guest(guest_sample(), guest_sample()._replace(others=(last, first)))
+    assert isinstance(backwards.emulator, Absent)
 
 
 def test_pressure_by_hand_and_backwards() -> None:

@@ -358,7 +358,7 @@ def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealt
         ("stealtime run --scenario one-to-o", "one-to-one"),
         ("stealtime run -P em", "emulated"),
         ("stealtime show la", "last"),
-        ("stealtime compare last --published hyp", "hyperv2013"),
+        ("stealtime compare last --published hyperv2", "hyperv2013"),
     ],
 )
 def test_a_shell_is_offered_commands_and_names(

@@ -13,7 +13,7 @@ def write_proc(proc: Path, delays_ns: dict[int, int], steal_ticks: dict[int, int
     for thread, delay in delays_ns.items():
         folder = proc / str(thread) / "task" / str(thread)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "schedstat").write_text(f"123456 {delay} 7\n")
+        (folder / "schedstat").write_text(f"{2 * delay} {delay} 7\n")
     rows = [f"cpu{cpu} 1 2 3 4 5 6 7 {ticks} 0 0" for cpu, ticks in steal_ticks.items()]
     (proc / "stat").write_text("\n".join(["cpu 9 9 9 9 9 9 9 9 9 9", *rows, "intr 1"]) + "\n")
 
@@ -24,6 +24,7 @@ def test_what_threads_and_cpus_gained_is_summed(tmp_path: Path) -> None:
     write_proc(tmp_path, {10: 1_500, 11: 5_070}, {0: 99, 1: 102})
     delays = between(before, look([10, 11], [1], tmp_path))
     assert delays.run_delay_ns == Value(value=570)
+    assert delays.run_ns == Value(value=1140)
     # Two ticks of 10 ms; the other CPU's do not count.
     assert delays.steal_ns == Value(value=20_000_000)
 
@@ -43,6 +44,7 @@ def test_a_count_that_went_backwards_is_absent(tmp_path: Path) -> None:
     write_proc(tmp_path, {10: 999}, {0: 7})
     delays = between(before, look([10], [0], tmp_path))
     assert delays.run_delay_ns == Absent(absent="thread 10: the count went backwards, from 1000 to 999 ns")
+    assert isinstance(delays.run_ns, Absent)
     assert isinstance(delays.steal_ns, Absent)
 
 

@@ -161,11 +161,11 @@ impl Document {
         let outcome = recording.outcome.clone();
         let samples = &recording.samples;
         let spacing = match outcome.layout {
-            Layout::Tiled => Spacing::Tiled,
-            Layout::Gapped => {
+            Some(Layout::Gapped) => {
                 Spacing::Gapped { gaps: samples.gaps().unwrap_or_default(), saturated: samples.saturated_gaps.clone() }
             }
-            Layout::Periodic { interval } => Spacing::Periodic { interval },
+            Some(Layout::Periodic { interval }) => Spacing::Periodic { interval },
+            _ => Spacing::Tiled,
         };
         let series = if samples.durations().is_empty() {
             None
@@ -179,7 +179,7 @@ impl Document {
             })?)
         };
         // What comes periodically shows only in a series without blind gaps.
-        let is_whole = matches!(outcome.layout, Layout::Tiled);
+        let is_whole = matches!(outcome.layout, Some(Layout::Tiled));
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             agent_version: env!("CARGO_PKG_VERSION"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::contend::Contend;
 use crate::counter::Counter;
 use crate::counting::{Ask, Count};
 use crate::cpu_list::CpuList;
@@ -24,6 +25,9 @@ pub struct Arguments {
 pub enum Command {
     #[command(flatten)]
     Probe(ProbeCommand),
+    /// Do a fixed amount of work with many tasks, which compete for CPUs, memory and a lock, and show how long it takes
+    #[command(after_help = EXIT_CODES)]
+    Contend(Contend),
     /// Load CPUs with arithmetic or memory copies, steadily or in phases, and show how much work was done
     #[command(after_help = EXIT_CODES)]
     Load(Load),

@@ -288,7 +288,7 @@ impl Server {
             }
             Ok(TrialEnd { mut recording, traced }) => {
                 self.bulk_position = 0;
-                for stream in [StreamName::Samples, StreamName::Events] {
+                for &stream in tables::streams(&recording) {
                     let table = |output: &mut dyn Write| tables::write(&recording, stream, output);
                     self.send_table(running.number, stream, &table)?;
                 }
@@ -401,7 +401,7 @@ impl Server {
     fn send_table(&mut self, trial: u64, stream: StreamName, table: TableWriter) -> Result<()> {
         self.send(&FromAgent::StreamBegin { trial, stream })?;
         let bytes = match (&mut self.bulk, stream) {
-            (Some(disk), StreamName::Samples | StreamName::Trace) => {
+            (Some(disk), StreamName::Samples | StreamName::Trace | StreamName::Iterations) => {
                 let start = self.bulk_position;
                 let bytes = write_to_disk(disk, start, table).context("writing the bulk disk")?;
                 self.bulk_position = (start + bytes).next_multiple_of(BULK_ALIGNMENT_BYTES);

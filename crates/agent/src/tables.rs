@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use stealtime_probe::Recording;
+use stealtime_probe::{Iteration, Recording};
 use stealtime_wire::{Layout, StreamName};
 
 /// 1 MiB of durations.
@@ -22,10 +22,50 @@ pub fn write(recording: &Recording, stream: StreamName, output: impl Write) -> R
     match stream {
         StreamName::Samples => write_samples(recording, output),
         StreamName::Events => write_events(recording, output),
+        StreamName::Iterations => write_iterations(recording, output),
         StreamName::Trace | StreamName::Load => {
             Err(ArrowError::InvalidArgumentError(format!("a recording has no table {stream:?}")))
         }
     }
+}
+
+/// The tables that a trial has.
+pub fn streams(recording: &Recording) -> &'static [StreamName] {
+    match recording.outcome.layout {
+        Some(_) => &[StreamName::Samples, StreamName::Events],
+        None => &[StreamName::Iterations],
+    }
+}
+
+fn write_iterations(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+    type Column = (&'static str, fn(&Iteration) -> u64);
+    const WIDE: [Column; 9] = [
+        ("start_ns", |row| row.start_ns),
+        ("duration_ns", |row| row.duration_ns),
+        ("cpu_ns", |row| row.cpu_ns),
+        ("fill_cpu_ns", |row| row.fill_cpu_ns),
+        ("lock_wait_ns", |row| row.lock_wait_ns),
+        ("io_ns", |row| row.io_ns),
+        ("minor_faults", |row| row.minor_faults),
+        ("major_faults", |row| row.major_faults),
+        ("involuntary_switches", |row| row.involuntary_switches),
+    ];
+    let narrow = ["task", "iteration"].map(|name| Field::new(name, DataType::UInt32, false));
+    let wide = WIDE.map(|(name, _)| Field::new(name, DataType::UInt64, false));
+    let fields: Vec<Field> = narrow.into_iter().chain(wide).collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, description(recording)));
+    let mut writer = StreamWriter::try_new(output, &schema)?;
+    for rows in recording.iterations.chunks(BATCH_ROWS) {
+        let mut arrays: Vec<ArrayRef> = vec![
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.task))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.iteration))),
+        ];
+        arrays.extend(
+            WIDE.iter().map(|(_, of)| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) }),
+        );
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+    }
+    writer.finish()
 }
 
 fn write_samples(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
@@ -98,8 +138,8 @@ fn starts(recording: &Recording) -> BTreeMap<u64, u64> {
         let gap = samples.gaps().and_then(|gaps| gaps.get(usize::try_from(index).ok()?)).copied().unwrap_or(0);
         let gap = long_gaps.get(&index).copied().unwrap_or(u64::from(gap));
         let start = match recording.outcome.layout {
-            Layout::Tiled | Layout::Gapped => elapsed + gap,
-            Layout::Periodic { interval } => index * interval,
+            Some(Layout::Periodic { interval }) => index * interval,
+            _ => elapsed + gap,
         };
         if long.contains_key(&index) || long_gaps.contains_key(&index) {
             starts.insert(index, start);

@@ -37,6 +37,15 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// No memory for what the tasks of `contend` work on.
+    #[error("no memory for the collections of {tasks} tasks, {bytes} bytes each: {source}")]
+    Collections {
+        tasks: u32,
+        /// Of each.
+        bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A thread could not be started or pinned.
     #[error("the probe's threads cannot be started: {0}")]
     Threads(#[from] io::Error),
@@ -72,6 +81,9 @@ impl TrialError {
             }
             Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
             Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),
+            Self::Collections { .. } => {
+                Some("give the machine more memory, or use fewer tasks or smaller collections".to_owned())
+            }
             Self::Threads(_) => Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned()),
             Self::Throttling { .. } => Some("run as root, or without --lift-rt-throttling".to_owned()),
         }

@@ -6,6 +6,7 @@
 //! ([`recorder`]).
 
 pub mod clock;
+mod contend;
 mod error;
 pub mod facts;
 mod findings;
@@ -16,6 +17,7 @@ mod measuring;
 pub mod observer;
 pub mod preflight;
 mod probe;
+mod processors;
 pub mod recorder;
 mod registry;
 mod request;
@@ -30,6 +32,7 @@ pub mod tick;
 mod trial;
 mod wakeup;
 
+pub use contend::Iteration;
 pub use error::TrialError;
 pub use recorder::{Recording, RunningTrial};
 pub use run::run_trial;

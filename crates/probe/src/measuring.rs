@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 
 use stealtime_wire::{ClockReading, Finding, ThreadPlacement, ThreadRole};
 
+use crate::contend::Iteration;
 use crate::error::TrialError;
 use crate::probe::{Measured, Probe};
 use crate::recorder::RunningTrial;
@@ -17,6 +18,7 @@ pub struct Finished {
     pub begun: Begun,
     pub end: ClockReading,
     pub floor_units: Option<u64>,
+    pub iterations: Vec<Iteration>,
     pub placement: ThreadPlacement,
     pub counters: BTreeMap<String, u64>,
     pub findings: Vec<Finding>,
@@ -32,7 +34,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     let before = KernelCounts::of_this_thread();
     trial.running.threads.enter(probe.role_of_caller());
     let stage = Stage { trial, cpus, layout: probe.layout(), clock: probe.clock(), ready };
-    let Measured { mut begun, floor_units, mut counters, finding } = probe.measure(&stage)?;
+    let Measured { mut begun, floor_units, iterations, mut counters, finding } = probe.measure(&stage)?;
     trial.running.end();
     let end = clock::read_clocks();
     let stolen_ns = steal::stolen_ns(cpus).zip(begun.stolen_ns);
@@ -45,7 +47,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     // What follows (sending samples) must not run at real-time priority.
     let _ = scheduling::leave_fifo();
     let findings = refused.into_iter().chain(finding).chain(begun.finding.take()).collect();
-    Ok(Finished { begun, end, floor_units, placement, counters, findings })
+    Ok(Finished { begun, end, floor_units, iterations, placement, counters, findings })
 }
 
 /// Puts the calling thread where it is to measure; gives what it means that `SCHED_FIFO` was refused.

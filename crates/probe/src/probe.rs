@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use stealtime_wire::{Finding, Layout, ThreadRole};
 
 use crate::clock::SampleClock;
+use crate::contend::Iteration;
 use crate::error::TrialError;
 use crate::stage::{Begun, Stage};
 
 /// A way to measure. Each is a file of its own and a line in [`crate::registry`].
 pub trait Probe: Sync {
-    /// How its rows lie in time.
-    fn layout(&self) -> Layout;
+    /// How its samples lie in time; none where it has rows of its own instead.
+    fn layout(&self) -> Option<Layout>;
 
     /// What its samples are counted in.
     fn clock(&self) -> SampleClock;
@@ -57,6 +58,8 @@ pub struct Measured {
     pub begun: Begun,
     /// The cheapest sample of a calibration just before, in the units of the samples.
     pub floor_units: Option<u64>,
+    /// Its own rows, where its result is not a series of durations.
+    pub iterations: Vec<Iteration>,
     /// What was counted besides the samples.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.
@@ -66,7 +69,7 @@ pub struct Measured {
 impl Measured {
     /// Samples, and nothing else to tell of them.
     pub fn new(begun: Begun) -> Self {
-        Self { begun, floor_units: None, counters: BTreeMap::new(), finding: None }
+        Self { begun, floor_units: None, iterations: Vec::new(), counters: BTreeMap::new(), finding: None }
     }
 
     /// With these counts, by name.

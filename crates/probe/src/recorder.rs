@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use stealtime_wire::{Progress, TrialOutcome};
 
 use crate::clock::{SampleClock, TscRate};
+use crate::contend::Iteration;
 use crate::observer::{Observer, Threads};
 use crate::sys::{FrozenArray, LockedArray};
 
@@ -220,7 +221,10 @@ impl Samples {
 
 /// All that a trial leaves behind.
 pub struct Recording {
+    /// Empty where the outcome has no layout.
     pub samples: Samples,
+    /// Of a probe that has rows of its own.
+    pub iterations: Vec<Iteration>,
     /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
     pub injected: Vec<(u64, u64)>,
     /// What a reader must know about the samples.

@@ -10,5 +10,6 @@ pub fn find(request: &Request) -> &dyn Probe {
         Request::Tick(tick) => tick,
         Request::Switch(switch) => switch,
         Request::Wakeup(wakeup) => wakeup,
+        Request::Contend(contend) => contend,
     }
 }

@@ -38,7 +38,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     // Somebody else may have put a lifted limit back meanwhile.
     let throttling = rt_throttling_now().or(throttling);
     drop(lifted);
-    let Finished { begun, end, floor_units, placement, mut counters, findings: more } = finished;
+    let Finished { begun, end, floor_units, iterations, placement, mut counters, findings: more } = finished;
     let clock = clock_record(trial.rate, probe.clock(), &begun, end);
     found.extend(more);
     // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
@@ -47,10 +47,12 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let capacity = recorder.capacity();
     let samples = recorder.into_samples();
     found.extend(findings::clocks(&clock.check));
-    findings::samples(&samples, &mut counters, &mut found);
     let layout = probe.layout();
     let is_cancelled = trial.running.is_cancelled();
-    found.extend(findings::ended_early(request, layout, &samples, capacity, is_cancelled));
+    if let Some(layout) = layout {
+        findings::samples(&samples, &mut counters, &mut found);
+        found.extend(findings::ended_early(request, layout, &samples, capacity, is_cancelled));
+    }
     let mut injected = Vec::new();
     if let Some(thefts) = thefts {
         let allowed = || scheduling::allowed_cpus().unwrap_or_default();
@@ -71,7 +73,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         threads: trial.running.threads.list(),
         tracing: None,
     };
-    Ok(Recording { samples, injected, outcome })
+    Ok(Recording { samples, iterations, injected, outcome })
 }
 
 fn rt_throttling_now() -> Option<Finding> {

@@ -20,7 +20,7 @@ pub struct Stage<'a> {
     pub trial: &'a Trial<'a>,
     /// The CPUs on which this thread is placed.
     pub cpus: &'a [u32],
-    pub(crate) layout: Layout,
+    pub(crate) layout: Option<Layout>,
     pub(crate) clock: SampleClock,
     /// Hears when only the measuring is left to do.
     pub(crate) ready: &'a Sender<()>,
@@ -66,7 +66,7 @@ impl Stage<'_> {
 
     fn allocate(&self, most_samples: u64) -> Result<Recorder, TrialError> {
         let request = self.trial.request;
-        let with_gaps = self.layout == Layout::Gapped;
+        let with_gaps = self.layout == Some(Layout::Gapped);
         let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps));
         let wanted = request.max_samples.unwrap_or_else(|| {
             let available = facts::memory_available_bytes().unwrap_or(u64::MAX);

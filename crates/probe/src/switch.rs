@@ -48,8 +48,8 @@ const STACK_BYTES: usize = 32 << 10;
 const SHORTEST_TURN_SEARCH_NS: u64 = 30_000_000;
 
 impl Probe for Switch {
-    fn layout(&self) -> Layout {
-        Layout::Gapped
+    fn layout(&self) -> Option<Layout> {
+        Some(Layout::Gapped)
     }
 
     fn clock(&self) -> SampleClock {

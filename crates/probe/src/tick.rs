@@ -35,8 +35,8 @@ const CALIBRATION_TURNS: usize = 150;
 const CALIBRATION_LIMIT_NS: u64 = 50_000_000;
 
 impl Probe for Tick {
-    fn layout(&self) -> Layout {
-        Layout::Tiled
+    fn layout(&self) -> Option<Layout> {
+        Some(Layout::Tiled)
     }
 
     fn clock(&self) -> SampleClock {

@@ -27,8 +27,8 @@ use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
 const SHORTEST_INTERVAL_NS: u64 = 1_000;
 
 impl Probe for Wakeup {
-    fn layout(&self) -> Layout {
-        Layout::Periodic { interval: self.interval_ns }
+    fn layout(&self) -> Option<Layout> {
+        Some(Layout::Periodic { interval: self.interval_ns })
     }
 
     fn clock(&self) -> SampleClock {

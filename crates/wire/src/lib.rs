@@ -22,7 +22,7 @@ pub use message::{
     LoadRequest, MachineThread, Progress, Reading, StreamName, ThreadPlacement, ThreadRole, ToAgent, TraceRequest,
     TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
-pub use probe::{Probe, Switch, Tick, Wakeup};
+pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

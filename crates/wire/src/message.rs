@@ -166,6 +166,8 @@ pub enum StreamName {
     Trace,
     /// One row for each stretch of a load that was on: `thread`, `start`, `duration`, `work`.
     Load,
+    /// One row for each iteration of `contend` (see `docs/run-format.md`).
+    Iterations,
 }
 
 /// The clocks of a machine, read back to back.
@@ -443,8 +445,8 @@ pub struct TrialOutcome {
     /// What a reader must know; the trial is valid if none of them invalidates.
     pub findings: Vec<Finding>,
     pub clock: ClockRecord,
-    /// How the rows lie in time.
-    pub layout: Layout,
+    /// How the rows of `samples` lie in time; none where the result is not a series of durations.
+    pub layout: Option<Layout>,
     pub placement: ThreadPlacement,
     /// The cheapest sample seen in a calibration just before, in the units of `duration`.
     pub calibrated_floor_units: Option<u64>,

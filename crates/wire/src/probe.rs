@@ -10,6 +10,7 @@ pub enum Probe {
     Tick(Tick),
     Switch(Switch),
     Wakeup(Wakeup),
+    Contend(Contend),
 }
 
 /// A busy loop back to back; what interrupts it shows as a longer turn.
@@ -34,4 +35,31 @@ pub struct Switch {
 pub struct Wakeup {
     /// From one expiry to the next.
     pub interval_ns: u64,
+}
+
+/// A fixed amount of work of many tasks, which compete for CPUs, memory and, where asked for, a lock.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Contend {
+    /// Threads, each doing the same number of iterations.
+    pub tasks: u32,
+    /// Of each task.
+    pub iterations: u32,
+    /// What an iteration allocates, fills with random numbers, searches and frees.
+    pub collection_bytes: u64,
+    /// How often an iteration searches its whole collection.
+    pub searches: u32,
+    /// An iteration's simulated I/O: it sleeps this long in the mean; 0 is no I/O.
+    pub io_mean_ns: u64,
+    /// How much of the mean is spread exponentially: 0 sleeps equally long each time, 100 is an exponential
+    /// distribution.
+    pub io_spread_percent: u32,
+    /// The share of the searches that go to one collection that all tasks share, under a lock.
+    pub lock_percent: u32,
+    /// How many searches in a row are under the lock each time that it is taken.
+    pub lock_searches: u32,
+    /// Of all random numbers; the same seed is the same work.
+    pub seed: u64,
+    /// Measure each iteration; without it the table stays empty, by which the measuring's own cost is found.
+    pub each_iteration: bool,
 }

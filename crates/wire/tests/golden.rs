@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit,
-    Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading,
-    StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome, TrialOutcome,
-    TrialRequest, Wakeup, WorkUnit, encode_frame,
+    ClockCheck, ClockReading, ClockRecord, Contend, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
+    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe, Progress,
+    Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
+    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -89,6 +89,19 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         tracing: Some(trace_request()),
         ..request(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }), None)
     };
+    let contend = Contend {
+        tasks: 32,
+        iterations: 90,
+        collection_bytes: 1 << 20,
+        searches: 60,
+        io_mean_ns: 2_000_000,
+        io_spread_percent: 100,
+        lock_percent: 25,
+        lock_searches: 4,
+        seed: 1,
+        each_iteration: true,
+    };
+    let contend = TrialRequest { priority: 0, ..request(Probe::Contend(contend), None) };
     let memory = LoadRequest {
         kind: Load::Memory { block_bytes: 9 << 20 },
         cpus: vec![1],
@@ -105,6 +118,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("run_trial_tick", ToAgent::RunTrial(Box::new(tick))),
         ("run_trial_switch", ToAgent::RunTrial(Box::new(switch))),
         ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
+        ("run_trial_contend", ToAgent::RunTrial(Box::new(contend))),
         ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),
         ("stop_tracing", ToAgent::StopTracing { trial: 7 }),
         ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
@@ -142,7 +156,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             start_realtime_ns: 1_795_291_200_000_000_000,
             origin_units: (1 << 40) + 99,
         },
-        layout: Layout::Gapped,
+        layout: Some(Layout::Gapped),
         placement: ThreadPlacement {
             cpu: 1,
             cpus: vec![0, 1],

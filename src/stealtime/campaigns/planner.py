@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
 from stealtime.store.model import Cell, PlatformRecord
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -70,6 +71,8 @@ class Plan:
     skipped: tuple[PlatformRecord, ...] = ()
     """Platforms that cannot be used here."""
     skipped_scenarios: tuple[SkippedScenario, ...] = ()
+    skipped_pairs: tuple[str, ...] = ()
+    """A sentence for each platform whose machines cannot have as many virtual CPUs as a scenario wants."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """What an alias of the campaign stands for here."""
     alias_words: tuple[str, ...] = ()
@@ -110,7 +113,8 @@ class Plan:
         for record in self.skipped:
             names.setdefault(record.reason, []).append(record.name)
         platforms = [f"skipping {', '.join(about)}: {reason}" for reason, about in names.items()]
-        return platforms + [f"skipping the scenario {one.name}: {one.reason}" for one in self.skipped_scenarios]
+        scenarios = [f"skipping the scenario {one.name}: {one.reason}" for one in self.skipped_scenarios]
+        return [*platforms, *scenarios, *self.skipped_pairs]
 
     def without(self, trial_ids: Collection[str]) -> "Plan":
         """Leave out what is already there; boots without a cell are left out too."""
@@ -155,10 +159,16 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         boots += [
             PlannedBoot(platform, scenario, repetition, _cells(campaign, platform, scenario, repetition), host.name)
             for platform in order
-            for scenario in placements
+            for scenario, placement in placements.items()
+            if _is_possible(campaign, platform, placement)
         ]
     boots = [boot for boot in boots if boot.cells]
     _refuse_unmeasured(campaign, placements)
+    if not boots:
+        raise StealtimeError(
+            f"none of the platforms {', '.join(usable)} can be had in any scenario of {campaign.name}",
+            hint="name others with -P or --scenario",
+        )
     _refuse_twins(boots)
     return Plan(
         campaign=campaign,
@@ -166,9 +176,29 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         placements=placements,
         skipped=skipped,
         skipped_scenarios=skipped_scenarios,
+        skipped_pairs=tuple(
+            f"skipping {name} of {platform}: its machines have {traits_of(platform).most_vcpus} virtual CPU, and "
+            f"{len(placement.vcpu_cpus)} are wanted"
+            for platform in usable
+            for name, placement in placements.items()
+            if not _has_room(platform, placement)
+        ),
         aliases=aliases,
         alias_words=tuple(alias_words(aliases, platforms)),
     )
+
+
+def _is_possible(campaign: Campaign, platform: str, placement: Placement) -> bool:
+    """Tell whether a platform takes part in a scenario."""
+    if campaign.scenario(placement.scenario).guests_only and traits_of(platform).is_native:
+        return False
+    return _has_room(platform, placement)
+
+
+def _has_room(platform: str, placement: Placement) -> bool:
+    """Tell whether a platform's machines can have so many virtual CPUs."""
+    most = traits_of(platform).most_vcpus
+    return most is None or len(placement.vcpu_cpus) <= most
 
 
 def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tuple[SkippedScenario, ...]]:

@@ -94,6 +94,10 @@ class Probe:
     """Its table in ``[short]``."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of ``run`` that are about this probe alone, each with the field of its table."""
+    expected_ns: Callable[[Mapping[str, JsonValue]], int] | None = None
+    """How long a trial of these parameters about takes where its duration is but a limit; None takes the duration."""
+    uses_every_cpu: bool = False
+    """Whether it measures on all CPUs of the machine, and not on one alone."""
     is_busy: bool = False
     """Whether it uses up its time: a limit on real-time threads then holds it back."""
     needs_fifo: bool = False

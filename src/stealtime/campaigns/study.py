@@ -48,6 +48,10 @@ class Study(Protocol):
         """Compute the figures of one of its cells from all its trials, at least one."""
         ...
 
+    def relate(self, cells: "Sequence[Any]") -> "Sequence[CellFigures]":
+        """Complete its cells of one run, as ``summarize_cell`` gave them, by what one of them alone does not tell."""
+        ...
+
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give what is printed of its cells."""
         ...

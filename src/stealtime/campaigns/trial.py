@@ -148,7 +148,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     return RunTrial(
         trial=number,
         probe=probe.request(cell.cell.parameters, settings.iterations),
-        cpus=list(machine.measured_cpus),
+        cpus=_cpus(machine, beside, uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
         max_samples=cell.max_samples,
@@ -156,6 +156,14 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
         injection=_injection(settings.injection),
         tracing=tracing,
     )
+
+
+def _cpus(machine: Machine, beside: Beside, *, uses_every_cpu: bool) -> list[int]:
+    """Give the CPUs to measure on; natively as many as a guest in its place has virtual ones."""
+    vcpus = len(beside.placement.vcpu_cpus)
+    if not uses_every_cpu:
+        return list(machine.measured_cpus)
+    return list(range(vcpus)) if traits_of(machine.platform).is_guest else list(machine.measured_cpus[-vcpus:])
 
 
 def _injection(wanted: KnownDisturbance | None) -> Injection | None:

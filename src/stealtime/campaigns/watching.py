@@ -139,14 +139,15 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     throttled: Reading = no_group
     if machine.cpu_group is not None and before.throttling is not None:
         throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
-    run_delay = gained.run_delay_ns
+    run, run_delay = gained.run_ns, gained.run_delay_ns
     if traits_of(machine.platform).is_native:
-        run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
+        run = run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
     return HostViews(
         run_delay_ns=run_delay,
         host_steal_ns=gained.steal_ns,
         guest_steal_ns=Absent(absent=traits_of(machine.platform).no_guest_steal or _NOT_REPORTED),
         throttled_ns=throttled,
+        run_ns=run,
         begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
         end_monotonic_raw_ns=end_ns,
     )

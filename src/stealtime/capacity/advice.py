@@ -126,7 +126,7 @@ class _Facts:
     def _others(self, cpus: frozenset[int], sharers: Sequence[tuple[int, int]]) -> str:
         """Name what is no guest, where it takes more than a tenth of the CPUs."""
         taken = sum(
-            sum(vcpu.run_percent for vcpu in use.vcpus.values()) + use.emulator.run_percent + use.io.run_percent
+            sum(one.run_percent for one in (*use.vcpus.values(), use.emulator, use.io) if not isinstance(one, Absent))
             for use in (self._guests[one][-1] for one in sharers)
         )
         rest = sum(self._busy.get(cpu, 0.0) for cpu in cpus) - taken

@@ -75,7 +75,7 @@ class Collector:
             cpus=self._cpus(),
             pressure_us={name: self._pressure(name) for name in PRESSURES},
             memory_bytes=self._memory(),
-            guests=self._guests(),
+            guests=self._guests(at_ns),
         )
 
     def guests(self) -> dict[tuple[int, int], Guest]:
@@ -86,7 +86,7 @@ class Collector:
         """Give the threads of every guest, as of the last sample."""
         return {key: (tracked.guest, tracked.threads) for key, tracked in self._tracked.items()}
 
-    def _guests(self) -> dict[tuple[int, int], GuestSample]:
+    def _guests(self, at_ns: int) -> dict[tuple[int, int], GuestSample]:
         running = self._discovery.find()
         for key in self._tracked.keys() - running.keys():
             self._tracked.pop(key).close()
@@ -99,7 +99,7 @@ class Collector:
         samples = {}
         for key, tracked in list(self._tracked.items()):
             try:
-                samples[key] = tracked.sample()
+                samples[key] = tracked.sample(at_ns)
             except GoneError:
                 del self._tracked[key]
                 self._discovery.forget(tracked.guest)

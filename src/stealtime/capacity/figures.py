@@ -8,7 +8,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
+from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use, run_percent
 from stealtime.vocabulary.readings import Absent
 
 _Seen = TypeVar("_Seen")
@@ -141,8 +141,8 @@ def guest_figures(uses: Sequence[GuestUse]) -> SubjectFigures:
         names = ("vcpu_run_percent", "vcpu_wait_percent", "wait_per_dispatch_ns")
         figures.whole |= {name: absent_series(reason) for name in names}
     figures.whole["throttled_percent"] = Series(uses, attrgetter("throttled_percent"))
-    figures.whole["emulator_run_percent"] = Series(uses, lambda use: use.unreadable or use.emulator.run_percent)
-    figures.whole["io_run_percent"] = Series(uses, lambda use: use.unreadable or use.io.run_percent)
+    figures.whole["emulator_run_percent"] = Series(uses, lambda use: use.unreadable or run_percent(use.emulator))
+    figures.whole["io_run_percent"] = Series(uses, lambda use: use.unreadable or run_percent(use.io))
     figures.whole["queue_per_vcpu"] = Series(uses, partial(_of_view, name="queue"))
     figures.whole["guest_steal_percent"] = Series(uses, partial(_of_view, name="steal_percent"))
     figures.whole["guest_pressure_percent"] = Series(uses, partial(_of_view, name="pressure_percent"))

@@ -23,15 +23,25 @@ class GuestView:
     """Total of ``some`` of its CPU pressure."""
 
 
+class ThreadsRead(NamedTuple):
+    """Counters of some threads at one moment."""
+
+    at_ns: int
+    counts: Mapping[int, ThreadCounts]
+    """By thread id; a thread that ended meanwhile has none."""
+
+
 class GuestSample(NamedTuple):
     """One guest's counters."""
 
     guest: Guest
     threads: tuple[GuestThread, ...]
     counts: Mapping[int, ThreadCounts]
-    """By thread id; a thread that ended meanwhile has none."""
+    """Of the virtual CPUs, by thread id; a thread that ended meanwhile has none."""
     groups: Mapping[int | str, tuple[int, ...]]
     """The threads of each virtual CPU by its number, then those of each other role by its name."""
+    others: tuple[ThreadsRead, ThreadsRead] | None = None
+    """The last two readings of the threads that are no virtual CPU; None before the second."""
     unreadable: Absent | None = None
     """Why its counters mean nothing, or its virtual CPUs are unknown."""
     allowed_cpus: frozenset[int] | Absent = Absent(absent="where its virtual CPUs may run was not looked up")

@@ -44,6 +44,7 @@ class ThreadsUse(NamedTuple):
 
 _NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
 _NEVER = Absent(absent="it was never dispatched")
+_NOT_YET = Absent(absent="its other threads were read once only")
 _SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
 
 
@@ -64,8 +65,9 @@ class GuestUse(NamedTuple):
 
     guest: Guest
     vcpus: Mapping[int, ThreadsUse]
-    emulator: ThreadsUse
-    io: ThreadsUse
+    emulator: ThreadsUse | Absent
+    """Of the last few seconds, as :attr:`io`: these threads are read less often."""
+    io: ThreadsUse | Absent
     allowed_cpus: frozenset[int] | Absent
     """Where its virtual CPUs may run."""
     unreadable: Absent | None = None
@@ -166,27 +168,41 @@ def _pressure(before: Mapping[str, int] | Absent | None, after: Mapping[str, int
 def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse:
     unreadable = after.unreadable or before.unreadable
     vcpus: dict[int, ThreadsUse] = {}
-    others: dict[str, ThreadsUse] = {}
     for group, tids in after.groups.items():
-        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=isinstance(group, int))
+        if not isinstance(group, int):
+            continue
+        use = _threads(tids, before.counts, after.counts, elapsed_ns, is_one_vcpu=True)
         if isinstance(use, Absent):
             unreadable = unreadable or use
-        elif isinstance(group, int):
-            vcpus[group] = use
         else:
-            others[group] = use
+            vcpus[group] = use
     throttled, quota_cpus = _throttled(before.throttled, after.throttled, max(len(vcpus), 1), elapsed_ns)
     return GuestUse(
         guest=after.guest,
         vcpus=vcpus,
-        emulator=others.get("emulator", _NOTHING),
-        io=others.get("io", _NOTHING),
+        emulator=_others(after, "emulator"),
+        io=_others(after, "io"),
         allowed_cpus=after.allowed_cpus,
         unreadable=unreadable,
         throttled_percent=throttled,
         quota_cpus=quota_cpus,
         view=_view(before.view, after.view, elapsed_ns),
     )
+
+
+def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
+    tids = sample.groups.get(role)
+    if tids is None:
+        return _NOTHING
+    if sample.others is None:
+        return _NOT_YET
+    first, last = sample.others
+    return _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+
+
+def run_percent(threads: ThreadsUse | Absent) -> Figure:
+    """Give how much of a CPU some threads used."""
+    return threads if isinstance(threads, Absent) else threads.run_percent
 
 
 def _threads(

@@ -120,7 +120,13 @@ def summarize(run: Run) -> RunSummary:
         created_at=run.manifest.created_at,
         campaign=run.manifest.campaign_name,
         host=run.manifest.host,
-        cells=[study_of(trials[0].record.cell.probe).summarize_cell(trials) for trials in cells.values()],
+        cells=_related([study_of(trials[0].record.cell.probe).summarize_cell(trials) for trials in cells.values()]),
         aliases=run.manifest.aliases,
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
     )
+
+
+def _related(cells: Sequence[CellFigures]) -> list[CellFigures]:
+    """Have each study relate its own cells, which stay where they are in the order."""
+    own = {study.name: iter(study.relate([cell for cell in cells if cell.study == study.name])) for study in studies()}
+    return [next(own[cell.study]) for cell in cells]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ConfigDict
 
 from stealtime.store.results import Result, ResultKind, Streams, read_as
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import Layout, TrialDone
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Durations(Result):
 
 
 def _make(done: TrialDone) -> Durations:
+    if done.layout is None:
+        raise StealtimeError("the agent sent a result that is no series of durations")
     return Durations(layout=done.layout, calibrated_floor_units=done.calibrated_floor_units)
 
 

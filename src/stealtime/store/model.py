@@ -166,6 +166,8 @@ class HostViews(Model):
     """That the guest's kernel knows of (its ``/proc/stat``)."""
     throttled_ns: Reading = Absent(absent="no CPU group of its own was made for the machine")
     """That the quota of the machine's share held its threads back (``cpu.stat``)."""
+    run_ns: Reading = Absent(absent="it was not read by the version that measured this")
+    """That its vCPU threads together were on a CPU."""
     begin_monotonic_raw_ns: int | None = None
     """When the counters were read first, by the host's clock: a little before the trial, and again a little after."""
     end_monotonic_raw_ns: int | None = None

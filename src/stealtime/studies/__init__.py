@@ -1,4 +1,8 @@
 """One folder a question, with its own probes, results, analysis and pages."""
 
-BUILTIN = ("stealtime.studies.latency.study", "stealtime.studies.protection.study")
+BUILTIN = (
+    "stealtime.studies.latency.study",
+    "stealtime.studies.protection.study",
+    "stealtime.studies.stretch.study",
+)
 """The modules that register the studies, each with its ``STUDY``; in the order in which they are shown."""

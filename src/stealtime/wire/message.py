@@ -33,7 +33,31 @@ class WakeupProbe(Model):
     interval_ns: int = Field(gt=0)
 
 
-ProbeRequest = Annotated[TickProbe | SwitchProbe | WakeupProbe, Field(discriminator="name")]
+class ContendProbe(Model):
+    """A fixed amount of work of many tasks, which compete for CPUs, memory and, where asked for, a lock."""
+
+    name: Literal["contend"] = "contend"
+    tasks: int = Field(ge=1, le=4096)
+    iterations: int = Field(ge=1)
+    """Of each task."""
+    collection_bytes: int = Field(ge=4096)
+    """What an iteration allocates, fills with random numbers, searches and frees."""
+    searches: int = Field(ge=0)
+    """How often an iteration searches its whole collection."""
+    io_mean_ns: int = Field(ge=0)
+    """An iteration's simulated I/O: it sleeps this long in the mean; 0 is no I/O."""
+    io_spread_percent: int = Field(ge=0, le=100)
+    """How much of the mean is spread exponentially."""
+    lock_percent: int = Field(ge=0, le=100)
+    """The share of the searches that go to one collection that all tasks share, under a lock."""
+    lock_searches: int = Field(ge=1)
+    """How many searches in a row are under the lock each time that it is taken."""
+    seed: int = Field(ge=0)
+    each_iteration: bool = True
+    """Measure each iteration; without it the table stays empty, by which the measuring's own cost is found."""
+
+
+ProbeRequest = Annotated[TickProbe | SwitchProbe | WakeupProbe | ContendProbe, Field(discriminator="name")]
 
 
 GuestExit = Literal["cpuid", "port_write"]
@@ -206,7 +230,7 @@ class TrialOutcome(Model):
         return all(finding.level != "invalidates" for finding in self.findings)
 
 
-StreamName = Literal["samples", "events", "trace", "load"]
+StreamName = Literal["samples", "events", "trace", "load", "iterations"]
 
 
 class AgentHello(Model):
@@ -263,10 +287,11 @@ class StreamEnd(Model):
 
 
 class TrialDone(TrialOutcome):
-    """The trial is over and its tables are sent. So far every result that an agent sends is of durations."""
+    """The trial is over and its tables are sent."""
 
     type: Literal["trial_done"] = "trial_done"
-    layout: Layout
+    layout: Layout | None
+    """Of the samples; None where the result is not a series of durations."""
     calibrated_floor_units: int | None
 
     def outcome(self, findings: list[Finding]) -> TrialOutcome:

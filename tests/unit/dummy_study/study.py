@@ -31,6 +31,9 @@ class DummyStudy:
     def summarize_cell(self, trials: Sequence[Trial]) -> EchoFigures:
         return figures_of(trials)
 
+    def relate(self, cells: Sequence[EchoFigures]) -> Sequence[EchoFigures]:
+        return cells
+
     def tables(self, summary: RunSummary) -> RenderableType:
         table = _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
         return Group(table, *circumstances(summary), *limits(_own(summary)))

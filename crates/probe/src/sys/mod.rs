@@ -3,6 +3,7 @@
 mod arithmetic;
 mod copying;
 mod futex;
+mod mapping;
 mod ring_threads;
 mod thread_identity;
 
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use futex::{wait_while, wake_all};
+pub use mapping::{Mapping, ThreadUsage};
 pub use ring_threads::run_ring;
 pub use thread_identity::{set_thread_name, thread_name, thread_pointer};
 
@@ -82,6 +84,8 @@ pub enum KernelClock {
     MonotonicRaw,
     /// `CLOCK_REALTIME`.
     Realtime,
+    /// `CLOCK_THREAD_CPUTIME_ID`: how long the calling thread has run.
+    ThreadCpu,
 }
 
 impl KernelClock {
@@ -90,6 +94,7 @@ impl KernelClock {
             Self::Monotonic => libc::CLOCK_MONOTONIC,
             Self::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
             Self::Realtime => libc::CLOCK_REALTIME,
+            Self::ThreadCpu => libc::CLOCK_THREAD_CPUTIME_ID,
         }
     }
 }
@@ -103,6 +108,11 @@ pub fn kernel_clock_ns(clock: KernelClock) -> u64 {
     // since 2.6.28, so the call cannot fail.
     unsafe { libc::clock_gettime(clock.id(), &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How long the calling thread has run.
+pub fn thread_cpu_ns() -> u64 {
+    kernel_clock_ns(KernelClock::ThreadCpu)
 }
 
 /// Sleeps until `CLOCK_MONOTONIC` shows `until_ns`; an interruption by a signal ends the sleep early.

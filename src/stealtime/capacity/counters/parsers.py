@@ -11,6 +11,11 @@ CPU_COLUMNS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 """Of a line ``cpuN`` of ``/proc/stat``, in clock ticks. ``steal`` came with Linux 2.6.11, ``guest`` with 2.6.24,
 ``guest_nice`` with 2.6.33; older kernels have shorter lines."""
 
+_IOCTL = b"16"
+"""On x86-64 (arch/x86/entry/syscalls/syscall_64.tbl)."""
+_KVM_RUN = b"0xae80"
+"""``_IO(KVMIO, 0x80)`` (include/uapi/linux/kvm.h)."""
+
 
 class ThreadCounts(NamedTuple):
     """One thread's ``schedstat``: all three count up since the thread began."""
@@ -103,3 +108,14 @@ def parse_guest_ticks(stat: bytes) -> int | None:
     # The name in field 2 may hold spaces and parentheses; the last ')' ends it.
     fields = stat[stat.rfind(b")") + 1 :].split()
     return int(fields[40]) if len(fields) > 40 else None
+
+
+def parse_runs_guest(syscall: bytes) -> bool:
+    """Tell from a thread's ``syscall`` whether it waits inside KVM for its guest: ``ioctl(..., KVM_RUN)``.
+
+    A virtual CPU that the guest has not started yet does, and has no time of a guest. One that runs is ``running``.
+    Threads that KVM itself makes in the process (``kvm-nx-lpage-re``) show the call of whom they were copied from, but
+    have no stack and no place in a program.
+    """
+    fields = syscall.split()
+    return len(fields) > 2 and fields[0] == _IOCTL and fields[2] == _KVM_RUN and fields[-1] != b"0x0"

@@ -2,12 +2,12 @@
 
 QEMU names its threads where it is told to (``-name NAME,debug-threads=on``, which libvirt always says):
 ``CPU 0/KVM``, ``CPU 1/TCG``, ``IO iothread1``, ``worker``. Without names QEMU is asked over QMP, where it has a
-monitor that is free. What is left is that only a virtual CPU under KVM has time of a guest (field 43 of its ``stat``);
-under TCG nothing tells them apart.
+monitor that is free. What is left is that a virtual CPU under KVM has time of a guest (field 43 of its ``stat``) or
+waits inside KVM (its ``syscall``, for root); under TCG nothing tells them apart.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from stealtime.capacity.guest import GuestThread, Role
 
@@ -57,15 +57,14 @@ def roles_by_monitor(tids: Sequence[int], vcpus: Sequence[int]) -> list[GuestThr
     return [GuestThread(tid, "vcpu" if tid in numbers else "emulator", numbers.get(tid)) for tid in tids]
 
 
-def roles_by_guest_time(tids: Sequence[int], guest_ticks: Mapping[int, int]) -> list[GuestThread]:
+def roles_by_kvm(tids: Sequence[int], vcpus: Collection[int]) -> list[GuestThread]:
     """Give the role of each thread of a QEMU that does not name them, under KVM.
 
     QEMU makes the threads of its virtual CPUs in their order, so the lowest id is number 0.
 
     Args:
         tids: Of all threads.
-        guest_ticks: How long each ran a guest's instructions.
+        vcpus: Those that run a guest.
     """
-    vcpus = sorted(tid for tid in tids if guest_ticks.get(tid, 0) > 0)
-    numbers = {tid: number for number, tid in enumerate(vcpus)}
+    numbers = {tid: number for number, tid in enumerate(sorted(vcpus))}
     return [GuestThread(tid, "vcpu" if tid in numbers else "emulator", numbers.get(tid)) for tid in tids]

@@ -5,22 +5,25 @@ What changes seldom (where its virtual CPUs may run, which quotas hold) is looke
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.monitor import vcpu_threads
-from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_schedstat
+from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_runs_guest, parse_schedstat
 from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_guest_time, roles_by_monitor, roles_by_name
-from stealtime.capacity.sample import GuestSample, GuestView
+from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
+from stealtime.capacity.sample import GuestSample, GuestView, ThreadsRead
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 
 NO_COUNTS_HINT = "set the sysctl kernel.task_delayacct=1, or boot with `delayacct`; the kernel needs CONFIG_SCHED_INFO"
-_LOOK_AGAIN_SAMPLES = 30
+_LOOK_AGAIN_SAMPLES = 60
+_LOOK_AGAIN_SOON_SAMPLES = 5
+_OTHERS_EVERY_SAMPLES = 5
+"""Emulator and I/O threads are most of a guest's threads, and no rule needs them by the second."""
 _NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
 _SCHEDSTAT_BYTES = 96
 """Three numbers of at most 20 digits."""
@@ -48,30 +51,42 @@ class TrackedGuest:
         self._files = files
         self._hierarchy = hierarchy
         self._open: dict[int, KernelFile] = {}
+        self._vcpu_files: dict[int, KernelFile] = {}
+        self._other_files: dict[int, KernelFile] = {}
+        self._others = ThreadsRead(0, {})
+        self._others_before: ThreadsRead | None = None
+        self._until_others = 0
         self.threads: tuple[GuestThread, ...] = ()
         """As of the last sample."""
         self._groups: dict[int | str, tuple[int, ...]] = {}
         self._last: dict[int, tuple[bytes, ThreadCounts]] = {}
         self._links: dict[int, int] = {}
         self._vcpus_told: list[int] | None = None
+        self._found: dict[int, int] = {}
+        self._may_change = False
+        """Whether a virtual CPU may have gone unnoticed because it has not run yet."""
         self._allowed: frozenset[int] | Absent = _NOT_TOLD
         self._quotas: list[Quota] = []
         # Guests take turns: each looks again at another sample.
         self._until_look = guest.pid % _LOOK_AGAIN_SAMPLES
         self._has_looked = False
 
-    def sample(self) -> GuestSample:
+    def sample(self, at_ns: int) -> GuestSample:
         """Read its counters.
+
+        Args:
+            at_ns: The moment.
 
         Raises:
             GoneError: It has ended.
         """
         self._list_threads_if_changed()
-        counts = self._read_counts()
+        counts = self._read_counts(self._vcpu_files)
         if counts is None:
             self._links.clear()  # a thread was replaced by another: their number is the same
             self._list_threads_if_changed()
-            counts = self._read_counts() or {}
+            counts = self._read_counts(self._vcpu_files) or {}
+        self._read_others(at_ns)
         if self._until_look <= 0 or not self._has_looked:
             self._look()
         self._until_look -= 1
@@ -80,6 +95,7 @@ class TrackedGuest:
             threads=self.threads,
             counts=counts,
             groups=self._groups,
+            others=None if self._others_before is None else (self._others_before, self._others),
             unreadable=self._unreadable(counts),
             allowed_cpus=self._allowed,
             throttled=None
@@ -94,12 +110,32 @@ class TrackedGuest:
             file.close()
         self._open.clear()
 
-    def _read_counts(self) -> dict[int, ThreadCounts] | None:
+    def _read_others(self, at_ns: int) -> None:
+        """Read the threads that are no virtual CPU, now and then."""
+        self._until_others -= 1
+        if self._until_others > 0:
+            return
+        counts = self._read_counts(self._other_files)
+        if counts is None:
+            self._links.clear()  # one was replaced by another: they are listed anew with the next sample
+            counts = {tid: read for tid in self._other_files if (read := self._others.counts.get(tid)) is not None}
+        has_first = self._others.at_ns < at_ns and bool(self._others.counts)
+        # The second reading comes at once, so that there is a figure; then guests take turns.
+        if not has_first:
+            self._until_others = 1
+        elif self._others_before is None:
+            self._until_others = 1 + self.guest.pid % _OTHERS_EVERY_SAMPLES
+        else:
+            self._until_others = _OTHERS_EVERY_SAMPLES
+        self._others_before = self._others if has_first else None
+        self._others = ThreadsRead(at_ns, counts)
+
+    def _read_counts(self, files: Mapping[int, KernelFile]) -> dict[int, ThreadCounts] | None:
         """Read each thread's counters; None if one of them has ended."""
         counts = {}
         is_whole = True
         pread, last = os.pread, self._last
-        for tid, file in self._open.items():
+        for tid, file in files.items():
             descriptor = file.descriptor
             try:
                 text = file.read(_SCHEDSTAT_BYTES) if descriptor is None else pread(descriptor, _SCHEDSTAT_BYTES, 0)
@@ -117,13 +153,13 @@ class TrackedGuest:
         return counts if is_whole else None
 
     def _unreadable(self, counts: dict[int, ThreadCounts]) -> Absent | None:
-        main = counts.get(self.guest.pid)
+        main = counts.get(self.guest.pid) or self._others.counts.get(self.guest.pid)
         if main is not None and not any(main):
             path = f"{self._proc}/{self.guest.pid}/schedstat"
             return Absent(
                 absent=f"{path} says 0 0 0 of a thread that ran: the kernel does not count ({NO_COUNTS_HINT})"
             )
-        if not counts:
+        if not counts and not self._others.counts:
             return Absent(absent=f"no schedstat below {self._proc}/{self.guest.pid}/task can be read")
         if 0 not in self._groups:
             return Absent(absent=f"its virtual CPUs cannot be told from its other threads ({NAMELESS_HINT})")
@@ -170,9 +206,16 @@ class TrackedGuest:
                 self._open[tid] = self._files.open(f"{self._proc}/{found[tid]}/task/{tid}/schedstat")
             except OSError:
                 continue
-        self.threads = tuple(self._roles(found))
-        self._groups = _grouped(self.threads)
+        self._found = found
+        self._give_roles()
         self._has_looked = False
+
+    def _give_roles(self) -> None:
+        self.threads = tuple(self._roles(self._found))
+        self._groups = _grouped(self.threads)
+        vcpus = {thread.tid for thread in self.threads if thread.vcpu is not None}
+        self._vcpu_files = {tid: file for tid, file in self._open.items() if tid in vcpus}
+        self._other_files = {tid: file for tid, file in self._open.items() if tid not in vcpus}
 
     def _roles(self, found: dict[int, int]) -> list[GuestThread]:
         if self.guest.kind == "uml":
@@ -184,8 +227,14 @@ class TrackedGuest:
             return threads
         if threads := roles_by_monitor(list(found), self._told_by_monitor()):
             return threads
-        stats = {tid: parse_guest_ticks(self._text(f"{pid}/task/{tid}/stat").encode()) for tid, pid in found.items()}
-        return roles_by_guest_time(list(found), {tid: ticks or 0 for tid, ticks in stats.items()})
+        vcpus = [tid for tid, pid in found.items() if self._is_of_kvm(f"{pid}/task/{tid}")]
+        self._may_change = True
+        return roles_by_kvm(list(found), vcpus)
+
+    def _is_of_kvm(self, thread: str) -> bool:
+        """Tell whether a thread runs a guest under KVM, or waits inside KVM to do so."""
+        ticks = parse_guest_ticks(self._text(f"{thread}/stat").encode())
+        return bool(ticks) or parse_runs_guest(self._text(f"{thread}/syscall").encode())
 
     def _told_by_monitor(self) -> list[int]:
         """Ask QEMU which of its nameless threads are virtual CPUs, once."""
@@ -195,8 +244,10 @@ class TrackedGuest:
         return self._vcpus_told
 
     def _look(self) -> None:
+        if self._has_looked and self._may_change:
+            self._give_roles()
         self._has_looked = True
-        self._until_look = _LOOK_AGAIN_SAMPLES
+        self._until_look = _LOOK_AGAIN_SOON_SAMPLES if self._may_change else _LOOK_AGAIN_SAMPLES
         vcpus = [thread.tid for thread in self.threads if thread.role == "vcpu"]
         if self.guest.kind == "uml":
             vcpus = vcpus[:1]  # all of them are one virtual CPU, and were started together

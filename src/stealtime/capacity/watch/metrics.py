@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector as MetricsSource
 from stealtime.capacity.advice import Advice
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.rules import Verdict
-from stealtime.capacity.use import Figure, GuestUse, Use
+from stealtime.capacity.use import Figure, GuestUse, Use, run_percent
 from stealtime.capacity.watch.state import Snapshot
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent
@@ -80,8 +80,8 @@ def _guests(use: Use) -> Iterator[Metric]:
     queue = family("queue_threads", "Threads that wait for a CPU inside the guest, as its own kernel says.")
     for one in use.guests.values():
         label = [one.guest.name]
-        _add(emulator, label, one.unreadable or one.emulator.run_percent, 0.01)
-        _add(io, label, one.unreadable or one.io.run_percent, 0.01)
+        _add(emulator, label, one.unreadable or run_percent(one.emulator), 0.01)
+        _add(io, label, one.unreadable or run_percent(one.io), 0.01)
         _add(throttled, label, one.throttled_percent, 0.01)
         if one.view is not None and not isinstance(one.view, Absent):
             _add(queue, label, one.view.queue, 1.0)

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.terminal import STYLES, duration
-from stealtime.capacity.use import Figure, GuestUse, Use
+from stealtime.capacity.use import Figure, GuestUse, Use, run_percent
 from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Neighbours, Snapshot
 from stealtime.vocabulary.readings import Absent
@@ -102,8 +102,8 @@ def _guests(snapshot: Snapshot, rows: int | None) -> RenderableType:
                 _percent(net_wait_percent(use, vcpu)),
                 sparkline(_wait_history(snapshot.uses, key, number), width=_GUEST_BARS),
                 "-" if isinstance(vcpu.wait_per_dispatch_ns, Absent) else duration(vcpu.wait_per_dispatch_ns),
-                _percent(use.emulator.run_percent) if first else "",
-                _percent(use.io.run_percent) if first else "",
+                _percent(run_percent(use.emulator)) if first else "",
+                _percent(run_percent(use.io)) if first else "",
                 verdict if first else Text(),
             )
     return table

@@ -24,6 +24,8 @@ class PlatformTraits:
     """Whether it reads the host's own time-stamp counter, without an offset."""
     is_told_host_rate: bool = False
     """Whether its kernel is given the rate of the counter instead of measuring it."""
+    most_vcpus: int | None = None
+    """How many virtual CPUs its machines can have; None for as many as there are CPUs."""
     no_guest_steal: str | None = None
     """Why its kernel knows nothing of stolen time; None where it does."""
     boot_s: float = 10.0
@@ -38,7 +40,9 @@ class PlatformTraits:
         return not self.is_native and not self.is_remote
 
 
-def _qemu(accelerator: str, devices: str, no_guest_steal: str | None) -> PlatformTraits:
+def _qemu(
+    accelerator: str, devices: str, no_guest_steal: str | None, *, most_vcpus: int | None = None
+) -> PlatformTraits:
     is_tcg = accelerator == "tcg"
     how = (
         "QEMU's TCG translates every instruction in software (this is not KVM)"
@@ -50,6 +54,7 @@ def _qemu(accelerator: str, devices: str, no_guest_steal: str | None) -> Platfor
         has_own_kernel_trace=True,
         shares_host_counter=False,
         is_told_host_rate=is_tcg,
+        most_vcpus=most_vcpus,
         no_guest_steal=no_guest_steal,
         boot_s=6.0 if is_tcg else 3.0,
         overhead_s=(2.5, 3.5) if is_tcg else (0.5, 1.0),
@@ -68,15 +73,19 @@ TRAITS = {
     "uml": PlatformTraits(
         description="User-Mode Linux: a paravirtual kernel as a process, user code runs directly on the CPU",
         is_seen_from_host=True,
+        most_vcpus=1,
         no_guest_steal="User-Mode Linux does not count steal time",
         boot_s=2.0,
     ),
     "qemu-kvm-emulated": _qemu(
-        "kvm", "paravirtual clock and features off", "a guest that does not see KVM has no steal-time clock"
+        "kvm",
+        "paravirtual clock and features off",
+        "a guest that does not see KVM has no steal-time clock",
+        most_vcpus=1,
     ),
     "qemu-kvm-paravirt": _qemu("kvm", "kvmclock and paravirtual features on", None),
     "qemu-kvm-hyperv": _qemu("kvm", "Hyper-V enlightenments", "Hyper-V reports no steal time to its guests"),
-    "qemu-tcg-emulated": _qemu("tcg", "devices of a PC are emulated", _NO_STEAL_CLOCK),
+    "qemu-tcg-emulated": _qemu("tcg", "devices of a PC are emulated", _NO_STEAL_CLOCK, most_vcpus=1),
     "qemu-tcg-paravirt": _qemu("tcg", "virtio devices", _NO_STEAL_CLOCK),
 }
 """By name, from the least to the most virtual: the order of tables and figures."""

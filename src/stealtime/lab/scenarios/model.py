@@ -49,8 +49,9 @@ class NeighbourSpec(_Table):
     """``machine``: of the same platform as the machine under test (natively a process); ``process``: of the host."""
     load: Literal["cpu-load", "memory-load"]
     """Arithmetic that fits the first-level cache, or copying of a block that no cache holds."""
-    count: Annotated[int, Field(ge=1, le=4096)] | Literal["others"] = 1
-    """The number of neighbours; ``others`` is one less than the number of CPUs."""
+    count: Annotated[int, Field(ge=1, le=4096)] | Literal["others", "rest", "twice"] = 1
+    """The number of neighbours; ``others`` is one less than the number of CPUs, ``rest`` as many as fill the CPUs that
+    the machine leaves over, one each, and ``twice`` as many as make two virtual CPUs for each CPU."""
     cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
     """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
     share: Share | None = None
@@ -86,8 +87,9 @@ class Scenario(_Table):
     """The name by which ``scenarios`` of a campaign refers to it."""
     description: str = ""
     """A description for the plan and the report."""
-    vcpus: int = Field(default=1, ge=1, le=255)
-    """The number of vCPUs of the machine; the last one is measured."""
+    vcpus: Annotated[int, Field(ge=1, le=255)] | Literal["all", "half"] = 1
+    """The number of vCPUs of the machine, or that of all CPUs or of half of them; the last one is measured, or all of
+    them by a probe that uses all."""
     cpus: Annotated[str, AfterValidator(_machine_cpus)] = MEASURED
     """Where the measured vCPU may run: pinned to the ``measured`` CPU, free to roam over ``all``, or a list of CPUs.
 
@@ -101,6 +103,8 @@ class Scenario(_Table):
     """The priority of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
     neighbours: list[NeighbourSpec] = []
     """What runs beside the machine under test."""
+    guests_only: bool = False
+    """Leave out ``native``: what such a scenario asks is about virtual machines."""
     minimum_cpus: int = Field(default=1, ge=1)
     """On a host with fewer CPUs the scenario is skipped."""
     too_few: str | None = None

@@ -115,18 +115,30 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> 
     return _with_all_weights(placement)
 
 
+def vcpus_of(scenario: "Scenario", host_cpus: CpuSet) -> int:
+    """Give how many virtual CPUs the machine has on this host."""
+    match scenario.vcpus:
+        case "all":
+            return len(host_cpus)
+        case "half":
+            return max(1, len(host_cpus) // 2)
+        case count:
+            return count
+
+
 def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[CpuSet, ...]:
+    vcpus = vcpus_of(scenario, host_cpus)
     if scenario.cpus == "all":
-        return (host_cpus,) * scenario.vcpus
+        return (host_cpus,) * vcpus
     if scenario.cpus != "measured":
-        return (tuple(sorted(parse_cpus(scenario.cpus, host_cpus))),) * scenario.vcpus
+        return (tuple(sorted(parse_cpus(scenario.cpus, host_cpus))),) * vcpus
     others = [cpu for cpu in host_cpus if cpu != measured]
-    if scenario.vcpus > len(host_cpus):
+    if vcpus > len(host_cpus):
         raise ScenarioSkipped(
-            f"{scenario.name} pins {scenario.vcpus} vCPUs to a CPU each, here {_are(len(host_cpus))}",
+            f"{scenario.name} pins {vcpus} vCPUs to a CPU each, here {_are(len(host_cpus))}",
             hint='let them roam (cpus = "all"), or measure it on a machine with more CPUs',
         )
-    return (*((cpu,) for cpu in others[: scenario.vcpus - 1]), (measured,))
+    return (*((cpu,) for cpu in others[: vcpus - 1]), (measured,))
 
 
 def _neighbours(scenario: "Scenario", host_cpus: CpuSet, measured: CpuSet) -> tuple[PlacedNeighbour, ...]:
@@ -151,7 +163,9 @@ def _neighbours(scenario: "Scenario", host_cpus: CpuSet, measured: CpuSet) -> tu
 
 
 def _count(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet) -> int:
-    if spec.count != "others":
+    if spec.count in ("rest", "twice"):
+        return max(0, (2 if spec.count == "twice" else 1) * len(host_cpus) - vcpus_of(scenario, host_cpus))
+    if isinstance(spec.count, int):
         return spec.count
     if len(host_cpus) == 1:
         raise ScenarioSkipped(
@@ -207,7 +221,7 @@ def _scaled(scenario: "Scenario", host_cpus: CpuSet) -> str | None:
         if spec.count == "others":
             here, there = len(host_cpus) - 1, scenario.paper_cpus - 1
             changes.append(f"{here} {'neighbour' if here == 1 else 'neighbours'} with {spec.load} instead of {there}")
-        elif spec.cpus == "all":
+        elif spec.cpus == "all" and isinstance(spec.count, int):
             idle, their_idle = (max(0, cpus - 1 - spec.count) for cpus in (len(host_cpus), scenario.paper_cpus))
             changes.append(f"{_cpus(idle)} left idle instead of {their_idle}")
     if not changes:

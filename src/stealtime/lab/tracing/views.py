@@ -1,8 +1,8 @@
-"""Run delay and steal time as the host's kernel counts them: a second view besides the trace.
+"""Run time, run delay and steal time as the host's kernel counts them: a second view besides the trace.
 
-``/proc/PID/task/TID/schedstat`` holds how long a thread was runnable but on no CPU (Documentation/scheduler/
-sched-stats.rst), ``/proc/stat`` how long the host's own host had a CPU (``steal``, in clock ticks, see proc_stat(5)).
-Both only count up, so each is read before and after; one that went backwards says nothing.
+``/proc/PID/task/TID/schedstat`` holds how long a thread was on a CPU, and how long runnable but on none
+(Documentation/scheduler/sched-stats.rst), ``/proc/stat`` how long the host's own host had a CPU (``steal``, in clock
+ticks, see proc_stat(5)). All only count up, so each is read before and after; one that went backwards says nothing.
 """
 
 import os
@@ -15,15 +15,17 @@ from stealtime.vocabulary.readings import Absent, Reading, Value
 _PROC = Path("/proc")
 _STEAL_COLUMN = 8
 """Of a line ``cpuN`` of ``/proc/stat``, the name being column 0; since Linux 2.6.11."""
-_RUN_DELAY_COLUMN = 1
+_RUN_COLUMN, _RUN_DELAY_COLUMN = 0, 1
 
 
 @dataclass(frozen=True)
 class HostLook:
     """Counters at one moment, each in ns since the thread or the machine started."""
 
+    run_ns: Mapping[int, int | str]
+    """On a CPU, by thread id; a text says why there is no number."""
     run_delay_ns: Mapping[int, int | str]
-    """By thread id; a text says why there is no number."""
+    """The same, runnable but on none."""
     steal_ns: Mapping[int, int | str]
     """By CPU, in steps of one clock tick (10 ms)."""
 
@@ -32,6 +34,7 @@ class HostLook:
 class HostDelays:
     """What the counters gained between two looks, summed over the threads or CPUs."""
 
+    run_ns: Reading
     run_delay_ns: Reading
     steal_ns: Reading
 
@@ -44,12 +47,18 @@ def look(threads: Iterable[int], cpus: Iterable[int], proc: Path = _PROC) -> Hos
         cpus: CPUs of the host.
         proc: Another one in tests.
     """
-    return HostLook({thread: _run_delay_ns(thread, proc) for thread in threads}, _steal_ns(cpus, proc))
+    counted = {thread: _schedstat(thread, proc) for thread in threads}
+    run_ns, run_delay_ns = (
+        {thread: found if isinstance(found, str) else found[column] for thread, found in counted.items()}
+        for column in (_RUN_COLUMN, _RUN_DELAY_COLUMN)
+    )
+    return HostLook(run_ns, run_delay_ns, _steal_ns(cpus, proc))
 
 
 def between(before: HostLook, after: HostLook) -> HostDelays:
     """Give what was gained from one look to a later one at the same threads and CPUs."""
     return HostDelays(
+        run_ns=_gained(before.run_ns, after.run_ns, "thread"),
         run_delay_ns=_gained(before.run_delay_ns, after.run_delay_ns, "thread"),
         steal_ns=_gained(before.steal_ns, after.steal_ns, "CPU"),
     )
@@ -71,10 +80,12 @@ def _gained(before: Mapping[int, int | str], after: Mapping[int, int | str], wha
     return Value(value=total)
 
 
-def _run_delay_ns(thread: int, proc: Path) -> int | str:
+def _schedstat(thread: int, proc: Path) -> tuple[int, int] | str:
+    """Give the time on a CPU and the time runnable without one."""
     path = proc / str(thread) / "task" / str(thread) / "schedstat"
     try:
-        return int(path.read_text().split()[_RUN_DELAY_COLUMN])
+        columns = path.read_text().split()
+        return int(columns[_RUN_COLUMN]), int(columns[_RUN_DELAY_COLUMN])
     except OSError as error:
         return f"{path}: {error.strerror}"
     except (IndexError, ValueError):

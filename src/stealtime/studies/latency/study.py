@@ -48,6 +48,10 @@ class LatencyStudy:
 
         return summarize_cell(trials)
 
+    def relate(self, cells: "Sequence[CellSummary]") -> "Sequence[CellSummary]":
+        """Nothing: each cell stands for itself."""
+        return cells
+
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give the answer, then every figure."""
         from stealtime.studies.latency.analysis.model import own_part

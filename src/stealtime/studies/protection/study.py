@@ -44,6 +44,10 @@ class ProtectionStudy:
 
         return summarize_cell(trials)
 
+    def relate(self, cells: "Sequence[ProtectionFigures]") -> "Sequence[ProtectionFigures]":
+        """Nothing: each cell stands for itself."""
+        return cells
+
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give failovers, cost, and cost against an unprotected guest."""
         from stealtime.studies.protection.shown import tables

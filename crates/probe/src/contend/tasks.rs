@@ -1,0 +1,228 @@
+//! The tasks: threads that start together, and what each brings back.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+
+use stealtime_wire::{Contend, ThreadRole};
+
+use super::work::{self, SplitMix};
+use super::{Iteration, now_ns};
+use crate::error::TrialError;
+use crate::recorder::Recorder;
+use crate::stage::Stage;
+use crate::sys::{Mapping, ThreadUsage, sleep_until_monotonic, thread_cpu_ns, wait_while, wake_all};
+
+/// What all tasks did.
+pub struct Outcome {
+    pub tasks: Vec<TaskOutcome>,
+}
+
+/// What one task did.
+#[derive(Default)]
+pub struct TaskOutcome {
+    /// Each iteration, where they are measured one by one.
+    pub rows: Vec<Iteration>,
+    /// All of them added up.
+    pub total: Iteration,
+    /// Iterations.
+    pub done: u64,
+    pub checksum: u64,
+    /// Since the tasks were let go.
+    pub end_ns: u64,
+    /// From its start to its end.
+    pub cpu_ns: u64,
+    /// What it would have slept if every sleep ended in time.
+    pub io_asked_ns: u64,
+    /// How long it was runnable without a CPU; none where its kernel does not tell.
+    pub run_delay_ns: Option<u64>,
+}
+
+/// Runs all tasks to their end, or until the trial is stopped.
+///
+/// # Errors
+/// [`TrialError`], if they could not all begin, or memory ran out under way.
+pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outcome, TrialError> {
+    let no_memory = |source| TrialError::Collections { tasks: contend.tasks, bytes: contend.collection_bytes, source };
+    let mut common = Mapping::new(cells(contend)).map_err(no_memory)?;
+    work::fill(common.cells_mut(), &mut SplitMix::of_unit(contend.seed, u64::MAX));
+    let shared = Shared { contend, recorder, common: Mutex::new(common), go: AtomicU32::new(0) };
+    let tasks = thread::scope(|scope| {
+        let shared = &shared;
+        let threads = &stage.trial.running.threads;
+        let mut handles = Vec::new();
+        for number in 0..contend.tasks {
+            let body = move || {
+                threads.enter(ThreadRole::Probe);
+                shared.wait();
+                Task::new(shared, number).run()
+            };
+            match thread::Builder::new().name(format!("st-task-{number}")).spawn_scoped(scope, body) {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    // Those that wait do nothing once the trial is stopped.
+                    recorder.stop();
+                    shared.let_go();
+                    return Err(TrialError::Threads(error));
+                }
+            }
+        }
+        let origin = now_ns();
+        recorder.start(origin, origin.saturating_add(stage.trial.request.duration_ns));
+        shared.let_go();
+        let ended = handles.into_iter().map(|handle| handle.join().map_err(|_| TrialError::Panicked));
+        ended.map(|result| result?.map_err(no_memory)).collect::<Result<Vec<_>, _>>()
+    })?;
+    Ok(Outcome { tasks })
+}
+
+fn cells(contend: &Contend) -> usize {
+    usize::try_from(contend.collection_bytes).unwrap_or(usize::MAX) / size_of::<u64>()
+}
+
+/// What all tasks see.
+struct Shared<'a> {
+    contend: &'a Contend,
+    recorder: &'a Recorder,
+    /// What is searched under the lock.
+    common: Mutex<Mapping>,
+    /// 0 until the tasks are let go.
+    go: AtomicU32,
+}
+
+impl Shared<'_> {
+    fn wait(&self) {
+        while self.go.load(Ordering::Acquire) == 0 {
+            wait_while(&self.go, 0, None);
+        }
+    }
+
+    fn let_go(&self) {
+        self.go.store(1, Ordering::Release);
+        wake_all(&self.go);
+    }
+}
+
+struct Task<'a> {
+    shared: &'a Shared<'a>,
+    number: u32,
+    outcome: TaskOutcome,
+}
+
+impl<'a> Task<'a> {
+    fn new(shared: &'a Shared, number: u32) -> Self {
+        Self { shared, number, outcome: TaskOutcome::default() }
+    }
+
+    fn run(mut self) -> io::Result<TaskOutcome> {
+        let contend = self.shared.contend;
+        let origin = self.shared.recorder.origin();
+        let (cpu_ns, delay_ns) = (thread_cpu_ns(), run_delay_ns());
+        if contend.each_iteration {
+            self.outcome.rows.reserve_exact(contend.iterations as usize);
+        }
+        let mut now = now_ns();
+        for iteration in 0..contend.iterations {
+            if now >= self.shared.recorder.deadline() {
+                break;
+            }
+            let row = if contend.each_iteration {
+                self.measured_iteration(iteration, now - origin)?
+            } else {
+                self.iterate(iteration, || 0)?
+            };
+            now = now_ns();
+            self.outcome.done += 1;
+            self.keep(row, now - origin);
+        }
+        self.outcome.end_ns = now - origin;
+        self.outcome.cpu_ns = thread_cpu_ns() - cpu_ns;
+        self.outcome.run_delay_ns = run_delay_ns().zip(delay_ns).map(|(after, before)| after - before);
+        Ok(self.outcome)
+    }
+
+    fn measured_iteration(&mut self, iteration: u32, start_ns: u64) -> io::Result<Iteration> {
+        let (usage, cpu_ns) = (ThreadUsage::now(), thread_cpu_ns());
+        let mut row = self.iterate(iteration, thread_cpu_ns)?;
+        row.cpu_ns = thread_cpu_ns() - cpu_ns;
+        let used = ThreadUsage::now();
+        row.start_ns = start_ns;
+        row.minor_faults = used.minor_faults - usage.minor_faults;
+        row.major_faults = used.major_faults - usage.major_faults;
+        row.involuntary_switches = used.involuntary_switches - usage.involuntary_switches;
+        Ok(row)
+    }
+
+    fn keep(&mut self, mut row: Iteration, end_ns: u64) {
+        let total = &mut self.outcome.total;
+        total.fill_cpu_ns += row.fill_cpu_ns;
+        total.lock_wait_ns += row.lock_wait_ns;
+        total.io_ns += row.io_ns;
+        total.minor_faults += row.minor_faults;
+        total.major_faults += row.major_faults;
+        total.involuntary_switches += row.involuntary_switches;
+        if self.shared.contend.each_iteration {
+            row.duration_ns = end_ns - row.start_ns;
+            self.outcome.rows.push(row);
+        }
+    }
+
+    /// Does one iteration; `cpu_ns` is read around the filling.
+    fn iterate(&mut self, iteration: u32, cpu_ns: impl Fn() -> u64) -> io::Result<Iteration> {
+        let contend = self.shared.contend;
+        let mut row = Iteration { task: self.number, iteration, ..Iteration::default() };
+        let unit = u64::from(self.number) * u64::from(contend.iterations) + u64::from(iteration);
+        let mut numbers = SplitMix::of_unit(contend.seed, unit);
+        let before_ns = cpu_ns();
+        let mut collection = Mapping::new(cells(contend))?;
+        work::fill(collection.cells_mut(), &mut numbers);
+        row.fill_cpu_ns = cpu_ns() - before_ns;
+        let (mut left, mut run) = (contend.searches, 0);
+        while left > 0 {
+            let count = left.min(contend.lock_searches);
+            if work::is_locked(run, contend.lock_percent) {
+                let common = self.lock(&mut row.lock_wait_ns);
+                self.outcome.checksum =
+                    self.outcome.checksum.wrapping_add(searched(common.cells(), count, &mut numbers));
+            } else {
+                self.outcome.checksum =
+                    self.outcome.checksum.wrapping_add(searched(collection.cells(), count, &mut numbers));
+            }
+            left -= count;
+            run += 1;
+        }
+        drop(collection);
+        if contend.io_mean_ns > 0 {
+            let asked_ns = work::io_ns(contend.io_mean_ns, contend.io_spread_percent, &mut numbers);
+            let begin_ns = now_ns();
+            sleep_until_monotonic(begin_ns + asked_ns);
+            row.io_ns = now_ns() - begin_ns;
+            self.outcome.io_asked_ns += asked_ns;
+        }
+        Ok(row)
+    }
+
+    fn lock(&self, waited_ns: &mut u64) -> MutexGuard<'a, Mapping> {
+        match self.shared.common.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                let begin_ns = now_ns();
+                let guard = self.shared.common.lock().unwrap_or_else(PoisonError::into_inner);
+                *waited_ns += now_ns() - begin_ns;
+                guard
+            }
+        }
+    }
+}
+
+fn searched(collection: &[u64], count: u32, numbers: &mut SplitMix) -> u64 {
+    (0..count).fold(0, |sum: u64, _| sum.wrapping_add(work::search(collection, numbers.next())))
+}
+
+/// How long the calling thread was runnable without a CPU (`sched-stats.rst`).
+fn run_delay_ns() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}

@@ -1,0 +1,134 @@
+"""What takes several cells of a run: stretch against two bases, lost seconds, and predictions beside it."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
+from stealtime.studies.stretch.analysis import prediction
+from stealtime.studies.stretch.analysis.lost import lost_seconds, waited_share
+from stealtime.studies.stretch.analysis.model import Guest, Predicted, Stretch, StretchCell
+
+QUIET_SHARE = 0.1
+"""A host that natively loses more of its time to others has work of which the models do not know."""
+
+
+def relate(cells: Sequence[StretchCell]) -> list[StretchCell]:
+    """Complete the cells of one run."""
+    stretched = [_with_stretch(cell, cells) for cell in cells]
+    predicted = [_with_prediction(cell, stretched) for cell in stretched]
+    worst = max((abs(cell.predicted.residual or 0.0) for cell in predicted if cell.predicted is not None), default=0.0)
+    return [_with_one_more(cell, predicted, worst) for cell in predicted]
+
+
+def native_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell | None:
+    """Give the native machine alone that did the same work on the most CPUs; None where it was not measured."""
+    same = [one for one in cells if one.is_native and one.is_alone and one.is_measured and _same_work(one, cell)]
+    return max(same, key=lambda one: one.vcpus, default=None)
+
+
+def alone_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell | None:
+    """Give the same machine alone; None where it was not measured."""
+    for one in cells:
+        is_same = (one.platform, one.vcpus, one.host_cpus) == (cell.platform, cell.vcpus, cell.host_cpus)
+        if is_same and one.is_alone and one.is_measured and _same_work(one, cell):
+            return one
+    return None
+
+
+def _same_work(one: StretchCell, other: StretchCell) -> bool:
+    return (one.parameters, one.traced) == (other.parameters, other.traced)
+
+
+def _with_stretch(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:
+    native, alone = native_base(cell, cells), alone_base(cell, cells)
+    return cell.model_copy(
+        update={
+            "against_native": None if native is None or native is cell else stretch(cell, native),
+            "against_alone": None if alone is None or alone is cell else stretch(cell, alone),
+            "lost": None if native is None or native is cell else lost_seconds(cell, native),
+        }
+    )
+
+
+def stretch(cell: StretchCell, base: StretchCell) -> Stretch | None:
+    """Give the ratio of elapsed times with its interval; None where the cell has no valid repetition.
+
+    Repetitions of both took turns in one run, so what changes slowly on the host meets both.
+    """
+    if not cell.repetitions:
+        return None
+    if {one.checksum for one in (*cell.repetitions, *base.repetitions)} != {base.repetitions[0].checksum}:
+        because = "the checksums differ: it was not the same work"
+        return Stretch(base=base.title, ratio=None, low=None, high=None, because=because)
+    count = min(len(cell.repetitions), len(base.repetitions))
+    if count < REPETITIONS_MIN:
+        because = f"one side has {count} valid repetitions, {REPETITIONS_MIN} are needed"
+        ratio = fmean(cell.elapsed_s) / fmean(base.elapsed_s)
+        return Stretch(base=base.title, ratio=ratio, low=None, high=None, because=because)
+    found = ratio_of_repetitions(base.elapsed_s, cell.elapsed_s, same_session=True)
+    return Stretch(base=base.title, ratio=found.value, low=found.low, high=found.high)
+
+
+def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:
+    base = alone_base(cell, cells)
+    if base is None or not cell.repetitions:
+        return cell
+    alone_s, cpu_s, cpus = fmean(base.elapsed_s), base.cpu_s, cell.host_cpus
+    rho = prediction.utilization(alone_s, cpu_s, cell.beside, cpus)
+    entitled = prediction.entitled_stretch(alone_s, cpu_s, cell.itself, cell.beside, cpus)
+    measured = None if cell.against_alone is None else cell.against_alone.ratio
+    native, because = native_base(cell, cells), None
+    if native is not None and (waited := waited_share(native)) > QUIET_SHARE:
+        because = (
+            f"{native.title} waited {waited:.0%} of its time for a CPU although nothing of ours was beside it: "
+            "something else uses this host"
+        )
+    predicted = Predicted(
+        utilization=rho,
+        all_busy=prediction.all_busy(rho, cpus),
+        open_queue=prediction.open_queue_stretch(rho, cpus),
+        erlang_c=prediction.erlang_c_stretch(rho, cpus),
+        closed=prediction.closed_stretch(cell.itself, cell.beside, cpus),
+        entitled=entitled,
+        residual=None if measured is None or because else measured / entitled - 1.0,
+        one_more=None,
+        one_more_low=None,
+        one_more_high=None,
+        because=because,
+    )
+    return cell.model_copy(update={"predicted": predicted})
+
+
+def _with_one_more(cell: StretchCell, cells: Sequence[StretchCell], worst: float) -> StretchCell:
+    """Predict the stretch against native beside one more guest.
+
+    Args:
+        cell: Where the prediction begins.
+        cells: All of the run.
+        worst: The largest residual of the run: so wrong the model was here.
+    """
+    base, native = alone_base(cell, cells), native_base(cell, cells)
+    if cell.predicted is None or cell.predicted.because or base is None or native is None or cell.is_native:
+        return cell
+    more = cell.beside[-1] if cell.beside else Guest(vcpus=cell.vcpus)
+    beside = [*cell.beside, more]
+    factor = prediction.entitled_stretch(fmean(base.elapsed_s), base.cpu_s, cell.itself, beside, cell.host_cpus)
+    alone = _alone_interval(base)
+    if alone is None:
+        return cell
+    predicted = cell.predicted.model_copy(
+        update={
+            "one_more": alone.value * factor,
+            "one_more_low": alone.low * factor / (1.0 + worst),
+            "one_more_high": alone.high * factor * (1.0 + worst),
+        }
+    )
+    return cell.model_copy(update={"predicted": predicted})
+
+
+def _alone_interval(base: StretchCell) -> Interval | None:
+    """Give the stretch of the guest alone against native; None where it was not judged."""
+    one = base.against_native
+    if one is None or one.ratio is None or one.low is None or one.high is None:
+        return None
+    return Interval(one.ratio, one.low, one.high)

@@ -1,0 +1,150 @@
+"""The figures of the page as shapes on a scale of their own: what the templates draw as SVG. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stealtime.studies.stretch.analysis.lost import PARTS
+from stealtime.studies.stretch.analysis.model import StretchCell
+
+WIDTH = 640.0
+"""Of the drawing area, in the units of the SVG."""
+ROW = 30.0
+_TICKS = 6
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+COLOURS = (
+    "#8c959f", "#c24e00", "#0072b2", "#6a3fb5", "#007a5a", "#a8487f", "#e3b341", "#56b4e9", "#4d6b1a", "#d0d7de",
+)  # fmt: skip
+"""Of the parts of lost seconds in their order, the last one of what is unexplained."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to places."""
+
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """Give the distance from the left."""
+        return (value - self.low) / (self.high - self.low) * WIDTH
+
+    @property
+    def ticks(self) -> list[float]:
+        """Round values that are marked."""
+        wanted = (self.high - self.low) / _TICKS
+        size = 1.0
+        while size * 10 <= wanted:
+            size *= 10
+        while size > wanted:
+            size /= 10
+        step = next(one * size for one in _STEPS if one * size >= wanted)
+        first = int(self.low / step) - 1
+        values = [round(step * number, 10) for number in range(first, first + 3 * _TICKS)]
+        return [value for value in values if self.low <= value <= self.high]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row of the figure of stretch: places from the left."""
+
+    title: str
+    words: str
+    at: float
+    low: float | None
+    high: float | None
+    predicted: float | None
+    predicted_words: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a bar."""
+
+    name: str
+    words: str
+    left: float
+    width: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of the figure of lost seconds."""
+
+    title: str
+    parts: list[Part]
+    total: float
+    """The place of the whole difference."""
+    words: str
+
+
+def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
+    """From no stretch to a little more than the largest."""
+    ends = [one.high or one.ratio or 1.0 for cell in cells if (one := cell.against_native) is not None]
+    ends += [value for cell in cells if (value := predicted_against_native(cell, cells)) is not None]
+    return Axis(0.0, 1.08 * max([1.0, *ends]))
+
+
+def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
+    """Give a row for each cell that was measured against native."""
+    rows = []
+    for cell in cells:
+        one = cell.against_native
+        if one is None or one.ratio is None:
+            continue
+        predicted = predicted_against_native(cell, cells)
+        has_interval = one.low is not None and one.high is not None
+        rows.append(
+            Measured(
+                title=cell.title,
+                words=f"{one.ratio:.3g}" + (f" ({one.low:.3g} to {one.high:.3g})" if has_interval else " (not judged)"),
+                at=axis.place(one.ratio),
+                low=None if one.low is None else axis.place(one.low),
+                high=None if one.high is None else axis.place(one.high),
+                predicted=None if predicted is None else axis.place(predicted),
+                predicted_words="" if predicted is None else f"predicted {predicted:.3g}",
+            )
+        )
+    return rows
+
+
+def predicted_against_native(cell: StretchCell, cells: Sequence[StretchCell]) -> float | None:
+    """Give the model's stretch against native: that against the guest alone, times the measured one of that."""
+    alone, native = cell.against_alone, cell.against_native
+    if cell.predicted is None or cell.predicted.because or alone is None or native is None:
+        return None
+    base = next((one for one in cells if one.title == alone.base and one.parameters == cell.parameters), None)
+    if base is None or base.against_native is None or base.against_native.ratio is None:
+        return None
+    return base.against_native.ratio * cell.predicted.entitled
+
+
+def lost_axis(cells: Sequence[StretchCell]) -> Axis:
+    """From the sum of what was gained to the sum of what was lost."""
+    values = [[*one.parts_s.values(), one.unexplained_s] for cell in cells if (one := cell.lost) is not None]
+    low = min([0.0, *(sum(part for part in parts if part < 0) for parts in values)])
+    high = max([1e-3, *(sum(part for part in parts if part > 0) for parts in values)])
+    return Axis(1.05 * low, 1.05 * high)
+
+
+def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
+    """Stack what was lost to the right of nought, and what was gained to its left."""
+    bars = []
+    for cell in cells:
+        lost = cell.lost
+        if lost is None:
+            continue
+        values = {**{PARTS[name]: value for name, value in lost.parts_s.items()}, "unexplained": lost.unexplained_s}
+        parts, ends = [], {True: 0.0, False: 0.0}
+        for (name, value), colour in zip(values.items(), COLOURS, strict=True):
+            begin = ends[value > 0]
+            ends[value > 0] = begin + value
+            places = sorted((axis.place(begin), axis.place(begin + value)))
+            parts.append(Part(name, f"{name}: {value:.3f} s", places[0], places[1] - places[0], colour))
+        bars.append(Bar(cell.title, parts, axis.place(lost.lost_s), f"{lost.lost_s:.3f} s longer"))
+    return bars
+
+
+def legend() -> list[tuple[str, str]]:
+    """Give the names of the parts, each with its colour."""
+    return list(zip((*PARTS.values(), "unexplained"), COLOURS, strict=True))

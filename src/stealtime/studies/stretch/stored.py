@@ -1,0 +1,68 @@
+"""What is stored of a trial: what the work took in all, and a table with a row for each iteration."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ConfigDict
+
+from stealtime.store.results import Result, ResultKind, Streams
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.wire.message import TrialDone
+
+if TYPE_CHECKING:
+    from stealtime.store.model import TrialRecord
+
+ITERATIONS = "iterations"
+_MAY_BE_MISSING = ("run_delay_ns", "idle_ns")
+
+
+class Contention(Result):
+    """A fixed amount of work. Times are in ns of the machine's own clocks, those of the tasks added up."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["contention"] = "contention"
+    tables: tuple[str, ...] = (ITERATIONS,)
+    elapsed_ns: int
+    """From letting the tasks go to the end of the last one."""
+    iterations: int
+    """Of all tasks."""
+    checksum: int
+    """Of what was found: the same wherever the same work was done."""
+    cpus: int
+    """On which the tasks ran."""
+    cpu_ns: int
+    fill_cpu_ns: int
+    """Of ``cpu_ns``, for allocating and filling collections, where their pages fault in."""
+    lock_wait_ns: int
+    io_ns: int
+    """Slept for the simulated I/O."""
+    io_asked_ns: int
+    """What that would be if every sleep had ended in time."""
+    uneven_idle_ns: int
+    """That CPUs could not be used at the end because fewer tasks than CPUs were left, summed over the CPUs."""
+    minor_faults: int
+    major_faults: int
+    involuntary_switches: int
+    run_delay_ns: int | None = None
+    """How long the tasks were runnable without a CPU of the machine; None where its kernel does not tell."""
+    idle_ns: int | None = None
+    """That the machine's CPUs were idle, in steps of 10 ms; None where its kernel does not tell."""
+
+
+def _make(done: TrialDone) -> Contention:
+    names = Contention.model_fields.keys() - {"kind", "tables"}
+    missing = sorted(name for name in names - {*_MAY_BE_MISSING} if name not in done.counters)
+    if missing:
+        raise StealtimeError(f"the agent's result lacks {', '.join(missing)}")
+    return Contention.model_validate({name: done.counters[name] for name in names if name in done.counters})
+
+
+def _write_iterations(streams: Streams, target: Path, _record: "TrialRecord") -> None:
+    # pyarrow takes 0.3 s to load.
+    from stealtime.store.tables import write_parquet
+
+    write_parquet(streams["iterations"], target, {"schema_version": 1, "clock": "monotonic, ns"})
+
+
+CONTENTION = ResultKind(name="contention", make=_make, tables={ITERATIONS: _write_iterations}, needs=("iterations",))

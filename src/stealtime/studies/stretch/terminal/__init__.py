@@ -1,0 +1,1 @@
+"""The tables that `show` and `run` print."""

@@ -1,0 +1,114 @@
+"""Stretch with its intervals, where the seconds went, and what was predicted."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stealtime.report import notation
+from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
+from stealtime.studies.stretch.analysis.lost import PARTS
+from stealtime.studies.stretch.analysis.model import Stretch, StretchCell
+from stealtime.studies.stretch.wording import (
+    bases_sentence,
+    beside_words,
+    guest_words,
+    invalid_sentences,
+    not_judged_sentences,
+    one_more_sentences,
+    stretch_words,
+)
+
+
+def render(cells: Sequence[StretchCell]) -> RenderableType:
+    """Give the tables of all cells of a run; a title for each kind of work where there are several."""
+    works = dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells)
+    return Group(
+        *(_of_work(work, [cell for cell in cells if cell_title(cell.probe, cell.parameters) == work]) for work in works)
+    )
+
+
+def _of_work(work: str, cells: Sequence[StretchCell]) -> RenderableType:
+    parts: list[RenderableType] = [_stretch_table(work, cells)]
+    sentences = [bases_sentence(cells), *not_judged_sentences(cells), *invalid_sentences(cells)]
+    parts.append(Text("\n".join(one for one in sentences if one)))
+    if any(cell.lost is not None for cell in cells):
+        parts += [Text(), _lost_table(cells)]
+        absent = dict.fromkeys(text for cell in cells if cell.lost is not None for text in cell.lost.absent)
+        parts += [Text(f"Not told: {text}.") for text in absent]
+    if any(_is_predicted(cell) for cell in cells):
+        parts += [Text(), _prediction_table(cells)]
+        parts += [Text(sentence) for sentence in one_more_sentences(cells)]
+    return Group(*parts, Text())
+
+
+def _stretch_table(work: str, cells: Sequence[StretchCell]) -> Table:
+    table = new_table(f"Stretch: how many times as long the same work takes ({work})")
+    for name in ("platform", "scenario", "machine", "beside it"):
+        table.add_column(name)
+    for name in ("n", "elapsed", "against native", "against itself alone"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        mark = "" if cell.valid else f" {INVALID_MARK}"
+        table.add_row(
+            cell.platform + mark,
+            cell.scenario,
+            guest_words(cell),
+            beside_words(cell),
+            str(len(cell.repetitions)),
+            notation.duration(median(cell.elapsed_s) * 1e9) if cell.repetitions else notation.ABSENT,
+            _against(cell.against_native),
+            _against(cell.against_alone),
+        )
+    return table
+
+
+def _against(one: Stretch | None) -> str:
+    return notation.ABSENT if one is None else stretch_words(one)
+
+
+def _lost_table(cells: Sequence[StretchCell]) -> Table:
+    lost = [(cell, cell.lost) for cell in cells if cell.lost is not None]
+    shown = [name for name in PARTS if any(abs(one.parts_s[name]) >= _SHOWN_S for _, one in lost)]
+    table = new_table("Where the seconds went that it takes longer than natively")
+    table.add_column("platform, scenario", no_wrap=True)
+    table.add_column("longer by", justify="right")
+    for name in (*(PARTS[name] for name in shown), "unexplained"):
+        table.add_column(name, justify="right", max_width=14)
+    for cell, one in lost:
+        values = [one.lost_s, *(one.parts_s[name] for name in shown), one.unexplained_s]
+        table.add_row(cell.title, *(f"{value:.3f} s" for value in values))
+    return table
+
+
+_SHOWN_S = 0.0005
+"""A part that rounds to nothing everywhere has no column."""
+
+
+def _is_predicted(cell: StretchCell) -> bool:
+    return cell.predicted is not None and cell.against_alone is not None
+
+
+def _prediction_table(cells: Sequence[StretchCell]) -> Table:
+    table = new_table("Stretch against itself alone, measured and predicted")
+    table.add_column("platform, scenario", no_wrap=True)
+    for name in ("measured", "entitled", "residual", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        one, alone = cell.predicted, cell.against_alone
+        if one is None or alone is None:
+            continue
+        table.add_row(
+            cell.title,
+            notation.ratio(alone.ratio),
+            notation.ratio(one.entitled),
+            notation.ABSENT if one.residual is None else f"{100 * one.residual:+.1f} %",
+            notation.ratio(one.closed),
+            notation.percent(one.utilization),
+            notation.percent(one.all_busy),
+            notation.ratio(one.open_queue),
+            notation.ratio(one.erlang_c),
+        )
+    return table

@@ -1,0 +1,79 @@
+"""What is said of stretch, in the tables of the terminal and on the page."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from stealtime.report import notation
+from stealtime.studies.stretch.analysis.model import Guest, Stretch, StretchCell
+
+
+def stretch_words(one: Stretch) -> str:
+    """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``."""
+    if one.ratio is None:
+        return notation.ABSENT
+    if one.low is None or one.high is None:
+        return f"{notation.ratio(one.ratio)} (not judged)"
+    low, high = (notation.ratio(end).rstrip("\N{MULTIPLICATION SIGN}") for end in (one.low, one.high))
+    return f"{notation.ratio(one.ratio)} ({low} to {high})"
+
+
+def guest_words(cell: StretchCell) -> str:
+    """Say what the machine has: ``1 vCPU on 2 CPUs, weight 300``."""
+    cpus = "CPU" if cell.is_native else "vCPU"
+    words = f"{cell.vcpus} {cpus}{'' if cell.vcpus == 1 else 's'}"
+    if not cell.is_native:
+        words += f" on {cell.host_cpus} CPU{'' if cell.host_cpus == 1 else 's'}"
+    return ", ".join([words, *_share_words(cell.itself)])
+
+
+def beside_words(cell: StretchCell) -> str:
+    """Say who computes beside it: ``3 busy, weight 100 each``."""
+    groups = [(one, len(list(same))) for one, same in groupby(cell.beside)]
+    words = [", ".join([f"{count} busy", *(f"{words} each" for words in _share_words(one))]) for one, count in groups]
+    return "; ".join(words) or "nothing"
+
+
+def bases_sentence(cells: Sequence[StretchCell]) -> str:
+    """Say what native is."""
+    bases = _unique(cell.against_native.base for cell in cells if cell.against_native is not None)
+    if not bases:
+        return "Nothing was measured natively and alone, so there is no stretch against native."
+    return f"Native is {' and '.join(bases)}. In brackets: the interval of 95 %, from repetitions that took turns."
+
+
+def not_judged_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say why ratios have no interval."""
+    predicted = [cell.predicted.because for cell in cells if cell.predicted is not None]
+    found = [one for cell in cells for one in (cell.against_native, cell.against_alone) if one is not None]
+    reasons = _unique(because for because in (*(one.because for one in found), *predicted) if because is not None)
+    return [f"Not judged: {because}." for because in reasons]
+
+
+def invalid_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say what was invalid."""
+    return [f"! {cell.title}: {'; '.join(cell.reasons)}" for cell in cells if not cell.valid]
+
+
+def one_more_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say what one more guest would do."""
+    sentences = []
+    for cell in cells:
+        one = cell.predicted
+        if one is None or one.one_more is None or one.one_more_low is None or one.one_more_high is None:
+            continue
+        more = "one more such neighbour" if cell.beside else "one busy guest of the same size"
+        low, high = notation.ratio(one.one_more_low), notation.ratio(one.one_more_high)
+        sentences.append(
+            f"{cell.title}: beside {more} the stretch against native is predicted to be "
+            f"{notation.ratio(one.one_more)}, interval {low} to {high}."
+        )
+    return sentences
+
+
+def _share_words(guest: Guest) -> list[str]:
+    words = [] if guest.quota_percent is None else [f"at most {guest.quota_percent:g} % of a CPU"]
+    return words if guest.weight is None else [*words, f"weight {guest.weight}"]
+
+
+def _unique(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))

@@ -1,0 +1,66 @@
+"""The part of the page on stretch in a real browser: drawn without a script, readable, and nothing beside its frame."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, Playwright
+from synthetic_run import SyntheticCell, write_synthetic_run
+
+from stealtime.report.circumstances.limits import Limits
+from stealtime.report.page.html import render
+from stealtime.store.run import Run
+from stealtime.studies.stretch.page.section import section
+from stretch_cells import related
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+INSIDE = """element => {
+  const frame = element.ownerSVGElement.getBoundingClientRect(), own = element.getBoundingClientRect();
+  return own.left >= frame.left - 1 && own.right <= frame.right + 1 && own.bottom <= frame.bottom + 1;
+}"""
+
+
+@pytest.fixture
+def page(playwright: Playwright, tmp_path: Path) -> Iterator[Page]:
+    """A run's page with cells whose figures are known."""
+    known = write_synthetic_run(
+        tmp_path / "run", cells=[SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 100)]
+    )
+    path = tmp_path / "report.html"
+    path.write_text(render(Run.open(known.folder).manifest, (), [section(related())], Limits((), (), (), ())))
+    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.goto(path.as_uri())
+    yield page
+    browser.close()
+
+
+def test_measured_and_predicted_are_drawn_inside_the_figure(page: Page) -> None:
+    dots = page.locator("#stretch svg circle.measured")
+    assert dots.count() == 2
+    assert page.locator("#stretch svg line.interval").count() == 2
+    assert page.locator("#stretch svg path.predicted").count() == 1
+    for shape in page.locator("svg.stretch-figure :is(circle, rect, path, text)").all():
+        assert shape.evaluate(INSIDE), shape.evaluate("element => element.outerHTML")
+    first, second = (dots.nth(number).bounding_box() for number in range(2))
+    assert first is not None
+    assert second is not None
+    assert first["x"] < second["x"], "the one that took longer lies further right"
+
+
+def test_lost_seconds_are_bars_that_end_at_the_whole(page: Page) -> None:
+    last = page.locator("#lost-seconds svg > g").last
+    rights = [box["x"] + box["width"] for shape in last.locator("rect").all() if (box := shape.bounding_box())]
+    total = last.locator("line.total").bounding_box()
+    assert total is not None
+    assert max(rights) == pytest.approx(total["x"] + total["width"] / 2, abs=4.0)
+    assert "waiting for a CPU of the host" in page.locator("#lost-seconds .stretch-legend").inner_text()
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+def test_nothing_is_wider_than_the_window(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -1,0 +1,104 @@
+"""The campaign ``stretch``: planned for machines of several sizes, run on scripted ones, stored, shown, compared."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from command import Command
+from scripted_agent import CONTENTION, ScriptedPlatform
+
+from stealtime.campaigns.file import find_campaign
+from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.short import shorten
+from stealtime.report.claims.library import find_published
+from stealtime.store.model import PlatformRecord
+from stealtime.store.run import find_run
+from stealtime.studies.stretch.probe import CONTEND
+from stealtime.studies.stretch.stored import Contention
+from stealtime.vocabulary.errors import StealtimeError
+
+
+def planned(cpus: int, *platforms: str) -> Plan:
+    records = [PlatformRecord(name=name, usable=True, reason="") for name in platforms]
+    return plan(find_campaign("stretch"), records, HostCpus(tuple(range(cpus))))
+
+
+@pytest.mark.parametrize(("cpus", "vcpus", "rest", "twice"), [(2, 1, 1, 3), (4, 2, 2, 6), (5, 2, 3, 8)])
+def test_guests_have_half_of_the_cpus_and_neighbours_fill_the_host_once_and_twice(
+    cpus: int, vcpus: int, rest: int, twice: int
+) -> None:
+    placements = planned(cpus, "native", "qemu-kvm-paravirt").placements
+    assert len(placements["whole"].vcpu_cpus) == cpus
+    counts = {name: (len(one.vcpu_cpus), len(one.neighbours)) for name, one in placements.items() if name != "whole"}
+    assert counts == {
+        "half": (vcpus, 0), "filled": (vcpus, rest), "overcommitted": (vcpus, twice), "weights": (vcpus, twice),
+        "reservation": (vcpus, twice),
+    }  # fmt: skip
+
+
+def test_native_is_measured_once_and_one_virtual_cpu_is_never_all_of_two() -> None:
+    found = planned(2, "native", "uml")
+    assert {(boot.platform, boot.scenario) for boot in found.boots if boot.platform == "native"} == {
+        ("native", "whole")
+    }
+    assert ("uml", "whole") not in {(boot.platform, boot.scenario) for boot in found.boots}
+    assert found.skipped_words[-1] == ("skipping whole of uml: its machines have 1 virtual CPU, and 2 are wanted")
+    assert planned(1, "uml").skipped_pairs == ()
+
+
+def test_a_campaign_that_is_possible_for_none_of_its_platforms_says_so() -> None:
+    campaign = find_campaign("stretch").model_copy(update={"scenarios": ["whole"]})
+    with pytest.raises(StealtimeError, match="none of the platforms uml can be had in any scenario of stretch"):
+        plan(campaign, [PlatformRecord(name="uml", usable=True, reason="")], HostCpus((0, 1)))
+
+
+def test_only_the_amount_of_work_and_what_is_not_as_usual_stands_in_the_name_of_a_cell() -> None:
+    (cells,) = shorten(find_campaign("stretch")).probes
+    assert cells.parameter_sets() == [{"iterations": 30, "tasks": 8}]
+    quiet = cells.model_copy(update={"io_mean_ns": "none", "lock_percent": 50})
+    assert quiet.parameter_sets() == [{"io_mean_ns": 0, "iterations": 30, "lock_percent": 50, "tasks": 8}]
+    assert CONTEND.request is not None
+    request = CONTEND.request(quiet.parameter_sets()[0], {})
+    assert request.model_dump() == {
+        "name": "contend", "tasks": 8, "iterations": 30, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
+        "io_spread_percent": 100, "lock_percent": 50, "lock_searches": 1, "seed": 1, "each_iteration": True,
+    }  # fmt: skip
+
+
+def test_it_is_run_stored_shown_and_held_against_hyper_v(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    dry = stealtime("run", "stretch", "--short", "--dry-run")
+    # It ends when the work is done: no cell takes its minute.
+    assert (dry.code, "measuring" in dry.out + dry.err) == (0, True)
+    assert "measuring 2" not in dry.out
+    ended = stealtime("run", "stretch", "--short", "--json")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert {cell["study"] for cell in document["cells"]} == {"stretch"}
+    by_scenario = {cell["scenario"]: cell for cell in document["cells"]}
+    assert by_scenario["half"]["against_native"]["ratio"] == 1.0
+    assert by_scenario["half"]["iterations"] == {"count": 8, "p50_ms": 600.0, "p95_ms": 600.0, "max_ms": 600.0}
+    run = find_run("last", tmp_path / "data/stealtime/runs")
+    trial = run.measured[0]
+    assert trial.result(Contention).elapsed_ns == CONTENTION["elapsed_ns"]
+    assert trial.result(Contention).run_delay_ns is None
+    assert pq.read_metadata(trial.table("iterations")).num_rows == 2
+    shown = stealtime("show")
+    assert "Stretch: how many times as long" in shown.out
+    assert "Where the seconds went" in shown.out
+    page = (run.folder / "report.html").read_text()
+    assert page.index('id="stretch"') < page.index('id="lost-seconds"') < page.index('id="environment"')
+    compared = stealtime("compare", "last", "--published", "hyperv-stretch")
+    assert "147" not in compared.err
+    assert "disagrees" in compared.out, compared.out
+
+
+def test_the_published_figures_give_the_stretch_that_was_published() -> None:
+    published = find_published("hyperv-stretch")
+    stretch = {row.scenario: published.figure(row, "guest") / published.figure(row, "native") for row in published.rows}
+    assert {name: round(ratio, 2) for name, ratio in stretch.items()} == {
+        "whole": 1.17, "half": 1.63, "overcommitted": 4.11, "weights": 2.56, "reservation": 3.0,
+    }  # fmt: skip
+    assert all(published.figure(row, "guest") == published.figure(row, "uml") for row in published.rows)

@@ -108,6 +108,7 @@ def test_it_has_a_section_of_the_page(stealtime: Command, runs: Path) -> None:
     assert stealtime("run", "canyon").code == 0
     page = (find_run("last", runs).folder / "report.html").read_text()
     assert '<a href="#echoes">Echoes</a>' in page
+    assert "<h1>What comes back?</h1>" in page
     assert "8000 came back." in page
     assert page.index('id="echoes"') < page.index('id="limits"') < page.index('id="environment"')
     assert "no echo at all" in page
@@ -154,6 +155,7 @@ def test_it_stands_beside_another_study_in_one_run(stealtime: Command, runs: Pat
     write_report(run, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.index('id="answer"') < page.index('id="echoes"')
+    assert "<h1>What was measured here?</h1>" in page
     assert "echo-3" not in page[page.index('id="answer"') : page.index('id="environment"')]
 
 

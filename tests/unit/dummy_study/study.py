@@ -47,7 +47,7 @@ class DummyStudy:
     def section(self, run: Run, summary: RunSummary) -> Section:
         total = sum(trial.result(Echoes).came_back for trial in run.measured)
         body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
-        return Section(links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
+        return Section(question="What comes back?", links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
 
     def compare_cells(self, a: EchoFigures, b: EchoFigures) -> CellComparison:
         return compare_cells(a, b)

@@ -59,6 +59,7 @@ def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequen
     script = "\n".join(section.script for section in sections)
     library = figure_library()
     return templates.get_template("report.html.jinja").render(
+        heading=sections[0].question if len(sections) == 1 else "What was measured here?",
         sections=sections,
         limits=limits,
         manifest=manifest,

@@ -11,6 +11,8 @@ from markupsafe import Markup
 class Section:
     """A part of the page. ``Markup`` is put in as it is, other text is escaped."""
 
+    question: str
+    """That it answers: the heading of a page that has no other section."""
     links: tuple[tuple[str, str], ...]
     """Of the table of contents: the id that each points to, and its words."""
     body: Markup

@@ -15,6 +15,7 @@ from stealtime.report.terminal.circumstances import limits
 from stealtime.studies.protection.figures import LABELS, OF_PROBE, ProtectionFigures, in_words, interval_words, ratio_to
 
 _CHECKPOINTS = ("pause_p50_ns", "pause_max_ns", "hold_p50_ns", "guest_time_lost_ppm", "shipped_bytes_per_s")
+_QUESTION = "Can the workload survive its host, and what does that cost?"
 _EXPLANATION = (
     "The median of the repetitions; below it the 95 % interval that their geometric mean has in another session."
 )
@@ -46,12 +47,12 @@ def section(summary: RunSummary) -> Section:
     """Give the same as a part of the page, which tells by itself what failed."""
     cells = _own(summary)
     if not cells:
-        return Section(links=(), body=Markup())
+        return Section(question=_QUESTION, links=(), body=Markup())
     body = Markup("").join(_html(one) for one in _tables(cells))
     remarks = [*_remarks(cells), *(f"{_name(cell, cells)}: {text}" for cell in cells for text in cell.limits)]
     lines = Markup("").join(Markup("<p>{}</p>").format(line) for line in remarks)
     text = Markup('<section id="protection"><h2>Protection</h2>{}{}</section>').format(body, lines)
-    return Section(links=(("protection", "Protection"),), body=text)
+    return Section(question=_QUESTION, links=(("protection", "Protection"),), body=text)
 
 
 def _own(summary: RunSummary) -> list[ProtectionFigures]:

@@ -64,6 +64,7 @@ def section(content: ReportContent, causes: Causes, periodic: Periodic) -> Secti
         "like_with_like": cause_wording.like_with_like,
     }
     return Section(
+        question="What does virtualization cost here?",
         links=tuple(_links(content, has_published=published is not None, has_hypervisor=hypervisor is not None)),
         navigation=rendered(templates, "navigation.html.jinja", values),
         body=rendered(templates, "sections.html.jinja", values),

@@ -29,6 +29,7 @@ def section(cells: list[StretchCell]) -> Section:
         "figures": figures,
     }
     return Section(
+        question="How much longer does work take in a virtual machine?",
         links=(("stretch", "Stretch"), ("lost-seconds", "Lost seconds"), ("predicted", "Predicted")),
         body=rendered(templates, "stretch.html.jinja", values),
         style=source(templates, "stretch.css"),

@@ -23,7 +23,7 @@ browser=$!
 wait "$browser" || status=1
 cat "$logs/pytest-browser.log"
 # Each with its own closing line, which tells its time.
-.venv/bin/pytest tests/guest tests/protect 2>&1 | tee "$logs/pytest-machines.log"
+.venv/bin/pytest --durations=30 tests/guest tests/protect 2>&1 | tee "$logs/pytest-machines.log"
 ((PIPESTATUS[0] == 0)) || status=1
 .venv/bin/pytest tests/kvm 2>&1 | tee "$logs/pytest-kvm.log"
 ((PIPESTATUS[0] == 0)) || status=1

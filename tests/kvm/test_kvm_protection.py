@@ -20,10 +20,8 @@ from two_hosts import assert_unharmed
 
 from stealtime.lab.image.kernel import find_kernel
 
-pytestmark = [
-    pytest.mark.kvm,
-    pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make kvm` runs it; `make test` has no time"),
-]
+pytestmark = pytest.mark.kvm
+long = pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make kvm` runs it; `make test` has no time")
 
 EPOCHS = 50
 """Of each comparison; of the four whose tracker protects pages, 200 together."""
@@ -39,6 +37,7 @@ SLOWEST = 0.3
 """Of the host's time: the guest stands still in each outage, and for a while in each epoch."""
 
 
+@long
 def test_the_guest_s_clocks_never_jump(failover: dict[str, Any], tell: Callable[[str], None]) -> None:
     clocks = failover["clocks"]
     assert len(clocks) > 1
@@ -54,6 +53,7 @@ def test_the_guest_s_clocks_never_jump(failover: dict[str, Any], tell: Callable[
     tell(f"KVM, {failover['tracker']}: the guest's counter gained {gained_s:.1f} s in {elapsed_s:.1f} s of its hosts")
 
 
+@long
 def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Callable[[str], None]) -> None:
     seen = failover["seen"]
     assert failover["resets"] == [], "the guest began anew by itself"
@@ -118,6 +118,7 @@ def compared(sound_machine: FirstLevel, comparing_program: Path) -> dict[str, Co
     return {short: one for short in COMPARED for test, one in found.items() if short in test}
 
 
+@long
 @pytest.mark.parametrize("test", COMPARED)
 def test_no_page_is_missed(compared: dict[str, Compared], tell: Callable[[str], None], test: str) -> None:
     one = compared[test]
@@ -129,6 +130,7 @@ def test_no_page_is_missed(compared: dict[str, Compared], tell: Callable[[str], 
     )
 
 
+@long
 @pytest.mark.parametrize("test", ["a_guest_with_one_cpu_goes_on", "pages_told_by_soft_dirty_do_as_well_with_one_cpu"])
 def test_pages_that_are_protected_anew_cost_faults(compared: dict[str, Compared], test: str) -> None:
     one, unprotected = compared[test], compared["pages_that_are_found_by_comparison"]

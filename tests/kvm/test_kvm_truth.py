@@ -23,9 +23,10 @@ pytestmark = pytest.mark.kvm
 LANDED_SHARE_MIN, LANDED_SHARE_MAX = 0.95, 1.1
 MISSING_SHARE_MAX = 0.01
 """Of a stall, as the ordinary sample that is taken off is longer here than the floor."""
-LANDED_INSIDE_SHARE_MIN = 0.8
-"""Of a theft inside the guest the host's interrupts and the guest's exits take some, which are told as theirs: the
-outer layer wins, and on an emulated processor each takes long."""
+LANDED_INSIDE_SHARE_MIN = 0.5
+"""Of a theft inside the guest interrupts and exits take some, which are told as theirs: the outer layer wins, and on an
+emulated processor each takes long (16 and 22 % seen). Together with the thief they must make up the theft."""
+WITHIN_THEFTS = {"interrupt", "host_interrupt", "softirq", "timer_tick", "vm_exit"}
 
 AttributedOf = Callable[[str], Attributed]
 TrialOf = Callable[..., Trial]
@@ -67,6 +68,8 @@ def test_a_thief_inside_is_named(attributed_of: AttributedOf, tell: Tell) -> Non
         return (cause.layer, cause.kind, cause.name) == thief
 
     text = judge(attributed, truth_ns, is_thief, LANDED_INSIDE_SHARE_MIN)
+    thefts_ns = attributed.lost_ns(lambda cause: is_thief(cause) or cause.kind in WITHIN_THEFTS, of_long_ones=True)
+    assert thefts_ns >= LANDED_SHARE_MIN * truth_ns, f"with interrupts and exits {thefts_ns / 1e6:.1f} ms; {text}"
     tell(f"KVM, thief inside: {text}")
 
 

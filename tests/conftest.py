@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -27,6 +28,19 @@ def same_cpus() -> Iterator[None]:
 def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Take a line for the end of pytest's output: a figure is not asserted, but shown."""
     return request.config.stash.setdefault(_FIGURES, []).append
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand a worker's figures to the process that prints."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["figures"] = session.config.stash.get(_FIGURES, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take them over."""
+    node.config.stash.setdefault(_FIGURES, []).extend(getattr(node, "workeroutput", {}).get("figures", []))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -57,7 +57,7 @@ exec "$busybox" switch_root /whole /bin/bash -c '
     ip link set lo up
     . /exchange/environment
     # KVM_CREATE_VM
-    python3 -c "import fcntl, signal; kvm = open(\"/dev/kvm\"); fcntl.ioctl(kvm, 0xAE01, 0); signal.pause()" &
+    .venv/bin/python -c "import fcntl, signal; kvm = open(\"/dev/kvm\"); fcntl.ioctl(kvm, 0xAE01, 0); signal.pause()" &
     if [[ -e /exchange/shell ]]; then
         echo "KVM runs here, inside an emulated machine: its times mean nothing. Leave with exit."
         setsid --ctty bash --noprofile -i <>/dev/ttyS0 >&0 2>&1

@@ -77,12 +77,13 @@ def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
 
 def neighbour_words(neighbours: "Sequence[PlacedNeighbour]") -> str:
     """Say what runs beside a machine: ``3 machines, memory-load, CPU 0-3``."""
-    groups = Counter((each.kind, each.load, each.cpus, each.on_ns, each.off_ns) for each in neighbours)
+    groups = Counter((each.kind, each.load, each.cpus, each.vcpus, each.on_ns, each.off_ns) for each in neighbours)
     words = []
-    for (kind, load, cpus, on_ns, off_ns), count in groups.items():
+    for (kind, load, cpus, vcpus, on_ns, off_ns), count in groups.items():
         plural = {"machine": "machines", "process": "processes"}[kind] if count > 1 else kind
         phases = f", {format_duration(on_ns)} on, {format_duration(off_ns)} off" if on_ns and off_ns else ""
-        words.append(f"{count} {plural}, {load}, CPU {format_cpus(cpus)}{phases}")
+        size = f" of {vcpus} vCPUs" if vcpus > 1 else ""
+        words.append(f"{count} {plural}{size}, {load}, CPU {format_cpus(cpus)}{phases}")
     return "; ".join(words) or "nothing"
 
 

@@ -17,17 +17,19 @@ from stealtime.campaigns.beside import neighbour_findings, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.scenarios.neighbour_load import Loaded
-from stealtime.lab.scenarios.neighbours import NeighbourResult
+from stealtime.lab.scenarios.neighbour_work import Work
+from stealtime.lab.scenarios.neighbours import NeighbourResult, neighbours
 from stealtime.lab.tracing.views import between, look
 from stealtime.store.export_tables import write_tables_csv
 from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
+from stealtime.studies.stretch.probe import CONTEND, ContendCells
 from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import CpuLoad, LoadRequest
+from stealtime.wire.message import CpuLoad, LoadRequest, RunTrial
 
 PROBES = """
 [[probes]]
@@ -151,6 +153,22 @@ async def test_neighbours_do_what_the_machine_does_and_what_it_took_them_is_kept
         assert read_as(neighbour.work.result, Contention).elapsed_ns == scripted_agent.CONTENTION["elapsed_ns"]
     assert trial.neighbours_path is None
     assert sorted(path.suffix for path in trial.folder.iterdir() if path.suffix != ".log") == [".json", ".parquet"]
+
+
+async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("uml")], ALIKE)
+    placement = bench.plan.placements["together"]
+    probe = ContendCells.model_validate({"probe": "contend", "duration": "1s"}).parameter_sets()[0]
+    assert CONTEND.request is not None
+    asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}), cpus=[0], priority=0, duration_ns=10**9)
+    work = Work(asked, uses_every_cpu=True, needs=("iterations",), deadline_s=10)
+    under_test = MachineRequest(((0, 1),), (0,), tmp_path)
+    async with neighbours(placement, ScriptedPlatform("uml"), under_test) as around:
+        await around.start(work, tmp_path / "tables")
+        results = await around.stop(is_whole=True)
+    assert [one.name for one in results] == ["neighbour 1", "neighbour 2"]
+    folders = sorted((tmp_path / "tables").iterdir())
+    assert [(one.name, list(one.iterdir())) for one in folders] == [("neighbour-1", []), ("neighbour-2", [])]
 
 
 async def test_a_neighbour_that_did_not_do_all_of_the_work_makes_the_trial_invalid(tmp_path: Path) -> None:

@@ -65,11 +65,11 @@ def test_each_guest_that_did_the_same_is_told_with_the_fastest_and_the_slowest()
     beside = together("overcommitted", [4.0, 4.1, 3.9, 4.0], [4.2, 4.3, 4.1, 4.2], [4.4, 4.5, 4.3, 4.4])
     found = relate([native, alone, beside])[2]
     assert [one.name for one in found.alike] == ["neighbour 1", "neighbour 2"]
-    guests = (found, *found.alike)
-    ratios = [one.against_native.ratio for one in guests if one.against_native is not None]
+    against_native = [found.against_native, *(one.against_native for one in found.alike)]
+    ratios = [one.ratio for one in against_native if one is not None]
     assert ratios == pytest.approx([3.98, 4.18, 4.38], abs=0.01)
-    assert [one.against_alone is not None for one in guests] == [True] * 3
-    lost = [one.lost for one in guests if one.lost is not None]
+    assert [one.against_alone is not None for one in found.alike] == [True] * 2
+    lost = [one for one in (found.lost, *(guest.lost for guest in found.alike)) if one is not None]
     assert [one.lost_s for one in lost] == pytest.approx([2.995, 3.195, 3.395])
     assert all(one.lost_s == pytest.approx(sum(one.parts_s.values()) + one.unexplained_s) for one in lost)
     assert wording.spread_words(found) == "3 guests: 3.98x to 4.38x".replace("x", "\N{MULTIPLICATION SIGN}")

@@ -8,6 +8,7 @@ import pytest
 from command import Command
 from scripted_agent import CONTENTION, ScriptedPlatform
 
+from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.short import shorten
@@ -51,6 +52,15 @@ def test_two_guests_are_favoured_whatever_the_size_of_the_machine() -> None:
         assert (reservation.share, quotas[0]) == (None, 0.0)
         # A third of all CPUs is left to the others together.
         assert sum(quotas) / 100 == pytest.approx(cpus / 3, rel=0.01)
+
+
+def test_a_plan_expects_as_much_more_time_as_there_are_guests_for_each_cpu() -> None:
+    found = planned(2, "native", "uml")
+    first = next(one for one in found.cells if one.cell.platform == "uml")
+    assert CONTEND.expected_ns is not None
+    one_cpu_s = CONTEND.expected_ns(first.cell.parameters) / 1e9
+    # Natively on two CPUs; one guest; two on two; and three times four on two.
+    assert estimate(found, History()).measuring_s == pytest.approx(6 * one_cpu_s * (1 / 2 + 1 + 1 + 3 * 2))
 
 
 def test_native_is_measured_once_and_one_virtual_cpu_is_never_all_of_two() -> None:

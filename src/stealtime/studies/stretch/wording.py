@@ -60,8 +60,8 @@ def part_words(guest: StretchCell | AlikeGuest, part: str) -> str:
 
 def spread_words(cell: StretchCell) -> str:
     """Give the fastest and the slowest of guests that did the same: ``4 guests: 2.01x to 2.10x``."""
-    ratios = [one.against_native.ratio for one in (cell, *cell.alike) if one.against_native is not None]
-    known = [ratio for ratio in ratios if ratio is not None]
+    guests = [cell.against_native, *(one.against_native for one in cell.alike)]
+    known = [one.ratio for one in guests if one is not None and one.ratio is not None]
     if not known:
         return notation.ABSENT
     return f"{1 + len(cell.alike)} guests: {notation.ratio(min(known))} to {notation.ratio(max(known))}"

@@ -98,7 +98,8 @@ def _means_s(cell: StretchCell, wanted: Sequence[bool]) -> list[float]:
 
 
 def _checksums(cell: StretchCell) -> set[int]:
-    return {one.checksum for guest in (cell, *cell.alike) for one in guest.repetitions}
+    neighbours = [one for guest in cell.alike for one in guest.repetitions]
+    return {one.checksum for one in (*cell.repetitions, *neighbours)}
 
 
 def _ratio(elapsed_s: Sequence[float], base_s: Sequence[float], base: str, checksums: set[int]) -> Stretch:

@@ -165,6 +165,7 @@ async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) ->
     under_test = MachineRequest(((0, 1),), (0,), tmp_path)
     async with neighbours(placement, ScriptedPlatform("uml"), under_test) as around:
         await around.start(work, tmp_path / "tables")
+        around.begin_work()
         results = await around.stop(is_whole=True)
     assert [one.name for one in results] == ["neighbour 1", "neighbour 2"]
     folders = sorted((tmp_path / "tables").iterdir())

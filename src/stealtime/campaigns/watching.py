@@ -78,6 +78,8 @@ async def watching(
         if cell.cell.traced:
             await _start_tracing(machine, beside, cell, number, trace_buffer_bytes)
         before = _look(machine, beside)
+        # Last, because the machine's own work follows: nothing that takes time is to be between the two.
+        beside.neighbours.begin_work()
         yield watched
         watched.views = _views(machine, beside, before)
         is_whole = True

@@ -7,6 +7,7 @@ from pathlib import Path
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import PlacedNeighbour
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.connection import AgentConnection, TrialResult
 from stealtime.wire.message import RunTrial, StreamName, TrialDone
 
@@ -32,7 +33,7 @@ class Worked:
 
 
 class WorkOn:
-    """Work that was begun and not yet ended.
+    """Work that is to be begun, or was and has not ended.
 
     Args:
         connection: To the neighbour's agent.
@@ -41,9 +42,14 @@ class WorkOn:
     """
 
     def __init__(self, connection: AgentConnection, work: Work, folder: Path) -> None:
-        self._connection, self._folder = connection, folder
-        asked = connection.run_trial(work.request, folder, deadline_s=work.deadline_s, needs=work.needs)
-        self._task: asyncio.Task[TrialResult] = asyncio.create_task(asked)
+        self._connection, self._work, self._folder = connection, work, folder
+        self._task: asyncio.Task[TrialResult] | None = None
+
+    def begin(self) -> None:
+        """Ask for it, and do not wait."""
+        work = self._work
+        asked = self._connection.run_trial(work.request, self._folder, deadline_s=work.deadline_s, needs=work.needs)
+        self._task = asyncio.create_task(asked)
 
     async def end(self, *, is_whole: bool) -> Worked:
         """Wait until it is done.
@@ -52,8 +58,10 @@ class WorkOn:
             is_whole: Whether the machine under test has done its own; otherwise what is left here is given up.
 
         Raises:
-            StealtimeError: It failed.
+            StealtimeError: It failed, or was not begun.
         """
+        if self._task is None:
+            raise StealtimeError("its work was not begun")
         if not is_whole and not self._task.done():
             await self._connection.cancel()
         result = await self._task

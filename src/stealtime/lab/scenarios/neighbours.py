@@ -105,7 +105,7 @@ class Neighbour:
         return [replace(thread, role="neighbour") for thread in self.machine.threads()]
 
     async def start(self, work: Work, folder: Path) -> None:
-        """Start its load, or the work.
+        """Start its load, or get ready for the work.
 
         Args:
             work: Of the machine under test.
@@ -114,16 +114,21 @@ class Neighbour:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         before = await self.machine.connection.exchange_clocks()
         counts = self._count([thread.tid for thread in self.machine.threads() if thread.role == "vcpu"])
-        doing = await self._begin(work, folder)
+        doing = await self._start(work, folder)
         self._running = _Running(doing, before, tuple(self.threads()), counts)
 
-    async def _begin(self, work: Work, folder: Path) -> LoadOn | WorkOn:
+    async def _start(self, work: Work, folder: Path) -> LoadOn | WorkOn:
         connection = self.machine.connection
         if self.placed.load == SAME_WORK:
             return WorkOn(connection, own_work(work, self.placed, self.machine), folder)
         trial, load = work.request.trial, load_request(self.placed, self.machine.measured_cpus)
         await connection.start_load(trial, load)
         return LoadOn(connection, load, trial, folder)
+
+    def begin_work(self) -> None:
+        """Begin the work, if that is what it does."""
+        if self._running is not None and isinstance(self._running.doing, WorkOn):
+            self._running.doing.begin()
 
     async def stop(self, *, is_whole: bool) -> NeighbourResult:
         """Stop its load and take what it recorded, or wait until its work is done.
@@ -170,7 +175,7 @@ class Neighbours:
         """What a reader of every result beside these neighbours must know."""
 
     async def start(self, work: Work, folder: Path) -> None:
-        """Start what all of them do; loads run until :meth:`stop`.
+        """Start all loads, which run until :meth:`stop`, and get ready for the work.
 
         Args:
             work: Of the machine under test, for those that do the same.
@@ -181,6 +186,11 @@ class Neighbours:
         """
         starting = [(each, each.start(work, folder / f"neighbour-{each.number}")) for each in self.all]
         await _for_each(starting, "did not start")
+
+    def begin_work(self) -> None:
+        """Begin the work of all that do the same as the machine under test, at once, after :meth:`start`."""
+        for each in self.all:
+            each.begin_work()
 
     async def stop(self, *, is_whole: bool) -> list[NeighbourResult]:
         """Stop all loads and take what they recorded; wait for those that do the same work.

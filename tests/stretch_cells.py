@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from stealtime.studies.stretch.analysis.model import Guest, Repetition, StretchCell
+from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 
 BUSY = Guest(vcpus=1)
@@ -34,6 +34,30 @@ def cell(
         itself=itself or Guest(vcpus=vcpus), beside=list(beside),
         repetitions=[repetition(number, one, **more) for number, one in enumerate(elapsed_s, 1)],
     )  # fmt: skip
+
+
+def together(
+    scenario: str, own_s: Sequence[float], *others_s: Sequence[float], guests: Sequence[Guest] = (), checksum: int = 7
+) -> StretchCell:
+    """Guests of User-Mode Linux that did the same work, the machine first.
+
+    Args:
+        scenario: Its name.
+        own_s: What it took the machine in each repetition.
+        others_s: What it took each neighbour.
+        guests: The machine and its neighbours; none are guests without a share.
+        checksum: What the neighbours found; the machine found 7.
+    """
+    itself, *beside = guests or [Guest(vcpus=1), *[Guest(vcpus=1, is_alike=True)] * len(others_s)]
+    alike = [
+        AlikeGuest(
+            name=f"neighbour {number}",
+            guest=guest,
+            repetitions=[repetition(count, one, checksum=checksum) for count, one in enumerate(times, 1)],
+        )
+        for number, (guest, times) in enumerate(zip(beside, others_s, strict=True), 1)
+    ]
+    return cell("uml", scenario, own_s, itself=itself, beside=beside).model_copy(update={"alike": alike})
 
 
 def related() -> list[StretchCell]:

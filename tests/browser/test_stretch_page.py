@@ -1,6 +1,6 @@
 """The part of the page on stretch in a real browser: drawn without a script, readable, and nothing beside its frame."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,10 @@ from synthetic_run import SyntheticCell, write_synthetic_run
 from stealtime.report.circumstances.limits import Limits
 from stealtime.report.page.html import render
 from stealtime.store.run import Run
+from stealtime.studies.stretch.analysis.model import StretchCell
+from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.section import section
-from stretch_cells import related
+from stretch_cells import cell, related, together
 
 pytestmark = pytest.mark.browser
 
@@ -24,18 +26,28 @@ INSIDE = """element => {
 
 
 @pytest.fixture
-def page(playwright: Playwright, tmp_path: Path) -> Iterator[Page]:
-    """A run's page with cells whose figures are known."""
+def show(playwright: Playwright, tmp_path: Path) -> Iterator[Callable[[list[StretchCell]], Page]]:
+    """Open a run's page with given cells."""
     known = write_synthetic_run(
         tmp_path / "run", cells=[SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 100)]
     )
     path = tmp_path / "report.html"
-    path.write_text(render(Run.open(known.folder).manifest, (), [section(related())], Limits((), (), (), ())))
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.goto(path.as_uri())
-    yield page
+
+    def showing(cells: list[StretchCell]) -> Page:
+        path.write_text(render(Run.open(known.folder).manifest, (), [section(cells)], Limits((), (), (), ())))
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        return page
+
+    yield showing
     browser.close()
+
+
+@pytest.fixture
+def page(show: Callable[[list[StretchCell]], Page]) -> Page:
+    """A run's page with cells whose figures are known."""
+    return show(related())
 
 
 def test_measured_and_predicted_are_drawn_inside_the_figure(page: Page) -> None:
@@ -64,3 +76,15 @@ def test_lost_seconds_are_bars_that_end_at_the_whole(page: Page) -> None:
 def test_nothing_is_wider_than_the_window(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_each_guest_that_did_the_same_has_a_stroke_and_a_line(show: Callable[[list[StretchCell]], Page]) -> None:
+    native = cell("native", "whole", [0.5, 0.51, 0.5, 0.505], vcpus=2, cpu_s=1.0)
+    page = show(relate([native, together("overcommitted", *([[2.0, 2.1, 1.9, 2.0], [2.4] * 4, [2.2] * 4]))]))
+    strokes = page.locator("#stretch svg line.guest")
+    assert strokes.count() == 2
+    for stroke in strokes.all():
+        assert stroke.evaluate(INSIDE), stroke.evaluate("element => element.outerHTML")
+    rows = page.get_by_role("region", name="Stretch of each guest").locator("tbody tr")
+    assert [row.locator("td").first.inner_text() for row in rows.all()] == ["itself", "neighbour 1", "neighbour 2"]
+    assert "3 guests: 3.97" in rows.first.inner_text()

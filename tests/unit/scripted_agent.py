@@ -29,6 +29,7 @@ from stealtime.wire.message import (
     AgentHello,
     Calibrate,
     Calibrated,
+    CancelTrial,
     ClockAnswer,
     ContendProbe,
     ExchangeClock,
@@ -63,7 +64,7 @@ UNITS_PER_S = 2e9
 ITERATIONS_A_US = 1000
 
 Behaviour = Callable[[TrialRequest], str]
-"""What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die`` or ``hang``."""
+"""What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die``, ``hang`` or ``until cancelled``."""
 
 
 CONTENTION = {
@@ -104,6 +105,8 @@ class ScriptedPlatform:
     trials: list[TrialRequest] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     """The trials that a load was started for."""
+    cancelled: int = 0
+    """How many trials were cancelled."""
     traces: list[TraceRequest] = field(default_factory=list)
     """Of agents that were asked to trace besides a trial."""
 
@@ -164,6 +167,9 @@ class ScriptedPlatform:
                         case StopTracing(trial=trial):
                             self._stream(trial, "trace", _trace_rows(), writer, send)
                             send(TracingDone(trial=trial, outcome=_tracing_outcome()))
+                        case CancelTrial():
+                            self.cancelled += 1
+                            await self._trial(self.trials[-1], writer, send, "invalid")
                         case RunTrial() as request:
                             self.trials.append(request)
                             if await self._trial(request, writer, send) == "die":
@@ -180,9 +186,13 @@ class ScriptedPlatform:
         return ClockReading(tsc=tsc, monotonic_raw_ns=now_ns, monotonic_ns=now_ns, bracket_tsc=10)
 
     async def _trial(
-        self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]
+        self,
+        request: TrialRequest,
+        writer: asyncio.StreamWriter,
+        send: Callable[[BaseModel], None],
+        behaviour: str | None = None,
     ) -> str:
-        behaviour = self.behaviour(request)
+        behaviour = behaviour or self.behaviour(request)
         if behaviour == "hang":
             await asyncio.Event().wait()
         if behaviour == "refuse":

@@ -1,9 +1,10 @@
 """Trials beside neighbours, and traced ones: what is recorded, and what a death or a refusal does to them."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,17 +13,23 @@ import scripted_agent
 from scripted_agent import ScriptedPlatform
 from test_runner import Bench
 
-from stealtime.campaigns.beside import neighbour_clock, neighbour_table
+from stealtime.campaigns.beside import neighbour_findings, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
 from stealtime.lab.platforms.model import Machine, MachineRequest
-from stealtime.lab.scenarios.neighbours import NeighbourResult
+from stealtime.lab.scenarios.neighbour_load import Loaded
+from stealtime.lab.scenarios.neighbour_work import Work
+from stealtime.lab.scenarios.neighbours import NeighbourResult, neighbours
+from stealtime.lab.tracing.views import between, look
 from stealtime.store.export_tables import write_tables_csv
+from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
+from stealtime.studies.stretch.probe import CONTEND, ContendCells
+from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import CpuLoad, LoadRequest
+from stealtime.wire.message import CpuLoad, LoadRequest, RunTrial
 
 PROBES = """
 [[probes]]
@@ -34,6 +41,26 @@ threads = [2]
 duration = "1ms"
 """
 BESIDE = 'name = "beside"\nscenarios = ["contention-cpu"]\n' + PROBES
+ALIKE = """
+name = "alike"
+scenarios = ["together"]
+priority = 0
+[[probes]]
+probe = "contend"
+tasks = 2
+iterations = 1
+duration = "1m"
+[[define]]
+name = "together"
+cpus = "all"
+guests_only = true
+[[define.neighbours]]
+kind = "machine"
+load = "same-work"
+vcpus = "same"
+count = 2
+cpus = "all"
+"""
 TRACED = 'name = "traced"\ntracing = "both"\nrepetitions = 2\n' + PROBES
 
 
@@ -54,6 +81,19 @@ class LonelyPlatform(ScriptedPlatform):
             yield machine
 
 
+@dataclass
+class UnlikePlatform(ScriptedPlatform):
+    """A platform whose neighbours behave otherwise than the machine under test."""
+
+    neighbours: ScriptedPlatform = field(default_factory=lambda: ScriptedPlatform("uml"))
+
+    @asynccontextmanager
+    async def _boot(self, request: MachineRequest) -> AsyncIterator[Machine]:
+        boot = self.neighbours.boot if request.group.startswith("neighbour") else super()._boot
+        async with boot(request) as machine:
+            yield machine
+
+
 def trial_of(run: Run, identity: str) -> Trial:
     return next(trial for trial in run.trials if trial.record.trial_id == identity)
 
@@ -71,7 +111,9 @@ async def test_each_trial_runs_beside_loaded_neighbours_and_keeps_what_they_achi
     record = trial_of(run, tally.measured[0]).record
     (neighbour,) = record.neighbours
     assert (neighbour.name, neighbour.kind, neighbour.platform) == ("neighbour 1", "machine", "uml")
+    assert neighbour.load is not None
     assert neighbour.load.kind.name == "cpu"
+    assert neighbour.work is None
     assert neighbour.outcome is not None
     assert neighbour.outcome.rate_per_s == 2e7
     assert neighbour.share is not None
@@ -91,6 +133,62 @@ async def test_the_rows_of_a_neighbour_are_on_the_counter_of_the_host(tmp_path: 
         {"neighbour": 1, "thread": 2, "start": 1500, "duration": 1000, "work": 10},
         {"neighbour": 1, "thread": 2, "start": 3500, "duration": 1000, "work": 10},
     ], "User-Mode Linux reads the host's own counter"
+
+
+async def test_neighbours_do_what_the_machine_does_and_what_it_took_them_is_kept(tmp_path: Path) -> None:
+    uml = UnlikePlatform("uml")
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), uml], ALIKE)
+    tally = await bench.run(writer := bench.create())
+    assert (len(tally.measured), tally.invalid, tally.failed) == (1, [], [])
+    assert uml.neighbours.loads == []
+    asked, theirs = uml.trials[0], uml.neighbours.trials
+    assert [(one.probe, one.cpus, one.priority) for one in theirs] == [(asked.probe, [0], 0)] * 2
+    run = Run.open(writer.folder)
+    run.check_tables()
+    trial = run.trials[0]
+    for number, neighbour in enumerate(trial.record.neighbours, 1):
+        assert (neighbour.name, neighbour.vcpus) == (f"neighbour {number}", 1)
+        assert (neighbour.load, neighbour.outcome) == (None, None)
+        assert neighbour.work is not None
+        assert read_as(neighbour.work.result, Contention).elapsed_ns == scripted_agent.CONTENTION["elapsed_ns"]
+    assert trial.neighbours_path is None
+    assert sorted(path.suffix for path in trial.folder.iterdir() if path.suffix != ".log") == [".json", ".parquet"]
+
+
+async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("uml")], ALIKE)
+    placement = bench.plan.placements["together"]
+    probe = ContendCells.model_validate({"probe": "contend", "duration": "1s"}).parameter_sets()[0]
+    assert CONTEND.request is not None
+    asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}), cpus=[0], priority=0, duration_ns=10**9)
+    work = Work(asked, uses_every_cpu=True, needs=("iterations",), deadline_s=10)
+    under_test = MachineRequest(((0, 1),), (0,), tmp_path)
+    async with neighbours(placement, ScriptedPlatform("uml"), under_test) as around:
+        await around.start(work, tmp_path / "tables")
+        around.begin_work()
+        results = await around.stop(is_whole=True)
+    assert [one.name for one in results] == ["neighbour 1", "neighbour 2"]
+    folders = sorted((tmp_path / "tables").iterdir())
+    assert [(one.name, list(one.iterdir())) for one in folders] == [("neighbour-1", []), ("neighbour-2", [])]
+
+
+async def test_a_neighbour_that_did_not_do_all_of_the_work_makes_the_trial_invalid(tmp_path: Path) -> None:
+    uml = UnlikePlatform("uml", neighbours=ScriptedPlatform("uml", lambda _: "invalid"))
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), uml], ALIKE)
+    tally = await bench.run(writer := bench.create())
+    assert len(tally.invalid) == 1
+    outcome = Run.open(writer.folder).trials[0].record.outcome
+    assert outcome is not None
+    found = [one.text for one in outcome.findings if one.code == "neighbour_invalid"]
+    assert found == [f"neighbour {number}: the clock ran 900 ppm fast" for number in (1, 2)]
+
+
+async def test_neighbours_do_not_go_on_with_the_work_of_a_trial_that_failed(tmp_path: Path) -> None:
+    uml = UnlikePlatform("uml", lambda _: "refuse", neighbours=ScriptedPlatform("uml", lambda _: "until cancelled"))
+    bench = Bench(tmp_path, [ScriptedPlatform("native"), uml], ALIKE)
+    async with asyncio.timeout(20):
+        tally = await bench.run(bench.create())
+    assert (len(tally.failed), uml.neighbours.cancelled) == (1, 2)
 
 
 def test_a_counter_is_mapped_without_losing_a_cycle_far_from_zero() -> None:
@@ -207,22 +305,25 @@ def test_the_rows_of_a_guest_with_a_counter_of_its_own_are_brought_to_the_hosts(
     before, after = alignment(2_500_000_500, 0, 1000), alignment(3_500_000_500, 10**9, 2_000_001_000, error_ns=900)
     result = neighbour_result(before, after)
     table = neighbour_table(result, host(2_000_000_000), host(4_000_000_000))
+    assert table is not None
     assert table.counter == CounterMap(1000, 5_000_001_000, 1.0)
-    assert neighbour_table(replace(result, platform="uml"), None, None).counter == SAME_COUNTER
+    near = neighbour_table(replace(result, platform="uml"), None, None)
+    assert near is not None
+    assert near.counter == SAME_COUNTER
 
 
 @pytest.mark.parametrize(("ppm", "is_wrong"), [(0, False), (400, False), (1_000, True), (-100_000, True)])
 def test_a_neighbour_whose_second_is_not_the_hosts_is_warned_of(ppm: int, is_wrong: bool) -> None:
     counted = round(scripted_agent.load_outcome().tsc_hz * (1 + ppm / 1e6))
     result = neighbour_result(alignment(0, 0, 1000), alignment(10**9, 10**9, 1000 + counted))
-    assert [one.code for one in neighbour_clock(result)] == ["neighbour_clock_disagrees"] * is_wrong
+    assert [one.code for one in neighbour_findings(result)] == ["neighbour_clock_disagrees"] * is_wrong
 
 
 def neighbour_result(before: Alignment, after: Alignment) -> NeighbourResult:
     return NeighbourResult(
-        name="neighbour 1", number=1, kind="machine", platform="qemu-tcg-paravirt", cpus=(1,), share=None,
-        load=LoadRequest(kind=CpuLoad()), outcome=scripted_agent.load_outcome(), before=before, after=after,
-        threads=(), throttling=None, table=Path("load.arrows"),
+        name="neighbour 1", number=1, kind="machine", platform="qemu-tcg-paravirt", cpus=(1,), share=None, vcpus=1,
+        did=Loaded(LoadRequest(kind=CpuLoad()), scripted_agent.load_outcome(), Path("load.arrows")),
+        before=before, after=after, threads=(), throttling=None, delays=between(look((), ()), look((), ())),
     )  # fmt: skip
 
 

@@ -78,6 +78,15 @@ def test_no_such_finding_where_they_take_turns_or_have_room() -> None:
     assert real_time_findings(SCENARIOS["alone"].place((0, 1), None), native) == []
 
 
+def test_two_real_time_threads_of_one_priority_take_no_turns_and_that_is_told() -> None:
+    spec = NeighbourSpec.model_validate({"kind": "machine", "load": "same-work", "cpus": "measured"})
+    placement = Scenario(name="alike", neighbours=[spec]).place((0, 1), None)
+    (finding,) = real_time_findings(placement, registry.find("native"))
+    assert (finding.code, finding.level) == ("neighbour_takes_no_turns", "limits")
+    assert "neighbour 1 are real-time threads of one priority: on CPU 1" in finding.text
+    assert real_time_findings(placement, registry.find("uml")) == []
+
+
 def contention(priority: int | None = None) -> Placement:
     return SCENARIOS["contention-cpu"].model_copy(update={"priority": priority}).place((0, 1), None)
 

@@ -217,3 +217,35 @@ def test_a_neighbour_that_cannot_be_is_refused(fields: dict[str, object], messag
 def test_phases_are_read_in_nanoseconds() -> None:
     spec = NeighbourSpec.model_validate({"kind": "machine", "load": "cpu-load", "on": "5s", "off": "500ms"})
     assert (spec.on_ns, spec.off_ns) == (5_000_000_000, 500_000_000)
+
+
+def test_a_neighbour_that_does_the_same_has_as_many_vcpus_and_its_quota_is_for_each_of_them() -> None:
+    same = {"kind": "machine", "load": "same-work", "vcpus": "same", "cpus": "all"}
+    scenario = Scenario.model_validate(
+        {
+            "name": "alike", "vcpus": "half", "cpus": "all",
+            "neighbours": [same, {**same, "count": "twice", "share": {"quota_percent": 30}}],
+        }
+    )  # fmt: skip
+    for cpus in (2, 4, 8):
+        placement = scenario.place(tuple(range(cpus)), None)
+        assert [one.vcpus for one in placement.neighbours] == [cpus // 2] * 3
+        assert [one.name for one in placement.neighbours] == ["neighbour 1", "neighbour 2", "neighbour 3"]
+        quotas = [one.share.quota_percent for one in placement.neighbours if one.share is not None]
+        assert quotas == [30 * cpus // 2] * 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"kind": "process"}, "kind 'process' cannot do the same-work"),
+        ({"on": "1s", "off": "1s"}, "'on' and 'off' are not for same-work"),
+        ({"priority": 5}, "priority 5 is only for neighbours of the kind 'process'"),
+        ({"load": "cpu-load", "vcpus": 2}, "2 virtual CPUs are only for same-work: a neighbour with cpu-load has one"),
+        ({"load": "cpu-load", "vcpus": "same"}, "'same' virtual CPUs are only for same-work"),
+        ({"vcpus": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_what_the_same_work_decides_is_refused(keys: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        NeighbourSpec.model_validate({"kind": "machine", "load": "same-work", **keys})

@@ -13,14 +13,16 @@ from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis import prediction
 from stealtime.studies.stretch.analysis.cell import waited_ns
 from stealtime.studies.stretch.analysis.compare import compare_cells
+from stealtime.studies.stretch.analysis.guests import is_favoured
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Guest, StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
 from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.stored import Contention
+from stealtime.studies.stretch.study import STUDY
 from stealtime.vocabulary.readings import Absent, Reading, Value
-from stretch_cells import BUSY, cell, related
+from stretch_cells import BUSY, cell, related, together
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]
@@ -55,6 +57,76 @@ def test_native_against_itself_is_one_within_its_interval() -> None:
     assert one.low is not None
     assert one.high is not None
     assert one.low < 1.0 < one.high < 1.05
+
+
+def test_each_guest_that_did_the_same_is_told_with_the_fastest_and_the_slowest() -> None:
+    native = cell("native", "whole", NATIVE, vcpus=2)
+    alone = cell("uml", "half", TWICE)
+    beside = together("overcommitted", [4.0, 4.1, 3.9, 4.0], [4.2, 4.3, 4.1, 4.2], [4.4, 4.5, 4.3, 4.4])
+    found = relate([native, alone, beside])[2]
+    assert [one.name for one in found.alike] == ["neighbour 1", "neighbour 2"]
+    against_native = [found.against_native, *(one.against_native for one in found.alike)]
+    ratios = [one.ratio for one in against_native if one is not None]
+    assert ratios == pytest.approx([3.98, 4.18, 4.38], abs=0.01)
+    assert [one.against_alone is not None for one in found.alike] == [True] * 2
+    lost = [one for one in (found.lost, *(guest.lost for guest in found.alike)) if one is not None]
+    assert [one.lost_s for one in lost] == pytest.approx([2.995, 3.195, 3.395])
+    assert all(one.lost_s == pytest.approx(sum(one.parts_s.values()) + one.unexplained_s) for one in lost)
+    assert wording.spread_words(found) == "3 guests: 3.98x to 4.38x".replace("x", "\N{MULTIPLICATION SIGN}")
+    assert wording.beside_words(found) == "2 alike"
+    assert found.columns["fastest_guest_median_s"] == pytest.approx(4.0)
+    assert found.columns["slowest_guest_median_s"] == pytest.approx(4.4)
+    # Of what is published only the fastest is known.
+    assert STUDY.measurement(found, "elapsed").value == pytest.approx(4.0e9, rel=0.01)
+    assert relate([native, alone])[1].alike == []
+
+
+def test_a_guest_that_found_something_else_has_no_stretch() -> None:
+    beside = together("overcommitted", [4.0] * 4, [4.2] * 4, checksum=8)
+    found = relate([cell("native", "whole", NATIVE, vcpus=2), beside])[1]
+    neighbour = found.alike[0].against_native
+    assert found.against_native is not None
+    assert found.against_native.ratio is not None
+    assert neighbour is not None
+    assert (neighbour.ratio, neighbour.because) == (None, "the checksums differ: it was not the same work")
+
+
+FAVOURED, OTHER = Guest(vcpus=1, weight=300, is_alike=True), Guest(vcpus=1, weight=100, is_alike=True)
+
+
+@pytest.mark.parametrize(
+    ("favoured_s", "verdict"),
+    [(2.0, "the priority protects"), (4.0, "no protection shown"), (8.0, "the priority harms")],
+)
+def test_a_priority_is_judged_by_what_the_favoured_guests_took_without_it(favoured_s: float, verdict: str) -> None:
+    free = together("overcommitted", *([[4.0, 4.1, 3.9, 4.0]] * 4))
+    own = [favoured_s * factor for factor in (1.01, 0.99, 1.0, 1.0)]
+    weighted = together("weights", own, own, [5.0] * 4, [5.2] * 4, guests=[FAVOURED, FAVOURED, OTHER, OTHER])
+    found = relate([cell("native", "whole", NATIVE, vcpus=2), free, weighted])
+    assert found[1].priority is None
+    one = found[2].priority
+    assert one is not None
+    assert (one.favoured_guests, one.other_guests) == (2, 2)
+    assert one.favoured.ratio == pytest.approx(favoured_s / 4, rel=0.01)
+    assert one.others.ratio == pytest.approx(5.1 / 4, rel=0.01)
+    (sentence,) = wording.priority_sentences(found)
+    assert sentence.startswith(f"uml weights: {verdict}: the 2 favoured guests took ")
+
+
+def test_a_priority_is_not_judged_without_repetitions_and_not_seen_without_the_same_guests_free() -> None:
+    weighted = together("weights", [2.0] * 3, [5.0] * 3, guests=[FAVOURED, OTHER])
+    free = together("overcommitted", [4.0] * 3, [4.0] * 3)
+    found = relate([free, weighted])[1]
+    assert wording.priority_sentences([found])[0].startswith(
+        "uml weights: not judged whether the priority protects, because one side has 3 valid repetitions"
+    )
+    three = together("overcommitted", [4.0] * 3, [4.0] * 3, [4.0] * 3)
+    assert relate([three, weighted])[1].priority is None
+    # A quota bounds whatever the weight is.
+    held = Guest(vcpus=1, quota_percent=33.3, is_alike=True)
+    assert is_favoured(Guest(vcpus=1), [Guest(vcpus=1), held])
+    assert not is_favoured(held, [Guest(vcpus=1), held])
+    assert not is_favoured(OTHER, [OTHER, OTHER])
 
 
 def test_too_few_repetitions_and_other_work_are_not_judged() -> None:

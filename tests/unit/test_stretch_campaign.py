@@ -8,6 +8,7 @@ import pytest
 from command import Command
 from scripted_agent import CONTENTION, ScriptedPlatform
 
+from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.short import shorten
@@ -24,8 +25,8 @@ def planned(cpus: int, *platforms: str) -> Plan:
     return plan(find_campaign("stretch"), records, HostCpus(tuple(range(cpus))))
 
 
-@pytest.mark.parametrize(("cpus", "vcpus", "rest", "twice"), [(2, 1, 1, 3), (4, 2, 2, 6), (5, 2, 3, 8)])
-def test_guests_have_half_of_the_cpus_and_neighbours_fill_the_host_once_and_twice(
+@pytest.mark.parametrize(("cpus", "vcpus", "rest", "twice"), [(2, 1, 1, 3), (4, 2, 1, 3), (5, 2, 1, 4)])
+def test_guests_have_half_of_the_cpus_and_guests_like_them_fill_the_host_once_and_twice(
     cpus: int, vcpus: int, rest: int, twice: int
 ) -> None:
     placements = planned(cpus, "native", "qemu-kvm-paravirt").placements
@@ -35,6 +36,31 @@ def test_guests_have_half_of_the_cpus_and_neighbours_fill_the_host_once_and_twic
         "half": (vcpus, 0), "filled": (vcpus, rest), "overcommitted": (vcpus, twice), "weights": (vcpus, twice),
         "reservation": (vcpus, twice),
     }  # fmt: skip
+    beside = [one for placement in placements.values() for one in placement.neighbours]
+    assert {(one.load, one.vcpus, one.priority) for one in beside} == {("same-work", vcpus, 0)}
+
+
+def test_two_guests_are_favoured_whatever_the_size_of_the_machine() -> None:
+    for cpus in (2, 4, 8):
+        placements = planned(cpus, "qemu-kvm-paravirt").placements
+        weights = placements["weights"]
+        assert weights.share is not None
+        found = [weights.share.weight, *(one.share.weight for one in weights.neighbours if one.share is not None)]
+        assert found == [300, 300, 100, 100]
+        reservation = placements["reservation"]
+        quotas = [0.0 if one.share is None else one.share.quota_percent or 0.0 for one in reservation.neighbours]
+        assert (reservation.share, quotas[0]) == (None, 0.0)
+        # A third of all CPUs is left to the others together.
+        assert sum(quotas) / 100 == pytest.approx(cpus / 3, rel=0.01)
+
+
+def test_a_plan_expects_as_much_more_time_as_there_are_guests_for_each_cpu() -> None:
+    found = planned(2, "native", "uml")
+    first = next(one for one in found.cells if one.cell.platform == "uml")
+    assert CONTEND.expected_ns is not None
+    one_cpu_s = CONTEND.expected_ns(first.cell.parameters) / 1e9
+    # Natively on two CPUs; one guest; two on two; and three times four on two.
+    assert estimate(found, History()).measuring_s == pytest.approx(6 * one_cpu_s * (1 / 2 + 1 + 1 + 3 * 2))
 
 
 def test_native_is_measured_once_and_one_virtual_cpu_is_never_all_of_two() -> None:

@@ -8,21 +8,32 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from stealtime.campaigns.host_views import host_views, with_guest_steal
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.lab.host import Host
 from stealtime.lab.platforms.model import HostThread, MachineRequest, Platform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.lab.scenarios.neighbour_load import load_request
+from stealtime.lab.scenarios.neighbour_load import Loaded, load_request
+from stealtime.lab.scenarios.neighbour_work import Worked
 from stealtime.lab.scenarios.neighbours import Neighbour, NeighbourResult, Neighbours, neighbours
-from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.scenarios.placement import SAME_WORK, Placement
 from stealtime.lab.tracing.host import HostTracer
-from stealtime.store.model import Alignment, NeighbourRecord, PlacementRecord, ShareRecord, ThreadRecord
+from stealtime.store.model import (
+    Alignment,
+    NeighbourRecord,
+    NeighbourWork,
+    PlacementRecord,
+    ShareRecord,
+    ThreadRecord,
+)
+from stealtime.store.results import ResultKind
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap, NeighbourTable
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import host_agreement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
+from stealtime.wire.message import TrialDone
 
 _SAME_RATE = 500e-6
 """Guests of QEMU read the host's counter less a constant, unless its rate is scaled: then by more than a guest may be
@@ -85,67 +96,100 @@ def thread_records(threads: Iterable[HostThread]) -> list[ThreadRecord]:
     ]
 
 
-def neighbour_record(result: NeighbourResult) -> NeighbourRecord:
-    """Write down what a neighbour did."""
+def neighbour_record(result: NeighbourResult, kind: ResultKind) -> NeighbourRecord:
+    """Write down what a neighbour did.
+
+    Args:
+        result: Of one trial.
+        kind: Of the trial's result, and so of a neighbour's that did the same.
+    """
+    did = result.did
+    views = host_views(result.platform, result.delays, result.throttling)
+    if isinstance(did, Worked):
+        views = with_guest_steal(views, result.platform, did.done.counters)
     return NeighbourRecord(
         name=result.name,
         kind=result.kind,
         platform=result.platform,
         cpus=list(result.cpus),
+        vcpus=result.vcpus,
         share=_share_record(result.share),
-        load=result.load,
-        outcome=result.outcome,
+        load=did.load if isinstance(did, Loaded) else None,
+        outcome=did.outcome if isinstance(did, Loaded) else None,
+        work=_work_record(did.done, kind) if isinstance(did, Worked) else None,
+        host_views=views,
         alignment=Alignment(before=result.before, after=result.after),
         threads=thread_records(result.threads),
     )
 
 
+def _work_record(done: TrialDone, kind: ResultKind) -> NeighbourWork:
+    return NeighbourWork(outcome=done.outcome(done.findings), result=kind.make(done).model_copy(update={"tables": ()}))
+
+
 def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
     """Write down a neighbour that gave no result."""
     placed = neighbour.placed
+    does_same = placed.load == SAME_WORK
     return NeighbourRecord(
         name=placed.name,
         kind=neighbour.kind,
         platform=neighbour.machine.platform,
         cpus=list(placed.cpus),
+        vcpus=placed.vcpus,
         share=_share_record(placed.share),
-        load=load_request(placed, neighbour.machine.measured_cpus),
+        load=None if does_same else load_request(placed, neighbour.machine.measured_cpus),
     )
 
 
-def neighbour_clock(result: NeighbourResult) -> list[Finding]:
-    """Warn of a neighbour whose clock rate differs from the host's: its load rate and times are in such seconds."""
+def neighbour_findings(result: NeighbourResult) -> list[Finding]:
+    """Say what is wrong with what a neighbour did.
+
+    Work that was not done by the end is no neighbour's share of the host. Where the clock's rate differs from the
+    host's, the rate of a load and all times are in such seconds.
+    """
+    did, found = result.did, []
+    if isinstance(did, Worked):
+        found = [
+            Finding(code="neighbour_invalid", level="invalidates", text=f"{result.name}: {one.text}", hint=one.hint)
+            for one in did.done.findings
+            if one.level == "invalidates"
+        ]
+    tsc_hz = did.outcome.tsc_hz if isinstance(did, Loaded) else did.done.clock.tsc_hz
     is_host = traits_of(result.platform).is_native
-    agreement = host_agreement("tsc", result.outcome.tsc_hz, result.before, result.after, is_host=is_host)
-    if agreement.state != "disagreed":
-        return []
-    text = f"the rate of {result.name} is wrong: its clock {agreement.reason}"
-    return [Finding(code="neighbour_clock_disagrees", level="limits", text=text)]
+    agreement = host_agreement("tsc", tsc_hz, result.before, result.after, is_host=is_host)
+    if agreement.state == "disagreed":
+        text = f"the rate of {result.name} is wrong: its clock {agreement.reason}"
+        found.append(Finding(code="neighbour_clock_disagrees", level="limits", text=text))
+    return found
 
 
 def neighbour_table(
     result: NeighbourResult, before: ClockAlignment | None, after: ClockAlignment | None
-) -> NeighbourTable:
-    """Say how the rows of a neighbour come to the host's counter.
+) -> NeighbourTable | None:
+    """Say how the rows of a neighbour's load come to the host's counter; None where it had no load.
 
     Args:
         result: Of one trial.
         before: The host's clocks before the trial, as the recording agent read them.
         after: The same after it.
     """
+    did = result.did
+    if not isinstance(did, Loaded):
+        return None
     if traits_of(result.platform).shares_host_counter or before is None or after is None:
-        return NeighbourTable(result.number, result.table, SAME_COUNTER)
+        return NeighbourTable(result.number, did.table, SAME_COUNTER)
     # Two readings of the host's clocks, each back to back, give its counter at any moment between them. The moment
     # that was the best exchange's with the neighbour is known as the host's CLOCK_MONOTONIC_RAW.
     host_hz = (after.machine_tsc - before.machine_tsc) * 1e9
     host_hz /= after.machine_monotonic_raw_ns - before.machine_monotonic_raw_ns
     best = min((result.before, result.after), key=lambda one: one.error_ns)
     since_s = (best.host_monotonic_raw_ns - before.machine_monotonic_raw_ns) / 1e9
-    ratio = host_hz / result.outcome.tsc_hz
+    ratio = host_hz / did.outcome.tsc_hz
     if abs(ratio - 1) < _SAME_RATE:
         ratio = 1.0
     counter = CounterMap(best.machine_tsc, before.machine_tsc + round(since_s * host_hz), ratio)
-    return NeighbourTable(result.number, result.table, counter)
+    return NeighbourTable(result.number, did.table, counter)
 
 
 def _needs_tracer(platform: Platform, placement: Placement, cells: Sequence[PlannedCell]) -> bool:
@@ -153,7 +197,7 @@ def _needs_tracer(platform: Platform, placement: Placement, cells: Sequence[Plan
         return False  # the host that could be watched is not the one that matters
     if any(cell.cell.traced for cell in cells):
         return True
-    guests = any(each.kind == "machine" for each in placement.neighbours)
+    guests = any(each.kind == "machine" and each.load != SAME_WORK for each in placement.neighbours)
     return guests and not traits_of(platform.name).shares_host_counter
 
 

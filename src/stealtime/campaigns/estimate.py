@@ -1,15 +1,16 @@
 """How long a plan will take: what earlier runs on this host took, stated defaults where there were none."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from stealtime.campaigns.planner import Plan, PlannedBoot
+from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import Cell
+from stealtime.lab.scenarios.placement import SAME_WORK
+from stealtime.store.model import Cell, TrialRecord
 from stealtime.store.run import Run, runs_in
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -59,19 +60,41 @@ def estimate(plan: Plan, history: History) -> Estimate:
     """Estimate how long ``plan`` will take."""
     cells = [planned.cell for planned in plan.cells]
     return Estimate(
-        measuring_s=sum(_expected_ns(one.cell, one.duration_ns) for one in plan.cells) / 1e9,
+        measuring_s=sum(_planned_ns(plan, one) for one in plan.cells) / 1e9,
         booting_s=sum(_boot_s(boot, plan, history) for boot in plan.boots),
         overhead_s=sum(history.overhead(cell) for cell in cells),
         guessed=tuple(dict.fromkeys(boot.platform for boot in plan.boots if boot.platform not in history.boot_s)),
     )
 
 
-def _expected_ns(cell: Cell, duration_ns: int) -> int:
-    """Give how long a trial measures; a probe that this version does not know takes its duration."""
+def _planned_ns(plan: Plan, planned: PlannedCell) -> float:
+    placement = plan.placements[planned.cell.scenario]
+    alike = sum(each.load == SAME_WORK for each in placement.neighbours)
+    return _expected_ns(planned.cell, planned.duration_ns, 1 + alike, placement.vcpu_cpus)
+
+
+def _measured_ns(record: TrialRecord, duration_ns: int) -> float:
+    """Give how long a trial was expected to measure."""
+    if record.placement is None:
+        return duration_ns
+    alike = sum(each.load is None for each in record.neighbours)
+    return _expected_ns(record.cell, duration_ns, 1 + alike, record.placement.vcpu_cpus)
+
+
+def _expected_ns(cell: Cell, duration_ns: int, guests: int, vcpu_cpus: Sequence[Sequence[int]]) -> float:
+    """Give how long a trial measures; a probe that this version does not know takes its duration.
+
+    Args:
+        cell: Which.
+        duration_ns: What it may take.
+        guests: How many do the work.
+        vcpu_cpus: Where each virtual CPU of one of them may run.
+    """
     probe = probes().get(cell.probe)
     if probe is None or probe.expected_ns is None:
         return duration_ns
-    return min(duration_ns, probe.expected_ns(cell.parameters))
+    cpus = min(guests * len(vcpu_cpus), len({cpu for cpus in vcpu_cpus for cpu in cpus}))
+    return min(duration_ns, probe.expected_ns(cell.parameters) * guests / cpus)
 
 
 def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:
@@ -94,7 +117,7 @@ def read_history(runs_folder: Path) -> History:
                 continue
             boots[record.cell.platform].append(record.machine.boot.elapsed_to_hello_s)
             cell = record.cell
-            over_s = record.elapsed_s - _expected_ns(cell, record.outcome.request.duration_ns) / 1e9
+            over_s = record.elapsed_s - _measured_ns(record, record.outcome.request.duration_ns) / 1e9
             overheads[cell.platform, cell.probe, cell.traced].append(max(0.0, over_s))
     return History(
         {platform: median(values) for platform, values in boots.items()},

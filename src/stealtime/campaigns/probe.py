@@ -95,7 +95,8 @@ class Probe:
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of ``run`` that are about this probe alone, each with the field of its table."""
     expected_ns: Callable[[Mapping[str, JsonValue]], int] | None = None
-    """How long a trial of these parameters about takes where its duration is but a limit; None takes the duration."""
+    """How long one CPU about takes for a trial of these parameters where its duration is but a limit; None takes the
+    duration."""
     uses_every_cpu: bool = False
     """Whether it measures on all CPUs of the machine, and not on one alone."""
     is_busy: bool = False

@@ -9,14 +9,16 @@ from pathlib import Path
 from stealtime.campaigns.beside import Beside, placement_record, thread_records
 from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
+from stealtime.campaigns.host_views import with_guest_steal
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.registry import probes
-from stealtime.campaigns.watching import watching, with_guest_steal
+from stealtime.campaigns.watching import watching
 from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.scenarios.neighbour_work import Work, cpus_to_use
 from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, TrialRecord
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
@@ -78,23 +80,25 @@ async def measure(
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
     """
-    kind = probes()[cell.cell.probe].result
+    probe = probes()[cell.cell.probe]
     request = _request(machine, beside, cell, number, settings)
+    deadline_s = cell.duration_ns / 1e9 + settings.timeout_s
+    work = Work(request, uses_every_cpu=probe.uses_every_cpu, needs=probe.result.needs, deadline_s=deadline_s)
 
     def on_progress(progress: Progress) -> None:
         observer.on_event(CellProgressed(cell, progress.elapsed_ns, progress.samples, progress.max_ns))
 
     started_at, begin = datetime.now(UTC), time.monotonic()
     before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
-    async with watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched:
+    async with watching(machine, beside, cell, work, settings.spool, settings.trace_buffer_bytes) as watched:
         counting = await HypervisorCounting.begin(machine)
         result = await machine.connection.run_trial(
             request,
             settings.spool,
-            deadline_s=cell.duration_ns / 1e9 + settings.timeout_s,
+            deadline_s=deadline_s,
             on_progress=on_progress,
             on_measured=counting.end,
-            needs=kind.needs,
+            needs=work.needs,
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
@@ -117,18 +121,18 @@ async def measure(
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
         outcome=result.outcome.outcome(findings),
-        result=kind.make(result.outcome),
+        result=probe.result.make(result.outcome),
         alignment=Alignment(before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())),
         clocks=clocks,
         machine=describe(machine, clock.facts),
         placement=placement_record(beside.placement),
         neighbours=watched.neighbours,
         host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
-        host_views=with_guest_steal(watched.views, machine.platform, result.outcome.counters),
+        host_views=watched.views and with_guest_steal(watched.views, machine.platform, result.outcome.counters),
         hypervisor_counters=counting.record(),
     )
     tables = Tables(
-        kind=kind,
+        kind=probe.result,
         result={name: stream for name, stream in result.tables.items() if name != "trace"},
         host_trace=watched.host_trace.trace if watched.host_trace is not None else None,
         machine_trace=result.trace,
@@ -148,7 +152,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     return RunTrial(
         trial=number,
         probe=probe.request(cell.cell.parameters, settings.iterations),
-        cpus=_cpus(machine, beside, uses_every_cpu=probe.uses_every_cpu),
+        cpus=cpus_to_use(machine, len(beside.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
         max_samples=cell.max_samples,
@@ -156,14 +160,6 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
         injection=_injection(settings.injection),
         tracing=tracing,
     )
-
-
-def _cpus(machine: Machine, beside: Beside, *, uses_every_cpu: bool) -> list[int]:
-    """Give the CPUs to measure on; natively as many as a guest in its place has virtual ones."""
-    vcpus = len(beside.placement.vcpu_cpus)
-    if not uses_every_cpu:
-        return list(machine.measured_cpus)
-    return list(range(vcpus)) if traits_of(machine.platform).is_guest else list(machine.measured_cpus[-vcpus:])
 
 
 def _injection(wanted: KnownDisturbance | None) -> Injection | None:

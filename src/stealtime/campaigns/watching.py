@@ -7,12 +7,19 @@ what was recorded around it.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stealtime.campaigns.beside import Beside, lost_neighbour_record, neighbour_clock, neighbour_record, neighbour_table
+from stealtime.campaigns.beside import (
+    Beside,
+    lost_neighbour_record,
+    neighbour_findings,
+    neighbour_record,
+    neighbour_table,
+)
+from stealtime.campaigns.host_views import host_views
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
@@ -20,19 +27,18 @@ from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.platforms.uml import kernel_threads
+from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.tracing.views import HostLook, between, look
 from stealtime.store.model import HostViews, NeighbourRecord
+from stealtime.store.results import ResultKind
 from stealtime.store.surroundings import NeighbourTable
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
-from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import TraceResult
 from stealtime.wire.message import TraceRequest
 
 logger = logging.getLogger(__name__)
-
-_NOT_REPORTED = "its agent could not read its kernel's steal time"
 
 
 @dataclass
@@ -48,38 +54,40 @@ class Watched:
 
 @asynccontextmanager
 async def watching(
-    machine: Machine, beside: Beside, cell: PlannedCell, number: int, spool: Path, trace_buffer_bytes: int
+    machine: Machine, beside: Beside, cell: PlannedCell, work: Work, spool: Path, trace_buffer_bytes: int
 ) -> AsyncIterator[Watched]:
-    """Start the loads and the host's trace, and stop them when the trial is over.
+    """Start the neighbours and the host's trace, and stop them when the trial is over.
 
     Args:
         machine: Under test.
         beside: What is up around it.
         cell: Says whether to trace.
-        number: Of the trial.
+        work: What the machine is about to be asked for.
         spool: Where tables are put until they are Parquet.
         trace_buffer_bytes: For each CPU of the host.
 
     Raises:
-        StealtimeError: A load could not be started.
+        StealtimeError: A neighbour could not be started.
     """
+    number = work.request.trial
     watched = Watched(findings=list(beside.neighbours.findings))
     clocks_before = None if beside.tracer is None else await beside.tracer.exchange_clocks()
     is_whole = False
     try:
-        await beside.neighbours.start(number)
+        await beside.neighbours.start(work, spool / "neighbours")
         if cell.cell.traced:
             await _start_tracing(machine, beside, cell, number, trace_buffer_bytes)
         before = _look(machine, beside)
+        # Last, because the machine's own work follows: nothing that takes time is to be between the two.
+        beside.neighbours.begin_work()
         yield watched
         watched.views = _views(machine, beside, before)
         is_whole = True
     finally:
-        died = beside.neighbours.failure()
         try:
             if cell.cell.traced:
                 await _stop_tracing(beside, number, spool / "host", watched)
-            await _stop_loads(beside, number, spool, watched, clocks_before, died)
+            await _stop_neighbours(beside, probes()[cell.cell.probe].result, watched, clocks_before, is_whole=is_whole)
         except StealtimeError as error:
             if is_whole:
                 raise
@@ -135,35 +143,11 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     """Give what the kernel counted since ``before``; of the same threads, also if the machine has others now."""
     gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(beside)))
     end_ns = _host_now_ns()
-    no_group = Absent(absent="the machine has no share, so no quota throttled it")
-    throttled: Reading = no_group
+    throttling = None
     if machine.cpu_group is not None and before.throttling is not None:
-        throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
-    run, run_delay = gained.run_ns, gained.run_delay_ns
-    if traits_of(machine.platform).is_native:
-        run = run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
-    return HostViews(
-        run_delay_ns=run_delay,
-        host_steal_ns=gained.steal_ns,
-        guest_steal_ns=Absent(absent=traits_of(machine.platform).no_guest_steal or _NOT_REPORTED),
-        throttled_ns=throttled,
-        run_ns=run,
-        begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
-        end_monotonic_raw_ns=end_ns,
-    )
-
-
-def with_guest_steal(views: HostViews | None, platform: str, counters: Mapping[str, int]) -> HostViews | None:
-    """Add what the guest's kernel counted as stolen, where it can; elsewhere its counter stands still at 0.
-
-    Args:
-        views: Of the host.
-        platform: Of the machine.
-        counters: Of the trial's outcome; ``steal_ns`` is missing where the agent could not read it.
-    """
-    if views is None or traits_of(platform).no_guest_steal is not None or "steal_ns" not in counters:
-        return views
-    return views.model_copy(update={"guest_steal_ns": Value(value=counters["steal_ns"])})
+        throttling = throttling_between(before.throttling, machine.cpu_group.read_throttling())
+    times = {"begin_monotonic_raw_ns": before.at_monotonic_raw_ns, "end_monotonic_raw_ns": end_ns}
+    return host_views(machine.platform, gained, throttling).model_copy(update=times)
 
 
 def _host_now_ns() -> int:
@@ -181,14 +165,15 @@ def _user_mode_linux(machine: Machine, probe: Probe) -> list[int]:
     return kernel_threads(machine.threads()) if is_followed else []
 
 
-async def _stop_loads(
-    beside: Beside, number: int, spool: Path, watched: Watched, clocks_before: Alignment | None, died: str | None
+async def _stop_neighbours(
+    beside: Beside, kind: ResultKind, watched: Watched, clocks_before: Alignment | None, *, is_whole: bool
 ) -> None:
-    """Take what the neighbours did; one that is gone makes the trial invalid."""
+    """Take what the neighbours did; one that is gone, or whose work has no result, makes the trial invalid."""
     if not beside.neighbours.all:
         return
+    died = beside.neighbours.failure()
     try:
-        results = await beside.neighbours.stop(number, spool / "neighbours")
+        results = await beside.neighbours.stop(is_whole=is_whole)
     except StealtimeError as error:
         died = died or beside.neighbours.failure() or error.message
         results = []
@@ -203,6 +188,7 @@ async def _stop_loads(
             )
         )
     clocks_after = None if beside.tracer is None else await beside.tracer.exchange_clocks()
-    watched.findings += [finding for result in results for finding in neighbour_clock(result)]
-    watched.neighbours += [neighbour_record(result) for result in results]
-    watched.neighbour_tables = tuple(neighbour_table(result, clocks_before, clocks_after) for result in results)
+    watched.findings += [finding for result in results for finding in neighbour_findings(result)]
+    watched.neighbours += [neighbour_record(result, kind) for result in results]
+    tables = [neighbour_table(result, clocks_before, clocks_after) for result in results]
+    watched.neighbour_tables = tuple(table for table in tables if table is not None)

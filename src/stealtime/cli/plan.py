@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stealtime.cli.output import data_console, print_document
@@ -76,13 +77,16 @@ def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
 
 
 def neighbour_words(neighbours: "Sequence[PlacedNeighbour]") -> str:
-    """Say what runs beside a machine: ``3 machines, memory-load, CPU 0-3``."""
-    groups = Counter((each.kind, each.load, each.cpus, each.on_ns, each.off_ns) for each in neighbours)
+    """Say what runs beside a machine: ``3 machines, memory-load, CPU 0-3, weight 100``."""
     words = []
-    for (kind, load, cpus, on_ns, off_ns), count in groups.items():
-        plural = {"machine": "machines", "process": "processes"}[kind] if count > 1 else kind
-        phases = f", {format_duration(on_ns)} on, {format_duration(off_ns)} off" if on_ns and off_ns else ""
-        words.append(f"{count} {plural}, {load}, CPU {format_cpus(cpus)}{phases}")
+    for one, count in Counter(replace(each, name="") for each in neighbours).items():
+        plural = {"machine": "machines", "process": "processes"}[one.kind] if count > 1 else one.kind
+        size = f" of {one.vcpus} vCPUs" if one.vcpus > 1 else ""
+        share = "" if one.share is None else f", {one.share.words}"
+        phases = ""
+        if one.on_ns and one.off_ns:
+            phases = f", {format_duration(one.on_ns)} on, {format_duration(one.off_ns)} off"
+        words.append(f"{count} {plural}{size}, {one.load}, CPU {format_cpus(one.cpus)}{share}{phases}")
     return "; ".join(words) or "nothing"
 
 

@@ -199,6 +199,8 @@ def _neighbour_line(platform: str, own: Sequence[NeighbourRecord]) -> NeighbourL
 
 def _load(neighbour: NeighbourRecord) -> str:
     load = neighbour.load
+    if load is None:
+        return "the same work"
     words = "arithmetic" if load.kind.name == "cpu" else f"copies {load.kind.block_bytes / 1e6:,.3g} MB"
     if load.on_ns is not None and load.off_ns is not None:
         words += f", on {format_duration(load.on_ns)}, off {format_duration(load.off_ns)}"
@@ -208,7 +210,7 @@ def _load(neighbour: NeighbourRecord) -> str:
 def _rates(own: Sequence[NeighbourRecord]) -> str:
     """Give the rates that were reached; a neighbour without an outcome died, and its trial is invalid."""
     outcomes = [one.outcome for one in own if one.outcome is not None]
-    if not outcomes:
+    if not outcomes:  # work has an end and no rate; its study tells how long it took
         return notation.ABSENT
     unit, size = ("loops/s", 1.0) if outcomes[0].unit == "loops" else ("GB/s", 1e9)
     rates = [outcome.rate_per_s / size for outcome in outcomes]

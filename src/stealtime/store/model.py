@@ -135,6 +135,32 @@ class ScenarioRecord(Model):
     hint: str | None = None
 
 
+class HostViews(Model):
+    """The time that a machine could not run, as three instruments saw it over one trial."""
+
+    run_delay_ns: Reading
+    """Of its vCPU threads together: runnable, but not on a CPU (``/proc/PID/task/TID/schedstat``)."""
+    host_steal_ns: Reading
+    """That the host's own host took from the CPUs that it may use (``/proc/stat``)."""
+    guest_steal_ns: Reading
+    """That the guest's kernel knows of (its ``/proc/stat``)."""
+    throttled_ns: Reading = Absent(absent="no CPU group of its own was made for the machine")
+    """That the quota of the machine's share held its threads back (``cpu.stat``)."""
+    run_ns: Reading = Absent(absent="it was not read by the version that measured this")
+    """That its vCPU threads together were on a CPU."""
+    begin_monotonic_raw_ns: int | None = None
+    """When the counters were read first, by the host's clock: a little before the trial, and again a little after."""
+    end_monotonic_raw_ns: int | None = None
+
+
+class NeighbourWork(Model):
+    """What came of a neighbour's work that was the same as that of the machine under test."""
+
+    outcome: TrialOutcome
+    result: SerializeAsAny[Result]
+    """Of the same kind as the trial's, but without tables."""
+
+
 class NeighbourRecord(Model):
     """What ran beside the machine under test during a trial."""
 
@@ -145,32 +171,20 @@ class NeighbourRecord(Model):
     """Of a machine; ``native`` for a process."""
     cpus: list[int]
     """Of the host, where it was allowed to run."""
+    vcpus: int = 1
     share: ShareRecord | None = None
-    load: LoadRequest
+    load: LoadRequest | None = None
+    """None if it did the same work as the machine under test."""
     outcome: LoadOutcome | None = None
-    """None if it died."""
+    """None if it had no load, or died."""
+    work: NeighbourWork | None = None
+    """None if it had a load, or died."""
+    host_views: HostViews | None = None
+    """As of the machine under test; None if it died, and in older runs."""
     alignment: Alignment | None = None
     """Of its clock with the host's."""
     threads: list[ThreadRecord] = Field(default_factory=list)
     """On the host."""
-
-
-class HostViews(Model):
-    """The time that the machine under test could not run, as three instruments saw it over one trial."""
-
-    run_delay_ns: Reading
-    """Of its vCPU threads together: runnable, but not on a CPU (``/proc/PID/task/TID/schedstat``)."""
-    host_steal_ns: Reading
-    """That the host's own host took from the measured CPUs (``/proc/stat``)."""
-    guest_steal_ns: Reading
-    """That the guest's kernel knows of (its ``/proc/stat``)."""
-    throttled_ns: Reading = Absent(absent="no CPU group of its own was made for the machine")
-    """That the quota of the machine's share held its threads back (``cpu.stat``)."""
-    run_ns: Reading = Absent(absent="it was not read by the version that measured this")
-    """That its vCPU threads together were on a CPU."""
-    begin_monotonic_raw_ns: int | None = None
-    """When the counters were read first, by the host's clock: a little before the trial, and again a little after."""
-    end_monotonic_raw_ns: int | None = None
 
 
 class HypervisorCounters(Model):

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from stealtime.lab.platforms.share import Share
-from stealtime.lab.scenarios.placement import Placement, place
+from stealtime.lab.scenarios.placement import SAME_WORK, Load, Placement, place
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
 
 MEASURED, ALL, OTHERS = "measured", "all", "others"
@@ -47,15 +47,20 @@ class NeighbourSpec(_Table):
 
     kind: Literal["machine", "process"]
     """``machine``: of the same platform as the machine under test (natively a process); ``process``: of the host."""
-    load: Literal["cpu-load", "memory-load"]
-    """Arithmetic that fits the first-level cache, or copying of a block that no cache holds."""
+    load: Load
+    """Arithmetic that fits the first-level cache; copying of a block that no cache holds; or ``same-work``: what the
+    machine under test does in the trial, once, started together with it."""
+    vcpus: Annotated[int, Field(ge=1, le=255)] | Literal["same"] = 1
+    """The number of its virtual CPUs, or as many as the machine under test has; more than one only with
+    ``same-work``."""
     count: Annotated[int, Field(ge=1, le=4096)] | Literal["others", "rest", "twice"] = 1
-    """The number of neighbours; ``others`` is one less than the number of CPUs, ``rest`` as many as fill the CPUs that
-    the machine leaves over, one each, and ``twice`` as many as make two virtual CPUs for each CPU."""
+    """The number of neighbours; ``others`` is one less than the number of CPUs, ``rest`` as many as give the CPUs that
+    the machine and the neighbours listed before leave over a virtual CPU each, and ``twice`` as many as make two
+    virtual CPUs for each CPU."""
     cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
     """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
     share: Share | None = None
-    """Its share of the CPU time."""
+    """Its share of the CPU time; the quota is for each of its virtual CPUs."""
     priority: int = Field(default=0, ge=0, le=99)
     """SCHED_FIFO priority of a process's load; 0 is ordinary scheduling."""
     block_bytes: SizeBytes | None = Field(default=None, alias="block")
@@ -77,7 +82,22 @@ class NeighbourSpec(_Table):
             )
         if self.block_bytes is not None and self.load != "memory-load":
             raise ValueError(f"'block' is only for memory-load, this neighbour's load is {self.load}")
+        if self.load == SAME_WORK:
+            self._refuse_what_the_work_decides()
+        elif self.vcpus != 1:
+            raise ValueError(
+                f"{self.vcpus!r} virtual CPUs are only for {SAME_WORK}: a neighbour with {self.load} has one"
+            )
         return self
+
+    def _refuse_what_the_work_decides(self) -> None:
+        if self.on_ns is not None:
+            raise ValueError(f"'on' and 'off' are not for {SAME_WORK}: the work itself says when it pauses")
+        if self.kind != "machine":
+            raise ValueError(
+                f"a neighbour of the kind {self.kind!r} cannot do the {SAME_WORK}: give it the kind 'machine', which "
+                "natively is a process as well"
+            )
 
 
 class Scenario(_Table):

@@ -1,12 +1,16 @@
 """The load of a neighbour, and the memory that it needs."""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import psutil
 
 from stealtime.lab.scenarios.caches import default_block_bytes
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import approximate_size
-from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad
+from stealtime.wire.connection import AgentConnection
+from stealtime.wire.message import CpuLoad, LoadOutcome, LoadRequest, MemoryLoad
 
 _GUEST_KERNEL_BYTES = 96 << 20
 """What a guest needs beside the two blocks of its memory load: kernel, initramfs, agent. It boots with 64 MiB."""
@@ -16,6 +20,36 @@ _KERNEL_SHARE_DIVISOR = 32
 
 _LOAD_SHARE_DIVISOR = 2
 """The agent gives a load no more than half of the memory that is available (``crates/probe/src/load/mod.rs``)."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a neighbour's load did during a trial."""
+
+    load: LoadRequest
+    outcome: LoadOutcome
+    table: Path
+    """The Arrow stream ``load``: ``thread``, ``start``, ``duration``, ``work``, in its machine's own counter."""
+
+
+@dataclass(frozen=True)
+class LoadOn:
+    """A load that was started and not yet stopped."""
+
+    connection: AgentConnection
+    load: LoadRequest
+    trial: int
+    folder: Path
+    """Where its table is put."""
+
+    async def end(self, *, is_whole: bool) -> Loaded:
+        """Stop it and take what it recorded, whole or not: a load has no end of its own to wait for.
+
+        Raises:
+            StealtimeError: The channel failed, or the table is not complete.
+        """
+        result = await self.connection.stop_load(self.trial, self.folder)
+        return Loaded(self.load, result.outcome, result.load)
 
 
 def refuse_too_much_memory(placement: Placement) -> None:
@@ -34,7 +68,7 @@ def load_request(placed: PlacedNeighbour, cpus: tuple[int, ...]) -> LoadRequest:
     """Say to a neighbour's agent what to do.
 
     Args:
-        placed: The neighbour.
+        placed: The neighbour, with a load of its own.
         cpus: Where its load may run, as its own machine counts CPUs.
     """
     kind = CpuLoad() if placed.load == "cpu-load" else MemoryLoad(block_bytes=_block_bytes(placed))

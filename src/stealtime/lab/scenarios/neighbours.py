@@ -1,12 +1,13 @@
 """The neighbours of a machine under test: booted beside it, loaded during each trial, watched all the time.
 
 A neighbour is a machine of the same platform, or a process of the host. Natively both are a process: an agent of its
-own. What a neighbour achieves and when it was on comes back in the counter of its own machine, with an alignment from
-before and after, so that it can be put on the host's time line.
+own. It has a load of its own, or does the same work as the machine under test. What a load achieves and when it was on
+comes back in the counter of its own machine, with an alignment from before and after, so that it can be put on the
+host's time line.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +19,19 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.cpus import format_cpus
-from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_bytes, refuse_too_much_memory
-from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
+from stealtime.lab.scenarios.neighbour_load import (
+    Loaded,
+    LoadOn,
+    load_request,
+    memory_needed_bytes,
+    refuse_too_much_memory,
+)
+from stealtime.lab.scenarios.neighbour_work import Work, Worked, WorkOn, own_work
+from stealtime.lab.scenarios.placement import SAME_WORK, PlacedNeighbour, Placement
+from stealtime.lab.tracing.views import HostDelays, HostLook, between, look
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
-from stealtime.wire.message import LoadOutcome, LoadRequest
 
 _Result = TypeVar("_Result")
 
@@ -41,8 +49,8 @@ class NeighbourResult:
     cpus: tuple[int, ...]
     """Of the host."""
     share: Share | None
-    load: LoadRequest
-    outcome: LoadOutcome
+    vcpus: int
+    did: Loaded | Worked
     before: Alignment
     """Of its clock with the host's, just before the load was started."""
     after: Alignment
@@ -50,18 +58,26 @@ class NeighbourResult:
     """Of the host, read back while the load was on."""
     throttling: Throttling | None
     """What its quota held back during the trial; None without a share."""
-    table: Path
-    """The Arrow stream ``load``: ``thread``, ``start``, ``duration``, ``work``, in its own counter."""
+    delays: HostDelays
+    """What the host's kernel counted for its virtual CPUs meanwhile."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Counts:
+    """What the host's kernel has counted for a neighbour."""
+
+    look: HostLook
+    throttling: Throttling | None
+
+
+@dataclass(frozen=True)
 class _Running:
-    """A load that was started and not yet stopped."""
+    """What was begun and not yet ended."""
 
-    load: LoadRequest
+    doing: LoadOn | WorkOn
     before: Alignment
     threads: tuple[HostThread, ...]
-    throttling: Throttling | None
+    counts: _Counts
 
 
 class Neighbour:
@@ -88,25 +104,47 @@ class Neighbour:
         """Give its threads on the host, now."""
         return [replace(thread, role="neighbour") for thread in self.machine.threads()]
 
-    async def start(self, trial: int) -> None:
-        """Start its load."""
-        connection = self.machine.connection
-        load = load_request(self.placed, self.machine.measured_cpus)
-        before = await connection.exchange_clocks()
-        throttling = self._throttling()
-        await connection.start_load(trial, load)
-        self._running = _Running(load, before, tuple(self.threads()), throttling)
+    async def start(self, work: Work, folder: Path) -> None:
+        """Start its load, or get ready for the work.
 
-    async def stop(self, trial: int, folder: Path) -> NeighbourResult:
-        """Stop its load and take what it recorded."""
+        Args:
+            work: Of the machine under test.
+            folder: Where its tables are put.
+        """
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+        before = await self.machine.connection.exchange_clocks()
+        counts = self._count([thread.tid for thread in self.machine.threads() if thread.role == "vcpu"])
+        doing = await self._start(work, folder)
+        self._running = _Running(doing, before, tuple(self.threads()), counts)
+
+    async def _start(self, work: Work, folder: Path) -> LoadOn | WorkOn:
+        connection = self.machine.connection
+        if self.placed.load == SAME_WORK:
+            return WorkOn(connection, own_work(work, self.placed, self.machine), folder)
+        trial, load = work.request.trial, load_request(self.placed, self.machine.measured_cpus)
+        await connection.start_load(trial, load)
+        return LoadOn(connection, load, trial, folder)
+
+    def begin_work(self) -> None:
+        """Begin the work, if that is what it does."""
+        if self._running is not None and isinstance(self._running.doing, WorkOn):
+            self._running.doing.begin()
+
+    async def stop(self, *, is_whole: bool) -> NeighbourResult:
+        """Stop its load and take what it recorded, or wait until its work is done.
+
+        Args:
+            is_whole: Whether the machine under test has done its own.
+        """
         running = self._running
         if running is None:
-            raise StealtimeError(f"{self.words} has no load to stop")
+            raise StealtimeError(f"{self.words} has nothing to stop")
         self._running = None
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-        result = await self.machine.connection.stop_load(trial, folder)
-        now = self._throttling()
-        throttling = throttling_between(running.throttling, now) if running.throttling and now else None
+        did = await running.doing.end(is_whole=is_whole)
+        began, ended = running.counts, self._count(running.counts.look.run_ns)
+        throttling = None
+        if began.throttling is not None and ended.throttling is not None:
+            throttling = throttling_between(began.throttling, ended.throttling)
         return NeighbourResult(
             name=self.name,
             number=self.number,
@@ -114,18 +152,18 @@ class Neighbour:
             platform=self.machine.platform,
             cpus=self.placed.cpus,
             share=self.placed.share,
-            load=running.load,
-            outcome=result.outcome,
+            vcpus=self.placed.vcpus,
+            did=did,
             before=running.before,
             after=await self.machine.connection.exchange_clocks(),
             threads=running.threads,
             throttling=throttling,
-            table=result.load,
+            delays=between(began.look, ended.look),
         )
 
-    def _throttling(self) -> Throttling | None:
+    def _count(self, threads: Iterable[int]) -> _Counts:
         group = self.machine.cpu_group
-        return None if group is None else group.read_throttling()
+        return _Counts(look(threads, self.placed.cpus), None if group is None else group.read_throttling())
 
 
 class Neighbours:
@@ -136,26 +174,34 @@ class Neighbours:
         self.findings = findings
         """What a reader of every result beside these neighbours must know."""
 
-    async def start(self, trial: int) -> None:
-        """Start all loads; they run until :meth:`stop`.
+    async def start(self, work: Work, folder: Path) -> None:
+        """Start all loads, which run until :meth:`stop`, and get ready for the work.
+
+        Args:
+            work: Of the machine under test, for those that do the same.
+            folder: Where tables are put, in one folder for each neighbour.
 
         Raises:
             StealtimeError: One did not start; the message names it.
         """
-        await _for_each([(each, each.start(trial)) for each in self.all], "did not start its load")
+        starting = [(each, each.start(work, folder / f"neighbour-{each.number}")) for each in self.all]
+        await _for_each(starting, "did not start")
 
-    async def stop(self, trial: int, folder: Path) -> list[NeighbourResult]:
-        """Stop all loads and take what they recorded.
+    def begin_work(self) -> None:
+        """Begin the work of all that do the same as the machine under test, at once, after :meth:`start`."""
+        for each in self.all:
+            each.begin_work()
+
+    async def stop(self, *, is_whole: bool) -> list[NeighbourResult]:
+        """Stop all loads and take what they recorded; wait for those that do the same work.
 
         Args:
-            trial: As in :meth:`start`.
-            folder: Where the tables are put, in one folder for each neighbour.
+            is_whole: Whether the machine under test has done its own; otherwise nobody is waited for.
 
         Raises:
             StealtimeError: One is gone or did not answer; the message names it.
         """
-        stopping = [(each, each.stop(trial, folder / f"neighbour-{each.number}")) for each in self.all]
-        return await _for_each(stopping, "gave no result")
+        return await _for_each([(each, each.stop(is_whole=is_whole)) for each in self.all], "gave no result")
 
     def failure(self) -> str | None:
         """Say which neighbours are gone and why, or None while all live."""
@@ -193,12 +239,12 @@ async def neighbours(placement: Placement, platform: Platform, under_test: Machi
             memory_bytes = under_test.memory_bytes
             request = replace(
                 under_test,
-                vcpu_cpus=(placed.cpus,),
+                vcpu_cpus=(placed.cpus,) * placed.vcpus,
                 folder=own,
                 emulator_cpus=placed.cpus,
                 share=placed.share,
                 group=f"neighbour-{number}",
-                realtime=placed.priority > 0,
+                realtime=under_test.realtime if placed.load == SAME_WORK else placed.priority > 0,
                 memory_bytes=max(memory_bytes, memory_needed_bytes(placed)) if is_guest else memory_bytes,
             )
             try:
@@ -220,23 +266,25 @@ def real_time_findings(placement: Placement, platform: Platform) -> list[Finding
     """Say it if a neighbour shares a CPU with a real-time thread of the same kernel, which does not take turns."""
     if traits_of(platform.name).is_guest or placement.priority == 0 or len(placement.vcpu_cpus[-1]) > 1:
         return []
-    below = [
-        neighbour.name
-        for neighbour in placement.neighbours
-        if not neighbour.priority and set(neighbour.cpus) & set(placement.vcpu_cpus[-1])
-    ]
-    if not below:
-        return []
-    return [
-        Finding(
-            code="neighbour_below_realtime",
-            level="limits",
-            text=f"on {platform.name} the measuring threads are real-time threads and {', '.join(below)} an ordinary "
-            f"one of the same kernel: on CPU {format_cpus(placement.vcpu_cpus[-1])} it runs only while they are held "
-            "back",
-            hint="a scenario with priority = 0 lets them take turns",
+    sharing = [one for one in placement.neighbours if set(one.cpus) & set(placement.vcpu_cpus[-1])]
+    equal = [one.name for one in sharing if one.load == SAME_WORK]
+    below = [one.name for one in sharing if one.load != SAME_WORK and not one.priority]
+    hint = "a scenario with priority = 0 lets them take turns"
+    where = f"on CPU {format_cpus(placement.vcpu_cpus[-1])}"
+    findings = []
+    if below:
+        text = (
+            f"on {platform.name} the measuring threads are real-time threads and {', '.join(below)} an ordinary one of "
+            f"the same kernel: {where} it runs only while they are held back"
         )
-    ]
+        findings.append(Finding(code="neighbour_below_realtime", level="limits", text=text, hint=hint))
+    if equal:
+        text = (
+            f"on {platform.name} the measuring threads and {', '.join(equal)} are real-time threads of one priority: "
+            f"{where} they do not take turns"
+        )
+        findings.append(Finding(code="neighbour_takes_no_turns", level="limits", text=text, hint=hint))
+    return findings
 
 
 async def _for_each(doing: list[tuple[Neighbour, Coroutine[Any, Any, _Result]]], failure: str) -> list[_Result]:

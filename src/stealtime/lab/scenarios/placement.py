@@ -5,7 +5,7 @@ scenario would lose its meaning, it is skipped with the reason.
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from stealtime.lab.platforms.share import DEFAULT_WEIGHT, Share
 from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
 
 CpuSet = tuple[int, ...]
+
+Load = Literal["cpu-load", "memory-load", "same-work"]
+SAME_WORK: Final = "same-work"
+"""What the machine under test does in the trial."""
 
 
 class ScenarioSkipped(StealtimeError):  # noqa: N818 - it is no error of the tool, and reads as what it is
@@ -38,15 +42,16 @@ class PlacedNeighbour:
     name: str
     """``neighbour 1``, ``neighbour 2`` ..."""
     kind: Literal["machine", "process"]
-    load: Literal["cpu-load", "memory-load"]
+    load: Load
     cpus: CpuSet
-    """Of its vCPU and its emulator threads; of the load, where it is a process."""
+    """Of its vCPUs and its emulator threads; of the load, where it is a process."""
     share: Share | None = None
     priority: int = 0
     block_bytes: int | None = None
     """What is copied; None is the default for this host's caches."""
     on_ns: int | None = None
     off_ns: int | None = None
+    vcpus: int = 1
 
 
 @dataclass(frozen=True)
@@ -143,36 +148,55 @@ def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[
 
 def _neighbours(scenario: "Scenario", host_cpus: CpuSet, measured: CpuSet) -> tuple[PlacedNeighbour, ...]:
     placed: list[PlacedNeighbour] = []
+    own_vcpus = vcpus_of(scenario, host_cpus)
     for spec in scenario.neighbours:
-        cpus = _neighbour_cpus(scenario, spec, host_cpus, measured)
-        for _ in range(_count(scenario, spec, host_cpus)):
-            placed.append(
-                PlacedNeighbour(
-                    name=f"neighbour {len(placed) + 1}",
-                    kind=spec.kind,
-                    load=spec.load,
-                    cpus=cpus,
-                    share=spec.share,
-                    priority=spec.priority,
-                    block_bytes=spec.block_bytes,
-                    on_ns=spec.on_ns,
-                    off_ns=spec.off_ns,
-                )
-            )
+        vcpus = own_vcpus if spec.vcpus == "same" else spec.vcpus
+        taken = own_vcpus + sum(one.vcpus for one in placed)
+        neighbour = PlacedNeighbour(
+            name="",
+            kind=spec.kind,
+            load=spec.load,
+            cpus=_neighbour_cpus(scenario, spec, host_cpus, measured),
+            share=_for_vcpus(spec.share, vcpus),
+            priority=spec.priority,
+            block_bytes=spec.block_bytes,
+            on_ns=spec.on_ns,
+            off_ns=spec.off_ns,
+            vcpus=vcpus,
+        )
+        first = len(placed) + 1
+        count = _count(scenario, spec, len(host_cpus), taken, vcpus)
+        placed += [replace(neighbour, name=f"neighbour {number}") for number in range(first, first + count)]
     return tuple(placed)
 
 
-def _count(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet) -> int:
+def _for_vcpus(share: Share | None, vcpus: int) -> Share | None:
+    """Give the share of a machine whose quota was said for each of its virtual CPUs."""
+    if share is None or share.quota_percent is None:
+        return share
+    return share.model_copy(update={"quota_percent": share.quota_percent * vcpus})
+
+
+def _count(scenario: "Scenario", spec: "NeighbourSpec", cpus: int, taken: int, vcpus: int) -> int:
+    """Give how many neighbours there are.
+
+    Args:
+        scenario: For the reason why it is skipped.
+        spec: Says how many.
+        cpus: Of the host.
+        taken: Virtual CPUs of the machine and of the neighbours before.
+        vcpus: Of each of these.
+    """
     if spec.count in ("rest", "twice"):
-        return max(0, (2 if spec.count == "twice" else 1) * len(host_cpus) - vcpus_of(scenario, host_cpus))
+        return max(0, ((2 if spec.count == "twice" else 1) * cpus - taken) // vcpus)
     if isinstance(spec.count, int):
         return spec.count
-    if len(host_cpus) == 1:
+    if cpus == 1:
         raise ScenarioSkipped(
             f"{scenario.name} has a neighbour for each other CPU, and here is one CPU only",
             hint="measure it on a machine with more CPUs",
         )
-    return len(host_cpus) - 1
+    return cpus - 1
 
 
 def _neighbour_cpus(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet, measured: CpuSet) -> CpuSet:

@@ -55,7 +55,7 @@ def _neighbour_figures(record: NeighbourRecord) -> NeighbourFigures:
         name=record.name,
         kind=record.kind,
         platform=record.platform,
-        load=record.load.kind.name,
+        load="same work" if record.load is None else record.load.kind.name,
         unit=outcome.unit if outcome is not None else None,
         rate_per_s=outcome.rate_per_s if outcome is not None else None,
         on_s=outcome.on_ns / 1e9 if outcome is not None else None,

@@ -33,9 +33,10 @@ class NeighbourFigures(Figures):
     name: str
     kind: Literal["machine", "process"]
     platform: str
-    load: Literal["cpu", "memory"]
+    load: Literal["cpu", "memory", "same work"]
+    """A load of its own, or what the machine under test did."""
     unit: Literal["loops", "bytes"] | None
-    """None if it died."""
+    """None if it died, and of the same work, which has no rate."""
     rate_per_s: float | None
     """Of its units, in a second that its load was on."""
     on_s: float | None

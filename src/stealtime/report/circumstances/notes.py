@@ -63,7 +63,7 @@ def _neighbour_lines(cells: Sequence[MeasuredCell]) -> list[str]:
             for one in trial.neighbours:
                 groups.setdefault((cell.scenario, cell.platform, one.load), []).append(one)
     return [
-        f"{scenario}, {platform}: {load}-load {rate_words(figures)}"
+        f"{scenario}, {platform}: {load if load == 'same work' else f'{load}-load {rate_words(figures)}'}"
         for (scenario, platform, load), figures in groups.items()
     ]
 

@@ -62,14 +62,14 @@ class StretchStudy:
         return render(own_cells(summary.cells))
 
     def measurement(self, cell: "StretchCell", figure: str) -> "Measurement":
-        """Give the elapsed time."""
+        """Give the elapsed time; of several guests that did the same work that of the fastest, as it is published."""
         from statistics import geometric_mean
 
         from stealtime.report.claims.measurement import Measurement
 
         if figure != "elapsed":
             raise ValueError(f"{figure!r} is no figure of {self.name}")
-        elapsed_ns = tuple(elapsed_s * 1e9 for elapsed_s in cell.elapsed_s)
+        elapsed_ns = tuple(elapsed_s * 1e9 for elapsed_s in cell.fastest_s)
         return Measurement(value=geometric_mean(elapsed_ns) if elapsed_ns else None, of_repetitions=elapsed_ns)
 
     def explanation(self, _run: "Run") -> "RenderableType | None":

@@ -1,10 +1,19 @@
 """What is said of stretch, in the tables of the terminal and on the page."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from stealtime.report import notation
-from stealtime.studies.stretch.analysis.model import Guest, Stretch, StretchCell
+from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Stretch, StretchCell
+
+
+@dataclass(frozen=True)
+class GuestRow:
+    """A line of the table of guests that did the same work."""
+
+    name: str
+    guest: StretchCell | AlikeGuest
 
 
 def stretch_words(one: Stretch) -> str:
@@ -27,10 +36,71 @@ def guest_words(cell: StretchCell) -> str:
 
 
 def beside_words(cell: StretchCell) -> str:
-    """Say who computes beside it: ``3 busy, weight 100 each``."""
+    """Say who computes beside it: ``3 alike, weight 100 each``; others than alike ones are busy all the time."""
     groups = [(one, len(list(same))) for one, same in groupby(cell.beside)]
-    words = [", ".join([f"{count} busy", *(f"{words} each" for words in _share_words(one))]) for one, count in groups]
+    words = [
+        ", ".join([f"{count} {'alike' if one.is_alike else 'busy'}", *(f"{words} each" for words in _share_words(one))])
+        for one, count in groups
+    ]
     return "; ".join(words) or "nothing"
+
+
+def guest_rows(cell: StretchCell) -> list[GuestRow]:
+    """Name the machine and its neighbours that did the same, each with what it may have: ``itself, weight 300``."""
+    own = GuestRow(", ".join(["itself", *_share_words(cell.itself)]), cell)
+    return [own, *(GuestRow(", ".join([one.name, *_share_words(one.guest)]), one) for one in cell.alike)]
+
+
+def part_words(guest: StretchCell | AlikeGuest, part: str) -> str:
+    """Give how much of a guest's elapsed time a part of the lost seconds is; none where native lost more of it."""
+    if guest.lost is None:
+        return notation.ABSENT
+    return notation.percent(max(0.0, guest.lost.parts_s[part] / guest.lost.elapsed_s))
+
+
+def spread_words(cell: StretchCell) -> str:
+    """Give the fastest and the slowest of guests that did the same: ``4 guests: 2.01x to 2.10x``."""
+    guests = [cell.against_native, *(one.against_native for one in cell.alike)]
+    known = [one.ratio for one in guests if one is not None and one.ratio is not None]
+    if not known:
+        return notation.ABSENT
+    return f"{1 + len(cell.alike)} guests: {notation.ratio(min(known))} to {notation.ratio(max(known))}"
+
+
+GUEST_PARTS = {"cpu_wait": "waiting for a CPU", "quota": "its quota"}
+"""The parts of lost seconds that are told of each guest, in percent of its elapsed time."""
+EACH_NOTE = (
+    "They started together. Who ends first leaves CPUs to the others, so guests with less right are stretched less "
+    "than they would be by guests that go on."
+)
+"""What is to be known of the times of each guest."""
+
+
+def priority_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say whether weights and quotas protect the favoured guests."""
+    sentences = []
+    for cell in cells:
+        one = cell.priority
+        if one is None:
+            continue
+        sentences.append(
+            f"{cell.title}: {_protection(one.favoured)}: the {_guests(one.favoured_guests, 'favoured guest')} took "
+            f"{stretch_words(one.favoured)} as long as in {one.favoured.base}, the "
+            f"{_guests(one.other_guests, 'other')} {stretch_words(one.others)}."
+        )
+    return sentences
+
+
+def _protection(favoured: Stretch) -> str:
+    if favoured.low is None or favoured.high is None:
+        return f"not judged whether the priority protects, because {favoured.because}"
+    if favoured.high < 1.0:
+        return "the priority protects"
+    return "the priority harms" if favoured.low > 1.0 else "no protection shown"
+
+
+def _guests(count: int, what: str) -> str:
+    return what if count == 1 else f"{count} {what}s"
 
 
 def bases_sentence(cells: Sequence[StretchCell]) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import TrialRecord
+from stealtime.store.model import NeighbourRecord, TrialRecord
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TracingOutcome, TrialOutcome
 
@@ -85,9 +85,16 @@ def host_labels(record: TrialRecord) -> list[tuple[int, str]]:
                 labels.append((thread.tid, "control plane"))
     for neighbour in record.neighbours:
         labels.extend((thread.tid, neighbour.name) for thread in neighbour.threads)
-        if traits_of(neighbour.platform).is_native and neighbour.outcome is not None:
-            labels.extend((thread, neighbour.name) for thread in neighbour.outcome.thread_ids)
+        if traits_of(neighbour.platform).is_native:
+            labels.extend((thread, neighbour.name) for thread in _own_threads(neighbour))
     return labels
+
+
+def _own_threads(neighbour: NeighbourRecord) -> list[int]:
+    """Give the threads of its load or its work, as its machine numbers them."""
+    if neighbour.outcome is not None:
+        return neighbour.outcome.thread_ids
+    return [] if neighbour.work is None else probe_threads(neighbour.work.outcome)
 
 
 def machine_labels(outcome: TrialOutcome) -> list[tuple[int, str]]:

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import HostViews, NeighbourRecord, ShareRecord
-from stealtime.studies.stretch.analysis.model import Guest, IterationTimes, Repetition, StretchCell
+from stealtime.store.results import read_as
+from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
 from stealtime.studies.stretch.stored import ITERATIONS, Contention
 from stealtime.vocabulary.readings import Absent, Reading
 
@@ -41,22 +42,54 @@ def figures_of(trials: Sequence["Trial"]) -> StretchCell:
         valid=not reasons,
         reasons=list(dict.fromkeys(reasons)),
         limits=list(dict.fromkeys(finding.text for finding in findings if finding.level == "limits")),
-        repetitions=[_repetition(one) for one in valid],
+        repetitions=[_repetition_of(one) for one in valid],
         iterations=_iteration_times(valid),
         vcpus=vcpus,
         host_cpus=1 if placement is None else len({cpu for cpus in placement.vcpu_cpus for cpu in cpus}),
         itself=_guest(vcpus, None if placement is None else placement.share),
         beside=[_neighbour(one) for one in record.neighbours],
+        alike=_alike(valid),
     )
 
 
-def _repetition(trial: "Trial") -> Repetition:
-    result, record = trial.result(Contention), trial.record
-    views = record.host_views
-    is_native = traits_of(record.cell.platform).is_native
+def _alike(trials: Sequence["Trial"]) -> list[AlikeGuest]:
+    """Give the neighbours that did the same work: in a valid trial all of them did."""
+    if not trials:
+        return []
+    found = []
+    for number, first in enumerate(trials[0].record.neighbours):
+        if first.work is None:
+            continue
+        own = [(one.record.repetition, one.record.neighbours[number]) for one in trials]
+        repetitions = [
+            _repetition(
+                repetition, neighbour.platform, read_as(neighbour.work.result, Contention), neighbour.host_views
+            )
+            for repetition, neighbour in own
+            if neighbour.work is not None
+        ]
+        found.append(AlikeGuest(name=first.name, guest=_neighbour(first), repetitions=repetitions))
+    return found
+
+
+def _repetition_of(trial: "Trial") -> Repetition:
+    record = trial.record
+    return _repetition(record.repetition, record.cell.platform, trial.result(Contention), record.host_views)
+
+
+def _repetition(repetition: int, platform: str, result: Contention, views: HostViews | None) -> Repetition:
+    """Give what the work took a machine.
+
+    Args:
+        repetition: Its number.
+        platform: Of the machine.
+        result: As its agent told it.
+        views: As the host's kernel saw the machine; None where it did not.
+    """
+    is_native = traits_of(platform).is_native
     wait_ns = result.run_delay_ns if is_native else waited_ns(result, views)
     return Repetition(
-        repetition=record.repetition,
+        repetition=repetition,
         elapsed_s=result.elapsed_ns * _NS,
         cpu_s=result.cpu_ns * _NS,
         fill_cpu_s=result.fill_cpu_ns * _NS,
@@ -101,7 +134,9 @@ def _guest(vcpus: int, share: ShareRecord | None) -> Guest:
 
 
 def _neighbour(record: NeighbourRecord) -> Guest:
-    return _guest(record.load.threads, record.share)
+    if record.load is not None:
+        return _guest(record.load.threads, record.share)
+    return _guest(record.vcpus, record.share).model_copy(update={"is_alike": True})
 
 
 def _iteration_times(trials: Sequence["Trial"]) -> IterationTimes | None:

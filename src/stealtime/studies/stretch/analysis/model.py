@@ -3,7 +3,7 @@
 from statistics import fmean, median
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.report.summary import CellFigures, Figures
@@ -50,6 +50,8 @@ class Guest(Figures):
     weight: int | None = None
     quota_percent: float | None = None
     """Of one CPU."""
+    is_alike: bool = False
+    """Whether it does the same work as the machine; other neighbours are always busy."""
 
 
 class Stretch(Figures):
@@ -64,6 +66,18 @@ class Stretch(Figures):
     high: float | None
     because: str | None = None
     """Why it was not judged."""
+
+
+class Priority(Figures):
+    """What weights and quotas are worth: elapsed times with them, against those of the same guests without.
+
+    In each repetition the mean over the guests of a side is taken.
+    """
+
+    favoured: Stretch
+    favoured_guests: int
+    others: Stretch
+    other_guests: int
 
 
 class LostSeconds(Figures):
@@ -109,6 +123,27 @@ class Predicted(Figures):
     """Why ``residual`` and ``one_more`` were not judged."""
 
 
+class AlikeGuest(Figures):
+    """A neighbour that did the same work, started together with the machine."""
+
+    name: str
+    """``neighbour 1`` ..."""
+    guest: Guest
+    repetitions: list[Repetition]
+    """The same ones as those of the machine."""
+    against_native: Stretch | None = None
+    """None where native was not measured alone."""
+    against_alone: Stretch | None = None
+    """Against the machine alone, which it is like; None where that was not measured."""
+    lost: LostSeconds | None = None
+    """Against native."""
+
+    @property
+    def elapsed_s(self) -> list[float]:
+        """Of each valid repetition."""
+        return [one.elapsed_s for one in self.repetitions]
+
+
 class StretchCell(CellFigures):
     """A cell of ``contend``."""
 
@@ -125,6 +160,10 @@ class StretchCell(CellFigures):
     """None for the base itself, and where there is none."""
     against_alone: Stretch | None = None
     """The same machine without neighbours and without a share; as above."""
+    alike: list[AlikeGuest] = Field(default_factory=list)
+    """Of its neighbours those that did the same work."""
+    priority: Priority | None = None
+    """None where all guests have the same right, or were not measured without their shares."""
     lost: LostSeconds | None = None
     """Against native."""
     predicted: Predicted | None = None
@@ -155,6 +194,11 @@ class StretchCell(CellFigures):
         return [one.elapsed_s for one in self.repetitions]
 
     @property
+    def fastest_s(self) -> list[float]:
+        """Of each valid repetition the shortest time of all guests that did the work."""
+        return [min(times) for times in zip(self.elapsed_s, *(one.elapsed_s for one in self.alike), strict=True)]
+
+    @property
     def cpu_s(self) -> float:
         """The CPU time of all tasks as their machine counts it, in the mean."""
         return fmean(one.cpu_s for one in self.repetitions)
@@ -183,7 +227,12 @@ class StretchCell(CellFigures):
             },
             "predicted": None if self.predicted is None else self.predicted.entitled,
             "unexplained_s": None if parts is None else parts.unexplained_s,
+            **{f"{which}_guest_median_s": value for which, value in self._extremes().items()},
         }
+
+    def _extremes(self) -> dict[str, float | None]:
+        times = [median(one) for one in (self.elapsed_s, *(one.elapsed_s for one in self.alike)) if one and self.alike]
+        return {"fastest": min(times, default=None), "slowest": max(times, default=None)}
 
 
 def own_cells(cells: object) -> list[StretchCell]:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from stealtime.report.interval import REPETITIONS_MIN, Interval, ratio_of_repetitions
-from stealtime.studies.stretch.analysis import prediction
+from stealtime.report.interval import Interval
+from stealtime.studies.stretch.analysis import guests, prediction
 from stealtime.studies.stretch.analysis.lost import lost_seconds, waited_share
-from stealtime.studies.stretch.analysis.model import Guest, Predicted, Stretch, StretchCell
+from stealtime.studies.stretch.analysis.model import Guest, Predicted, StretchCell
 
 QUIET_SHARE = 0.1
 """A host that natively loses more of its time to others has work of which the models do not know."""
@@ -22,7 +22,7 @@ def relate(cells: Sequence[StretchCell]) -> list[StretchCell]:
 
 def native_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell | None:
     """Give the native machine alone that did the same work on the most CPUs; None where it was not measured."""
-    same = [one for one in cells if one.is_native and one.is_alone and one.is_measured and _same_work(one, cell)]
+    same = [one for one in cells if one.is_native and one.is_alone and one.is_measured and guests.same_work(one, cell)]
     return max(same, key=lambda one: one.vcpus, default=None)
 
 
@@ -30,43 +30,22 @@ def alone_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell |
     """Give the same machine alone; None where it was not measured."""
     for one in cells:
         is_same = (one.platform, one.vcpus, one.host_cpus) == (cell.platform, cell.vcpus, cell.host_cpus)
-        if is_same and one.is_alone and one.is_measured and _same_work(one, cell):
+        if is_same and one.is_alone and one.is_measured and guests.same_work(one, cell):
             return one
     return None
-
-
-def _same_work(one: StretchCell, other: StretchCell) -> bool:
-    return (one.parameters, one.traced) == (other.parameters, other.traced)
 
 
 def _with_stretch(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:
     native, alone = native_base(cell, cells), alone_base(cell, cells)
     return cell.model_copy(
         update={
-            "against_native": None if native is None or native is cell else stretch(cell, native),
-            "against_alone": None if alone is None or alone is cell else stretch(cell, alone),
+            "against_native": None if native is None or native is cell else guests.stretch(cell, native),
+            "against_alone": None if alone is None or alone is cell else guests.stretch(cell, alone),
+            "alike": guests.each_guest(cell, native, alone),
+            "priority": guests.priority(cell, cells),
             "lost": None if native is None or native is cell else lost_seconds(cell, native),
         }
     )
-
-
-def stretch(cell: StretchCell, base: StretchCell) -> Stretch | None:
-    """Give the ratio of elapsed times with its interval; None where the cell has no valid repetition.
-
-    Repetitions of both took turns in one run, so what changes slowly on the host meets both.
-    """
-    if not cell.repetitions:
-        return None
-    if {one.checksum for one in (*cell.repetitions, *base.repetitions)} != {base.repetitions[0].checksum}:
-        because = "the checksums differ: it was not the same work"
-        return Stretch(base=base.title, ratio=None, low=None, high=None, because=because)
-    count = min(len(cell.repetitions), len(base.repetitions))
-    if count < REPETITIONS_MIN:
-        because = f"one side has {count} valid repetitions, {REPETITIONS_MIN} are needed"
-        ratio = fmean(cell.elapsed_s) / fmean(base.elapsed_s)
-        return Stretch(base=base.title, ratio=ratio, low=None, high=None, because=because)
-    found = ratio_of_repetitions(base.elapsed_s, cell.elapsed_s, same_session=True)
-    return Stretch(base=base.title, ratio=found.value, low=found.low, high=found.high)
 
 
 def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:

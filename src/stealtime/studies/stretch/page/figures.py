@@ -54,6 +54,8 @@ class Measured:
     high: float | None
     predicted: float | None
     predicted_words: str
+    guests: list[tuple[float, str]]
+    """Each of several guests that did the same, in words."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,9 @@ class Bar:
 def stretch_axis(cells: Sequence[StretchCell]) -> Axis:
     """From no stretch to a little more than the largest."""
     ends = [one.high or one.ratio or 1.0 for cell in cells if (one := cell.against_native) is not None]
+    ends += [
+        each.against_native.ratio or 1.0 for cell in cells for each in cell.alike if each.against_native is not None
+    ]
     ends += [value for cell in cells if (value := predicted_against_native(cell, cells)) is not None]
     return Axis(0.0, 1.08 * max([1.0, *ends]))
 
@@ -103,6 +108,11 @@ def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
                 high=None if one.high is None else axis.place(one.high),
                 predicted=None if predicted is None else axis.place(predicted),
                 predicted_words="" if predicted is None else f"predicted {predicted:.3g}",
+                guests=[
+                    (axis.place(ratio), f"{guest.name}: {ratio:.3g}")
+                    for guest in cell.alike
+                    if guest.against_native is not None and (ratio := guest.against_native.ratio) is not None
+                ],
             )
         )
     return rows

@@ -57,3 +57,5 @@ class _Group:
             *wording.not_judged_sentences(cells),
             *wording.invalid_sentences(cells),
         ]
+        self.together = [cell for cell in cells if cell.alike]
+        self.priorities = wording.priority_sentences(cells)

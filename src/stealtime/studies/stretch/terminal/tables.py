@@ -12,12 +12,18 @@ from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Stretch, StretchCell
 from stealtime.studies.stretch.wording import (
+    EACH_NOTE,
+    GUEST_PARTS,
     bases_sentence,
     beside_words,
+    guest_rows,
     guest_words,
     invalid_sentences,
     not_judged_sentences,
     one_more_sentences,
+    part_words,
+    priority_sentences,
+    spread_words,
     stretch_words,
 )
 
@@ -34,6 +40,8 @@ def _of_work(work: str, cells: Sequence[StretchCell]) -> RenderableType:
     parts: list[RenderableType] = [_stretch_table(work, cells)]
     sentences = [bases_sentence(cells), *not_judged_sentences(cells), *invalid_sentences(cells)]
     parts.append(Text("\n".join(one for one in sentences if one)))
+    if any(cell.alike for cell in cells):
+        parts += [Text(), _guests_table(cells), *map(Text, [EACH_NOTE, *priority_sentences(cells)])]
     if any(cell.lost is not None for cell in cells):
         parts += [Text(), _lost_table(cells)]
         absent = dict.fromkeys(text for cell in cells if cell.lost is not None for text in cell.lost.absent)
@@ -62,6 +70,26 @@ def _stretch_table(work: str, cells: Sequence[StretchCell]) -> Table:
             _against(cell.against_native),
             _against(cell.against_alone),
         )
+    return table
+
+
+def _guests_table(cells: Sequence[StretchCell]) -> Table:
+    table = new_table("Each of the guests that did the same work together")
+    table.add_column("platform, scenario", no_wrap=True)
+    table.add_column("guest")
+    for name in ("elapsed", "against native", "against itself alone", *GUEST_PARTS.values(), "fastest to slowest"):
+        table.add_column(name, justify="right")
+    for cell in cells:
+        for number, row in enumerate(guest_rows(cell) if cell.alike else []):
+            table.add_row(
+                "" if number else cell.title,
+                row.name,
+                notation.duration(median(row.guest.elapsed_s) * 1e9),
+                _against(row.guest.against_native),
+                _against(row.guest.against_alone),
+                *(part_words(row.guest, part) for part in GUEST_PARTS),
+                "" if number else spread_words(cell),
+            )
     return table
 
 

@@ -8,13 +8,13 @@ from stealtime.capacity.counters.parsers import (
     CPU_COLUMNS,
     ThreadCounts,
     parse_cpu_rows,
-    parse_guest_ticks,
     parse_memory,
     parse_number_after,
     parse_pressure,
     parse_runs_guest,
     parse_schedstat,
 )
+from stealtime.lab.tracing.views import parse_guest_ticks
 from stealtime.capacity.counters.quota import group_of, quotas_above, read_throttled
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.vocabulary.readings import Absent

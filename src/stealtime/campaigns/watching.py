@@ -139,7 +139,9 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     throttled: Reading = no_group
     if machine.cpu_group is not None and before.throttling is not None:
         throttled = throttling_between(before.throttling, machine.cpu_group.read_throttling()).throttled_ns
-    run, run_delay = gained.run_ns, gained.run_delay_ns
+    run, run_delay, guest = gained.run_ns, gained.run_delay_ns, gained.guest_ns
+    if not traits_of(machine.platform).guest_time_is_counted:
+        guest = Absent(absent="only KVM tells the host's kernel when a guest's instructions are executed")
     if traits_of(machine.platform).is_native:
         run = run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
     return HostViews(
@@ -148,6 +150,7 @@ def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
         guest_steal_ns=Absent(absent=traits_of(machine.platform).no_guest_steal or _NOT_REPORTED),
         throttled_ns=throttled,
         run_ns=run,
+        guest_ns=guest,
         begin_monotonic_raw_ns=before.at_monotonic_raw_ns,
         end_monotonic_raw_ns=end_ns,
     )

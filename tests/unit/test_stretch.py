@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from stealtime.report.notation import ABSENT
 from stealtime.store.model import HostViews
@@ -156,7 +157,70 @@ def test_what_no_measurement_accounts_for_is_unexplained() -> None:
     assert parts == pytest.approx({"execution": 0.2, "io": 0.3, "rest": 0.5})
     lost = relate([native, guest])[1].lost
     assert lost is not None
-    assert lost.absent == ["waiting for a CPU: the host's kernel does not tell the run delay"]
+    assert lost.absent == ["waiting for a CPU of the host: the host's kernel does not tell the run delay"]
+    assert "cpu_wait" not in lost.parts_s
+
+
+def test_page_faults_exits_and_slower_cycles_are_taken_from_what_they_were_a_part_of() -> None:
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=0.1, cycles=800, instructions=1600)
+    # Of 3 s: 0.9 s filling, of that 0.6 s faults; 0.5 s outside of the guest; 0.6 cycles an instruction for 0.5.
+    guest = cell(
+        "qemu-kvm-paravirt", "half", [3.0] * 4, cpu_s=3.0, fill_cpu_s=0.9, fault_cpu_s=0.6, outside_guest_s=0.5,
+        cycles=960, instructions=1600,
+    )  # fmt: skip
+    # Natively a second has 1000 cycles: 160 more are 0.16 s.
+    assert parts_of(native, guest) == pytest.approx(
+        {"page_faults": 0.5, "memory": 0.2, "exits": 0.5, "cycles": 0.16, "execution": 0.64, "rest": 0.0}
+    )
+
+
+@pytest.mark.parametrize(
+    ("figure", "part", "holds_it"),
+    [
+        ("fault_cpu_s", "page_faults", "memory"),
+        ("outside_guest_s", "exits", "execution"),
+        ("instructions", "cycles", "execution"),
+        ("host_steal_s", "host_steal", "memory"),
+        ("idle_s", "io", "rest"),
+    ],
+)
+def test_a_part_that_was_not_measured_is_absent_and_never_nought(figure: str, part: str, holds_it: str) -> None:
+    known: dict[str, Any] = {
+        "cpu_s": 2.0, "fill_cpu_s": 0.8, "fault_cpu_s": 0.5, "outside_guest_s": 0.4, "cycles": 1_500_000,
+        "instructions": 1_000_000, "idle_s": 1.0, "io_s": 1.0, "host_steal_s": 1.0,
+    }  # fmt: skip
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=0.1)
+    whole = parts_of(native, cell("qemu-kvm-paravirt", "half", [3.0] * 4, **known))
+    guest = cell("qemu-kvm-paravirt", "half", [3.0] * 4, **{**known, figure: None})
+    lacking = parts_of(native, guest.model_copy(update={"not_counted": {figure: "nobody counts it"}}))
+    assert abs(whole[part]) > 0.01
+    assert part not in lacking
+    assert lacking[holds_it] != pytest.approx(whole[holds_it], abs=0.01)
+    related_cells = relate([native, guest])
+    lost = related_cells[1].lost
+    assert lost is not None
+    assert any(text.startswith(f"{PARTS[part]}: ") for text in lost.absent)
+    assert f"Not told: {PARTS[part]}" in " ".join(wording.absent_sentences(related_cells))
+    shown = str(section(related_cells, [None, None]).body)
+    assert f"Not told: {escape(PARTS[part])}" in shown
+
+
+def test_a_part_that_is_absent_of_the_base_is_absent() -> None:
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=None, cycles=None)
+    native = native.model_copy(update={"not_counted": {"instructions": "perf_event_open: ENOENT"}})
+    lost = relate([native, cell("uml", "half", [2.0] * 4)])[1].lost
+    assert lost is not None
+    assert lost.absent == [
+        "page faults: native whole was not asked",
+        "more cycles per instruction: perf_event_open: ENOENT",
+    ]
+
+
+def test_exits_are_counted_in_words() -> None:
+    (sentence,) = wording.exits_sentences(
+        [cell("qemu-kvm-paravirt", "half", [2.0, 2.0], exits=5000), cell("uml", "half", [1.0])]
+    )
+    assert sentence == "qemu-kvm-paravirt half: its virtual CPUs left the guest 5,000 times (mean of 2), 2500 a second."
 
 
 @given(st.data())
@@ -168,9 +232,10 @@ def test_the_parts_always_add_up(data: st.DataObject) -> None:
             name: data.draw(seconds)
             for name in (
                 "cpu_s", "fill_cpu_s", "lock_wait_s", "io_s", "uneven_idle_s", "idle_s", "wait_s", "throttled_s",
-                "host_steal_s",
+                "host_steal_s", "fault_cpu_s", "outside_guest_s",
             )
         }  # fmt: skip
+        more |= {name: data.draw(st.none() | st.integers(0, 10**12)) for name in ("cycles", "instructions")}
         vcpus = data.draw(st.integers(1, 4))
         return cell(platform, scenario, [data.draw(st.floats(0.1, 10.0)) for _ in range(2)], vcpus=vcpus, **more)
 
@@ -274,19 +339,23 @@ def test_figures_lie_on_their_axes() -> None:
     assert [bar.title for bar in bars] == ["uml half", "uml overcommitted"]
     for bar in bars:
         assert len(bar.parts) == len(PARTS) + 1
+    lacking = cells[1].model_copy(update={"lost": cells[1].lost and cells[1].lost.model_copy(update={"parts_s": {}})})
+    (empty,) = lost_bars([lacking], lost_axis([lacking]))
+    assert [part.name for part in empty.parts] == ["unexplained"]
+    for bar in bars:
         assert all(part.left >= 0.0 and part.width >= 0.0 for part in bar.parts)
 
 
 def test_the_page_says_what_was_found_and_escapes_names() -> None:
     cells = related()
     odd = cells[1].model_copy(update={"platform": "ssh:<b>", "valid": False, "reasons": ["it <died>"]})
-    page = str(section([*cells, odd]).body)
+    page = str(section([*cells, odd], [None] * 4).body)
     assert "native whole" in page
     assert "one more such neighbour" in page
     assert "&lt;died&gt;" in page
     assert "<b>@" not in page
     assert "ssh:<b>" not in page
-    assert str(section([]).body).count("<section") == 3
+    assert str(section([], []).body).count("<section") == 4
 
 
 def test_two_runs_are_compared_by_their_elapsed_time() -> None:

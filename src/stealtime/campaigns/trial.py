@@ -1,7 +1,8 @@
 """One trial on a booted machine: clocks, what goes on around it, the measuring, clocks again, and the record of it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from stealtime.campaigns.disturbance import KnownDisturbance
 from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.watching import watching, with_guest_steal
 from stealtime.lab.platforms.host_clock import remembered_rate
@@ -78,7 +80,7 @@ async def measure(
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
     """
-    kind = probes()[cell.cell.probe].result
+    probe = probes()[cell.cell.probe]
     request = _request(machine, beside, cell, number, settings)
 
     def on_progress(progress: Progress) -> None:
@@ -86,15 +88,24 @@ async def measure(
 
     started_at, begin = datetime.now(UTC), time.monotonic()
     before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
-    async with watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched:
+    async with (
+        watching(machine, beside, cell, number, settings.spool, settings.trace_buffer_bytes) as watched,
+        _companion(probe, machine, beside, settings.spool) as companion,
+    ):
         counting = await HypervisorCounting.begin(machine)
+
+        async def on_measured() -> None:
+            await counting.end()
+            if companion is not None:
+                await companion.end()
+
         result = await machine.connection.run_trial(
             request,
             settings.spool,
             deadline_s=cell.duration_ns / 1e9 + settings.timeout_s,
             on_progress=on_progress,
-            on_measured=counting.end,
-            needs=kind.needs,
+            on_measured=on_measured,
+            needs=probe.result.needs,
         )
     after = await machine.connection.exchange_clocks()
     clock = result.outcome.clock
@@ -117,7 +128,7 @@ async def measure(
         started_at=started_at,
         elapsed_s=time.monotonic() - begin,
         outcome=result.outcome.outcome(findings),
-        result=kind.make(result.outcome),
+        result=probe.result.make(result.outcome),
         alignment=Alignment(before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())),
         clocks=clocks,
         machine=describe(machine, clock.facts),
@@ -128,13 +139,26 @@ async def measure(
         hypervisor_counters=counting.record(),
     )
     tables = Tables(
-        kind=kind,
-        result={name: stream for name, stream in result.tables.items() if name != "trace"},
+        kind=probe.result,
+        result={
+            **{name: stream for name, stream in result.tables.items() if name != "trace"},
+            **({} if companion is None else companion.tables),
+        },
         host_trace=watched.host_trace.trace if watched.host_trace is not None else None,
         machine_trace=result.trace,
         neighbours=watched.neighbour_tables,
     )
     return Measured(record, tables)
+
+
+@asynccontextmanager
+async def _companion(probe: Probe, machine: Machine, beside: Beside, folder: Path) -> AsyncIterator[Companion | None]:
+    """Let the probe's companion record, where it has one."""
+    if probe.companion is None:
+        yield None
+        return
+    async with probe.companion(machine, beside, folder) as companion:
+        yield companion
 
 
 def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:

@@ -7,10 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import HostViews, NeighbourRecord, ShareRecord
+from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, ShareRecord, TrialRecord
 from stealtime.studies.stretch.analysis.model import Guest, IterationTimes, Repetition, StretchCell
+from stealtime.studies.stretch.analysis.provisioning import provisioning_of
 from stealtime.studies.stretch.stored import ITERATIONS, Contention
-from stealtime.vocabulary.readings import Absent, Reading
+from stealtime.vocabulary.readings import Absent, Reading, Value
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial
@@ -47,6 +48,8 @@ def figures_of(trials: Sequence["Trial"]) -> StretchCell:
         host_cpus=1 if placement is None else len({cpu for cpus in placement.vcpu_cpus for cpu in cpus}),
         itself=_guest(vcpus, None if placement is None else placement.share),
         beside=[_neighbour(one) for one in record.neighbours],
+        provisioning=provisioning_of(valid),
+        not_counted=_not_counted(valid),
     )
 
 
@@ -70,7 +73,51 @@ def _repetition(trial: "Trial") -> Repetition:
         guest_steal_s=_seconds(_value(views, "guest_steal_ns")),
         minor_faults=result.minor_faults,
         checksum=result.checksum,
+        fault_cpu_s=_seconds(result.fault_cpu_ns),
+        cycles=result.cycles,
+        instructions=result.instructions,
+        outside_guest_s=_seconds(_outside_guest_ns(record)),
+        exits=_counted(record, "exits"),
     )
+
+
+def _outside_guest_ns(record: TrialRecord) -> int | None:
+    """Give how long the virtual CPUs were on a CPU for the hypervisor: neither in the guest nor waiting for its work.
+
+    A halted guest's virtual CPU is polled for a while before it gives its CPU up: in that time the guest idled.
+    """
+    run_ns, guest_ns = (_value(record.host_views, name) for name in ("run_ns", "guest_ns"))
+    polls_ns = [_counted(record, name) for name in ("halt_poll_success_ns", "halt_poll_fail_ns")]
+    if run_ns is None or guest_ns is None or None in polls_ns:
+        return None
+    return max(0, run_ns - guest_ns - sum(one for one in polls_ns if one is not None))
+
+
+def _counted(record: TrialRecord, name: str) -> int | None:
+    counters = record.hypervisor_counters
+    reading = counters.total.get(name) if isinstance(counters, HypervisorCounters) else None
+    return int(str(reading.value)) if isinstance(reading, Value) else None
+
+
+def _not_counted(trials: Sequence["Trial"]) -> dict[str, str]:
+    """Say why some figures of the first trial are None."""
+    if not trials:
+        return {}
+    record, found = trials[0].record, _repetition(trials[0])
+    reasons: dict[str, str] = {}
+    if found.fault_cpu_s is None:
+        reasons["fault_cpu_s"] = "its agent did not measure that"
+    if found.cycles is None or found.instructions is None:
+        fact = None if record.machine is None else record.machine.agent_facts.get("performance_counters")
+        has_some = "not all tasks could have counters" if isinstance(fact, Value) else "its agent did not ask for them"
+        reasons["instructions"] = fact.absent if isinstance(fact, Absent) else has_some
+    if found.outside_guest_s is None and not traits_of(record.cell.platform).is_native:
+        readings: list[object] = [record.hypervisor_counters]
+        if record.host_views is not None:
+            readings += [record.host_views.guest_ns, record.host_views.run_ns]
+        absent = [one.absent for one in readings if isinstance(one, Absent)]
+        reasons["outside_guest_s"] = absent[0] if absent else "KVM gave no time of polling"
+    return reasons
 
 
 def waited_ns(result: Contention, views: HostViews | None) -> int | None:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
+from synthetic_use import guest, use
 
+from stealtime.capacity.recording import RecordedUse, unreadable
 from stealtime.report.notation import ABSENT
 from stealtime.store.model import HostViews
 from stealtime.studies.stretch import wording
@@ -16,12 +18,14 @@ from stealtime.studies.stretch.analysis.cell import waited_ns
 from stealtime.studies.stretch.analysis.compare import compare_cells
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Guest, StretchCell
+from stealtime.studies.stretch.analysis.provisioning import judged
+from stealtime.studies.stretch.analysis.recorded import Moment, moment_of
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
 from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.readings import Absent, Reading, Value
-from stretch_cells import BUSY, cell, related
+from stretch_cells import BUSY, cell, recording, related
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]
@@ -368,3 +372,30 @@ def test_two_runs_are_compared_by_their_elapsed_time() -> None:
     assert (few.verdict, few.because) == ("not judged", "one run has 2 valid repetitions: measure with --repetitions 4")
     (other,) = compare_cells(first, cell("uml", "half", TWICE, checksum=1)).statistics
     assert other.because == "the checksums differ: it was not the same work"
+
+
+def test_counters_over_time_are_means_over_virtual_cpus_and_over_dispatches() -> None:
+    machine = guest("machine", run=[60.0, 20.0], wait=[30.0, 10.0], wait_per_dispatch_ns=3e6, throttled=5.0)
+    slow = machine.vcpus[1]._replace(dispatches_per_s=300.0, wait_per_dispatch_ns=1e6)
+    machine = machine._replace(vcpus={0: machine.vcpus[0], 1: slow})
+    found = moment_of(RecordedUse(3.0, use([guest("neighbour 1", run=[99.0]), machine], busy=(90.0, 70.0))))
+    # A quota that held both back for 5 % of the time has 10 of the 40 % that they waited together.
+    assert found == Moment(3.0, busy_percent=80.0, run_percent=40.0, wait_percent=15.0, wait_per_dispatch_ns=1.5e6)
+    absent = Absent(absent="withheld")
+    unknown = use([guest("machine", unreadable=absent)], busy=(absent, 70.0))
+    assert moment_of(RecordedUse(1.0, unknown)) == Moment(1.0, None, None, None, None)
+    assert moment_of(RecordedUse(1.0, use())) == Moment(1.0, 20.0, None, None, None)
+
+
+def test_too_few_seconds_and_a_host_that_could_not_be_read_are_not_judged() -> None:
+    few = judged([recording(4), recording(5)], is_guest=True)
+    assert [(one.subject, one.verdict, one.samples) for one in few] == [
+        ("host", "not judged", 9), ("machine", "not judged", 9),
+    ]  # fmt: skip
+    assert all("9 samples are too few, 10 are needed" in (one.because or "") for one in few)
+    (host,) = judged([[unreadable(0, OSError("gone"))]], is_guest=False)
+    assert (host.verdict, host.because) == ("not judged", "the counters cannot be read: gone")
+    host, machine = judged([recording(12)], is_guest=True)
+    assert (host.verdict, machine.verdict, machine.rule) == ("over-committed host", "over-committed host", "vcpu-wait")
+    alien = [row._replace(subject="other") if row.subject == "machine" else row for row in recording(12)]
+    assert judged([alien], is_guest=True)[1].because == "the machine was not found among the guests of the host"

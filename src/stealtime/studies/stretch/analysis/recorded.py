@@ -1,11 +1,12 @@
 """The counters of the host beside one repetition of a cell, as series over time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.recording import RecordedUse
-from stealtime.capacity.use import Figure, GuestUse, Use
+from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
 from stealtime.studies.stretch.analysis.provisioning import recorded_uses
 from stealtime.studies.stretch.companion import MACHINE
 from stealtime.studies.stretch.stored import Contention
@@ -26,6 +27,7 @@ class Moment:
     run_percent: float | None
     """Of the machine's virtual CPUs, as the two below."""
     wait_percent: float | None
+    """Without what its own quota took."""
     wait_per_dispatch_ns: float | None
     """Of all their dispatches."""
 
@@ -58,8 +60,8 @@ def moment_of(one: RecordedUse) -> Moment:
     return Moment(
         at_s=one.at_s,
         busy_percent=_busy_percent(one.use),
-        run_percent=_mean(machine, "run_percent"),
-        wait_percent=_mean(machine, "wait_percent"),
+        run_percent=_mean(machine, lambda _, vcpu: vcpu.run_percent),
+        wait_percent=_mean(machine, net_wait_percent),
         wait_per_dispatch_ns=_wait_per_dispatch_ns(machine),
     )
 
@@ -80,10 +82,10 @@ def _busy_percent(use: Use) -> float | None:
     return _mean_of([one.busy_percent for one in use.cpus.values()])
 
 
-def _mean(machine: GuestUse | None, name: str) -> float | None:
+def _mean(machine: GuestUse | None, figure: Callable[[GuestUse, ThreadsUse], float]) -> float | None:
     if machine is None or machine.unreadable is not None:
         return None
-    return _mean_of([getattr(vcpu, name) for vcpu in machine.vcpus.values()])
+    return _mean_of([figure(machine, vcpu) for vcpu in machine.vcpus.values()])
 
 
 def _mean_of(figures: Sequence[Figure]) -> float | None:

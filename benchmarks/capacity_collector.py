@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
 
 from fabricated_guests import FabricatedProc, FabricatedThread
+
 from stealtime.capacity.collector import PROC, Collector
 from stealtime.capacity.figures import Series
 from stealtime.capacity.gather import spare_the_garbage_collector

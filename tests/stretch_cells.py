@@ -3,8 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from stealtime.capacity.guest import Guest as Guest_
+from stealtime.capacity.recording import Row, rows_of
+from stealtime.capacity.use import CpuUse, GuestUse, ThreadsUse, Use, ViewUse
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Repetition, StretchCell
+from stealtime.studies.stretch.analysis.provisioning import judged
+from stealtime.studies.stretch.analysis.recorded import Moment, Recording
 from stealtime.studies.stretch.analysis.relate import relate
+from stealtime.vocabulary.readings import Absent
 
 BUSY = Guest(vcpus=1)
 
@@ -14,6 +20,7 @@ def repetition(number: int, elapsed_s: float, **more: Any) -> Repetition:
     values: dict[str, Any] = {
         "cpu_s": elapsed_s, "fill_cpu_s": 0.0, "lock_wait_s": 0.0, "io_s": 0.0, "uneven_idle_s": 0.0, "idle_s": 0.0,
         "wait_s": 0.0, "throttled_s": 0.0, "host_steal_s": 0.0, "guest_steal_s": None, "minor_faults": 0, "checksum": 7,
+        "fault_cpu_s": 0.0, "outside_guest_s": 0.0, "cycles": 1_000_000, "instructions": 1_000_000,
     }  # fmt: skip
     return Repetition(repetition=number, elapsed_s=elapsed_s, **{**values, **more})
 
@@ -60,6 +67,29 @@ def together(
     return cell("uml", scenario, own_s, itself=itself, beside=beside).model_copy(update={"alike": alike})
 
 
+def threads(run: float, wait: float, wait_per_dispatch_ns: float) -> ThreadsUse:
+    return ThreadsUse(run, wait, 100.0, wait_per_dispatch_ns)
+
+
+def recording(samples: int, *, run: float = 50.0, wait: float = 50.0, busy: float = 100.0) -> list[Row]:
+    """Rows of some seconds with one guest, the machine, on a host of two CPUs."""
+    absent = Absent(absent="there is no such thread")
+    guest = GuestUse(
+        guest=Guest_("machine", "uml", pid=7, started_ticks=1),
+        vcpus={0: threads(run, wait, 3e6)},
+        emulator=absent,
+        io=absent,
+        allowed_cpus=frozenset({0, 1}),
+        unreadable=None,
+        throttled_percent=0.0,
+        quota_cpus=None,
+        view=ViewUse(1.0, 1, 0.0, absent),
+    )
+    cpus = {cpu: CpuUse(busy, 0.0, 1.0, 0.0) for cpu in range(2)}
+    use = Use(1.0, cpus, 80.0, {"memory": 0.0}, {guest.guest.key: guest})
+    return [row for second in range(1, samples + 1) for row in rows_of(use, second * 10**9, lambda one: one.name)]
+
+
 def related() -> list[StretchCell]:
     return relate(
         [
@@ -68,3 +98,28 @@ def related() -> list[StretchCell]:
             cell("uml", "overcommitted", [2.1, 2.11, 2.09, 2.1], beside=[BUSY] * 3, wait_s=1.05),
         ]
     )
+
+
+def provisioned() -> list[StretchCell]:
+    """The same, with the counters of twelve seconds judged; natively there is no guest."""
+    native, alone, beside = related()
+    return [
+        native.model_copy(update={"provisioning": judged([recording(12)[:7]], is_guest=False)}),
+        alone.model_copy(
+            update={"provisioning": judged([recording(12, run=60.0, wait=1.0, busy=30.0)], is_guest=True)}
+        ),
+        beside.model_copy(update={"provisioning": judged([recording(12)], is_guest=True)}),
+    ]
+
+
+def recordings() -> list[Recording | None]:
+    """Twelve seconds beside each of them: the guest waits more and more, and once nobody knows."""
+
+    def moment(second: int, wait: float | None) -> Moment:
+        run = None if wait is None else 100.0 - wait
+        return Moment(second + 0.02, 99.0, run, wait, None if wait is None else wait * 5e4)
+
+    alone = tuple(moment(second, 1.0) for second in range(1, 13))
+    beside = tuple(moment(second, None if second == 7 else 40.0 + 2 * second) for second in range(1, 13))
+    native = tuple(Moment(float(second), 97.0, None, None, None) for second in range(1, 4))
+    return [Recording(2, 4, native), Recording(1, 4, alone), Recording(3, 4, beside)]

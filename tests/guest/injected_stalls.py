@@ -43,8 +43,8 @@ as many pauses as ends of thefts, since a pause is looked up over a stretch; mor
 PAUSE_STRETCH_NS = 100_000
 """About the way to the thief and back, during which a theft too can be disturbed."""
 ATTEMPTS = 2
-"""Linux 6.18 may leave a thread of higher priority that has woken up waiting for a whole trial (seen once in some thousand
-trials). Twice in a row it would be the thief's fault."""
+"""Linux 6.18 may leave a thread of higher priority that has woken up waiting for a whole trial (seen once in some
+thousand trials). Twice in a row it would be the thief's fault."""
 CONFIDENCE = 0.999
 """Of the bound on how many thefts an independent disturbance may spoil, from its share of the pauses."""
 

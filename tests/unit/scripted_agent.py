@@ -69,8 +69,9 @@ Behaviour = Callable[[TrialRequest], str]
 
 CONTENTION = {
     "elapsed_ns": 1_000_000_000, "iterations": 2, "checksum": 7, "cpus": 1, "cpu_ns": 900_000_000,
-    "fill_cpu_ns": 100_000_000, "lock_wait_ns": 0, "io_ns": 100_000_000, "io_asked_ns": 90_000_000, "uneven_idle_ns": 0,
-    "minor_faults": 512, "major_faults": 0, "involuntary_switches": 3, "idle_ns": 90_000_000,
+    "fill_cpu_ns": 100_000_000, "fault_cpu_ns": 40_000_000, "lock_wait_ns": 0, "io_ns": 100_000_000,
+    "io_asked_ns": 90_000_000, "uneven_idle_ns": 0, "minor_faults": 512, "major_faults": 0, "involuntary_switches": 3,
+    "idle_ns": 90_000_000,
 }  # fmt: skip
 """What two iterations took."""
 

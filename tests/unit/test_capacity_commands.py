@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from command import Command, make_command
 from rich.console import Console
+from synthetic_use import guest, use
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime import schemas
@@ -21,7 +22,6 @@ from stealtime.capacity.rules import builtin_text, load_rules
 from stealtime.capacity.terminal import AdvicePage
 from stealtime.capacity.use import Use
 from stealtime.vocabulary.readings import Absent
-from synthetic_use import guest, use
 
 RULES = load_rules()
 

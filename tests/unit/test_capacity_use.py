@@ -10,7 +10,7 @@ from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.guest import Guest, GuestThread
-from stealtime.capacity.sample import GuestSample, GuestView, Sample, ThreadsRead
+from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, Sample, ThreadsRead
 from stealtime.capacity.use import CpuUse, GuestUse, ThreadsUse, Use, between
 from stealtime.vocabulary.readings import Absent
 
@@ -125,11 +125,11 @@ def test_a_thread_that_began_meanwhile_counts_from_zero_and_one_that_ended_not_a
 def test_other_threads_are_of_their_own_last_two_readings() -> None:
     first = ThreadsRead(0, {100: ThreadCounts(5, 5, 5)})
     last = ThreadsRead(5 * SECOND_NS, {100: ThreadCounts(5 + SECOND_NS, 5, 6)})
-    use = of_guest(guest_sample(), guest_sample()._replace(others=(first, last)))
+    use = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(first, last)))
     assert isinstance(use.emulator, ThreadsUse)
     assert use.emulator.run_percent == 20.0
     assert isinstance(of_guest(guest_sample(), guest_sample()).emulator, Absent)
-    backwards = of_guest(guest_sample(), guest_sample()._replace(others=(last, first)))
+    backwards = of_guest(guest_sample(), guest_sample()._replace(others=ReadTwice(last, first)))
     assert isinstance(backwards.emulator, Absent)
 
 

@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
+from synthetic_use import guest, use
 from syrupy.assertion import SnapshotAssertion
 
 from stealtime.capacity.rules import load_rules
@@ -22,7 +23,6 @@ from stealtime.capacity.watch.sparkline import sparkline
 from stealtime.capacity.watch.state import Blame, Neighbours, Snapshot, State
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent
-from synthetic_use import guest, use
 
 RULES = load_rules()
 BLAMES = (Blame("web", 0, "guest db", 48.0), Blame("web", 0, "kworker/0:1", 1.5, tid=77))

@@ -14,6 +14,8 @@ def write_proc(proc: Path, delays_ns: dict[int, int], steal_ticks: dict[int, int
         folder = proc / str(thread) / "task" / str(thread)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "schedstat").write_text(f"{2 * delay} {delay} 7\n")
+        # Field 43 is the time of a guest, in ticks of 10 ms; the name may hold what ends it elsewhere.
+        (folder / "stat").write_text(f"{thread} (a ) name) R {'0 ' * 39}{delay // 100} 0 0\n")
     rows = [f"cpu{cpu} 1 2 3 4 5 6 7 {ticks} 0 0" for cpu, ticks in steal_ticks.items()]
     (proc / "stat").write_text("\n".join(["cpu 9 9 9 9 9 9 9 9 9 9", *rows, "intr 1"]) + "\n")
 
@@ -25,6 +27,7 @@ def test_what_threads_and_cpus_gained_is_summed(tmp_path: Path) -> None:
     delays = between(before, look([10, 11], [1], tmp_path))
     assert delays.run_delay_ns == Value(value=570)
     assert delays.run_ns == Value(value=1140)
+    assert delays.guest_ns == Value(value=50_000_000)
     # Two ticks of 10 ms; the other CPU's do not count.
     assert delays.steal_ns == Value(value=20_000_000)
 
@@ -57,6 +60,10 @@ def test_a_kernel_that_does_not_count_says_so(tmp_path: Path) -> None:
     assert "CONFIG_SCHED_INFO" in delays.run_delay_ns.absent
     assert isinstance(delays.steal_ns, Absent)
     assert "no steal of this CPU" in delays.steal_ns.absent
+    (tmp_path / "10" / "task" / "10" / "stat").write_text("10 (old) R 1 2\n")
+    looked = look([10], [0], tmp_path)
+    assert isinstance(absent := between(looked, looked).guest_ns, Absent)
+    assert "has no time of a guest" in absent.absent
 
 
 def test_nothing_looked_at_is_absent_and_not_zero(tmp_path: Path) -> None:

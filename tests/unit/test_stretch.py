@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import escape
+from synthetic_use import guest, use
 
+from stealtime.capacity.recording import RecordedUse, unreadable
 from stealtime.report.notation import ABSENT
 from stealtime.store.model import HostViews
 from stealtime.studies.stretch import wording
@@ -16,13 +19,15 @@ from stealtime.studies.stretch.analysis.compare import compare_cells
 from stealtime.studies.stretch.analysis.guests import is_favoured
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Guest, StretchCell
+from stealtime.studies.stretch.analysis.provisioning import judged
+from stealtime.studies.stretch.analysis.recorded import Moment, moment_of
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
 from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.stored import Contention
 from stealtime.studies.stretch.study import STUDY
 from stealtime.vocabulary.readings import Absent, Reading, Value
-from stretch_cells import BUSY, cell, related, together
+from stretch_cells import BUSY, cell, recording, related, together
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]
@@ -228,7 +233,70 @@ def test_what_no_measurement_accounts_for_is_unexplained() -> None:
     assert parts == pytest.approx({"execution": 0.2, "io": 0.3, "rest": 0.5})
     lost = relate([native, guest])[1].lost
     assert lost is not None
-    assert lost.absent == ["waiting for a CPU: the host's kernel does not tell the run delay"]
+    assert lost.absent == ["waiting for a CPU of the host: the host's kernel does not tell the run delay"]
+    assert "cpu_wait" not in lost.parts_s
+
+
+def test_page_faults_exits_and_slower_cycles_are_taken_from_what_they_were_a_part_of() -> None:
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=0.1, cycles=800, instructions=1600)
+    # Of 3 s: 0.9 s filling, of that 0.6 s faults; 0.5 s outside of the guest; 0.6 cycles an instruction for 0.5.
+    guest = cell(
+        "qemu-kvm-paravirt", "half", [3.0] * 4, cpu_s=3.0, fill_cpu_s=0.9, fault_cpu_s=0.6, outside_guest_s=0.5,
+        cycles=960, instructions=1600,
+    )  # fmt: skip
+    # Natively a second has 1000 cycles: 160 more are 0.16 s.
+    assert parts_of(native, guest) == pytest.approx(
+        {"page_faults": 0.5, "memory": 0.2, "exits": 0.5, "cycles": 0.16, "execution": 0.64, "rest": 0.0}
+    )
+
+
+@pytest.mark.parametrize(
+    ("figure", "part", "holds_it"),
+    [
+        ("fault_cpu_s", "page_faults", "memory"),
+        ("outside_guest_s", "exits", "execution"),
+        ("instructions", "cycles", "execution"),
+        ("host_steal_s", "host_steal", "memory"),
+        ("idle_s", "io", "rest"),
+    ],
+)
+def test_a_part_that_was_not_measured_is_absent_and_never_nought(figure: str, part: str, holds_it: str) -> None:
+    known: dict[str, Any] = {
+        "cpu_s": 2.0, "fill_cpu_s": 0.8, "fault_cpu_s": 0.5, "outside_guest_s": 0.4, "cycles": 1_500_000,
+        "instructions": 1_000_000, "idle_s": 1.0, "io_s": 1.0, "host_steal_s": 1.0,
+    }  # fmt: skip
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=0.1)
+    whole = parts_of(native, cell("qemu-kvm-paravirt", "half", [3.0] * 4, **known))
+    guest = cell("qemu-kvm-paravirt", "half", [3.0] * 4, **{**known, figure: None})
+    lacking = parts_of(native, guest.model_copy(update={"not_counted": {figure: "nobody counts it"}}))
+    assert abs(whole[part]) > 0.01
+    assert part not in lacking
+    assert lacking[holds_it] != pytest.approx(whole[holds_it], abs=0.01)
+    related_cells = relate([native, guest])
+    lost = related_cells[1].lost
+    assert lost is not None
+    assert any(text.startswith(f"{PARTS[part]}: ") for text in lost.absent)
+    assert f"Not told: {PARTS[part]}" in " ".join(wording.absent_sentences(related_cells))
+    shown = str(section(related_cells, [None, None]).body)
+    assert f"Not told: {escape(PARTS[part])}" in shown
+
+
+def test_a_part_that_is_absent_of_the_base_is_absent() -> None:
+    native = cell("native", "whole", [1.0] * 4, fill_cpu_s=0.2, fault_cpu_s=None, cycles=None)
+    native = native.model_copy(update={"not_counted": {"instructions": "perf_event_open: ENOENT"}})
+    lost = relate([native, cell("uml", "half", [2.0] * 4)])[1].lost
+    assert lost is not None
+    assert lost.absent == [
+        "page faults: native whole was not asked",
+        "more cycles per instruction: perf_event_open: ENOENT",
+    ]
+
+
+def test_exits_are_counted_in_words() -> None:
+    (sentence,) = wording.exits_sentences(
+        [cell("qemu-kvm-paravirt", "half", [2.0, 2.0], exits=5000), cell("uml", "half", [1.0])]
+    )
+    assert sentence == "qemu-kvm-paravirt half: its virtual CPUs left the guest 5,000 times (mean of 2), 2500 a second."
 
 
 @given(st.data())
@@ -240,9 +308,10 @@ def test_the_parts_always_add_up(data: st.DataObject) -> None:
             name: data.draw(seconds)
             for name in (
                 "cpu_s", "fill_cpu_s", "lock_wait_s", "io_s", "uneven_idle_s", "idle_s", "wait_s", "throttled_s",
-                "host_steal_s",
+                "host_steal_s", "fault_cpu_s", "outside_guest_s",
             )
         }  # fmt: skip
+        more |= {name: data.draw(st.none() | st.integers(0, 10**12)) for name in ("cycles", "instructions")}
         vcpus = data.draw(st.integers(1, 4))
         return cell(platform, scenario, [data.draw(st.floats(0.1, 10.0)) for _ in range(2)], vcpus=vcpus, **more)
 
@@ -346,19 +415,23 @@ def test_figures_lie_on_their_axes() -> None:
     assert [bar.title for bar in bars] == ["uml half", "uml overcommitted"]
     for bar in bars:
         assert len(bar.parts) == len(PARTS) + 1
+    lacking = cells[1].model_copy(update={"lost": cells[1].lost and cells[1].lost.model_copy(update={"parts_s": {}})})
+    (empty,) = lost_bars([lacking], lost_axis([lacking]))
+    assert [part.name for part in empty.parts] == ["unexplained"]
+    for bar in bars:
         assert all(part.left >= 0.0 and part.width >= 0.0 for part in bar.parts)
 
 
 def test_the_page_says_what_was_found_and_escapes_names() -> None:
     cells = related()
     odd = cells[1].model_copy(update={"platform": "ssh:<b>", "valid": False, "reasons": ["it <died>"]})
-    page = str(section([*cells, odd]).body)
+    page = str(section([*cells, odd], [None] * 4).body)
     assert "native whole" in page
     assert "one more such neighbour" in page
     assert "&lt;died&gt;" in page
     assert "<b>@" not in page
     assert "ssh:<b>" not in page
-    assert str(section([]).body).count("<section") == 3
+    assert str(section([], []).body).count("<section") == 4
 
 
 def test_two_runs_are_compared_by_their_elapsed_time() -> None:
@@ -371,3 +444,30 @@ def test_two_runs_are_compared_by_their_elapsed_time() -> None:
     assert (few.verdict, few.because) == ("not judged", "one run has 2 valid repetitions: measure with --repetitions 4")
     (other,) = compare_cells(first, cell("uml", "half", TWICE, checksum=1)).statistics
     assert other.because == "the checksums differ: it was not the same work"
+
+
+def test_counters_over_time_are_means_over_virtual_cpus_and_over_dispatches() -> None:
+    machine = guest("machine", run=[60.0, 20.0], wait=[30.0, 10.0], wait_per_dispatch_ns=3e6, throttled=5.0)
+    slow = machine.vcpus[1]._replace(dispatches_per_s=300.0, wait_per_dispatch_ns=1e6)
+    machine = machine._replace(vcpus={0: machine.vcpus[0], 1: slow})
+    found = moment_of(RecordedUse(3.0, use([guest("neighbour 1", run=[99.0]), machine], busy=(90.0, 70.0))))
+    # A quota that held both back for 5 % of the time has 10 of the 40 % that they waited together.
+    assert found == Moment(3.0, busy_percent=80.0, run_percent=40.0, wait_percent=15.0, wait_per_dispatch_ns=1.5e6)
+    absent = Absent(absent="withheld")
+    unknown = use([guest("machine", unreadable=absent)], busy=(absent, 70.0))
+    assert moment_of(RecordedUse(1.0, unknown)) == Moment(1.0, None, None, None, None)
+    assert moment_of(RecordedUse(1.0, use())) == Moment(1.0, 20.0, None, None, None)
+
+
+def test_too_few_seconds_and_a_host_that_could_not_be_read_are_not_judged() -> None:
+    few = judged([recording(4), recording(5)], is_guest=True)
+    assert [(one.subject, one.verdict, one.samples) for one in few] == [
+        ("host", "not judged", 9), ("machine", "not judged", 9),
+    ]  # fmt: skip
+    assert all("9 samples are too few, 10 are needed" in (one.because or "") for one in few)
+    (host,) = judged([[unreadable(0, OSError("gone"))]], is_guest=False)
+    assert (host.verdict, host.because) == ("not judged", "the counters cannot be read: gone")
+    host, machine = judged([recording(12)], is_guest=True)
+    assert (host.verdict, machine.verdict, machine.rule) == ("over-committed host", "over-committed host", "vcpu-wait")
+    alien = [row._replace(subject="other") if row.subject == "machine" else row for row in recording(12)]
+    assert judged([alien], is_guest=True)[1].because == "the machine was not found among the guests of the host"

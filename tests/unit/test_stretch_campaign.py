@@ -12,12 +12,16 @@ from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.planner import HostCpus, Plan, plan
 from stealtime.campaigns.short import shorten
+from stealtime.capacity.recorder import read_rows
 from stealtime.report.claims.library import find_published
-from stealtime.store.model import PlatformRecord
-from stealtime.store.run import find_run
+from stealtime.store.model import HypervisorCounters, PlatformRecord
+from stealtime.store.run import Trial, find_run
+from stealtime.studies.stretch.analysis.cell import figures_of
+from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.probe import CONTEND
 from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.readings import Absent, Reading, Value
 
 
 def planned(cpus: int, *platforms: str) -> Plan:
@@ -110,15 +114,63 @@ def test_it_is_run_stored_shown_and_held_against_hyper_v(
     trial = run.measured[0]
     assert trial.result(Contention).elapsed_ns == CONTENTION["elapsed_ns"]
     assert trial.result(Contention).run_delay_ns is None
+    assert trial.result(Contention).fault_cpu_ns == CONTENTION["fault_cpu_ns"]
     assert pq.read_metadata(trial.table("iterations")).num_rows == 2
+    # It was over at once: no whole second.
+    assert read_rows(trial.table("host_counters")) == []
+    for scenario, subjects in (("whole", ["host"]), ("half", ["host", "machine"])):
+        assert [one["subject"] for one in by_scenario[scenario]["provisioning"]] == subjects
+    assert {one["because"] for cell in document["cells"] for one in cell["provisioning"]} == {
+        "no repetition lasted for a whole second, which is the shortest interval"
+    }
     shown = stealtime("show")
     assert "Stretch: how many times as long" in shown.out
     assert "Where the seconds went" in shown.out
+    assert "Provisioning while the work was done" in shown.out
+    assert "not judged, because no repetition lasted" in " ".join(shown.out.split())
     page = (run.folder / "report.html").read_text()
-    assert page.index('id="stretch"') < page.index('id="lost-seconds"') < page.index('id="environment"')
+    assert page.index('id="stretch"') < page.index('id="lost-seconds"') < page.index('id="provisioning"')
+    assert page.index('id="provisioning"') < page.index('id="environment"')
     compared = stealtime("compare", "last", "--published", "hyperv-stretch")
     assert "147" not in compared.err
     assert "disagrees" in compared.out, compared.out
+
+
+def test_time_outside_of_the_guest_is_known_where_kvm_tells_all_of_it(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    assert stealtime("run", "stretch", "--short", "--repetitions", "1").code in (0, 4)
+    trials = find_run("last", tmp_path / "data/stealtime/runs").measured
+    guest = next(one for one in trials if one.record.cell.platform == "uml")
+    (views,) = [guest.record.host_views]
+    assert views is not None
+    run_ns, in_guest_ns = Value(value=2_000_000_000), Value(value=1_500_000_000)
+    counts = {"exits": 70_000, "halt_poll_success_ns": 100_000_000, "halt_poll_fail_ns": 50_000_000}
+
+    def figures(guest_ns: Reading, counted: dict[str, int] | None) -> StretchCell:
+        total: dict[str, Reading] = {name: Value(value=count) for name, count in (counted or {}).items()}
+        counters = HypervisorCounters(
+            vcpus=[total], total=total, begin_monotonic_raw_ns=0, end_monotonic_raw_ns=1, reading_ns=1
+        )
+        update = {
+            "host_views": views.model_copy(update={"run_ns": run_ns, "guest_ns": guest_ns}),
+            "hypervisor_counters": Absent(absent="not KVM") if counted is None else counters,
+        }
+        return figures_of([Trial(guest.folder, guest.record.model_copy(update=update))])
+
+    whole = figures(in_guest_ns, counts)
+    assert whole.repetitions[0].outside_guest_s == pytest.approx(0.35)
+    assert whole.repetitions[0].exits == 70_000
+    assert "outside_guest_s" not in whole.not_counted
+    for lacking, why in (
+        (figures(in_guest_ns, None), "not KVM"),
+        (figures(in_guest_ns, {"exits": 7}), "KVM gave no time of polling"),
+        (figures(Absent(absent="only KVM"), counts), "only KVM"),
+    ):
+        assert lacking.repetitions[0].outside_guest_s is None
+        assert lacking.not_counted["outside_guest_s"] == why
+    # The scripted agent has no counters, and says nothing of why.
+    assert whole.not_counted["instructions"] == "its agent did not ask for them"
 
 
 def test_the_published_figures_give_the_stretch_that_was_published() -> None:

@@ -39,11 +39,12 @@ pub fn streams(recording: &Recording) -> &'static [StreamName] {
 
 fn write_iterations(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
     type Column = (&'static str, fn(&Iteration) -> u64);
-    const WIDE: [Column; 9] = [
+    const WIDE: [Column; 10] = [
         ("start_ns", |row| row.start_ns),
         ("duration_ns", |row| row.duration_ns),
         ("cpu_ns", |row| row.cpu_ns),
         ("fill_cpu_ns", |row| row.fill_cpu_ns),
+        ("fault_cpu_ns", |row| row.fault_cpu_ns),
         ("lock_wait_ns", |row| row.lock_wait_ns),
         ("io_ns", |row| row.io_ns),
         ("minor_faults", |row| row.minor_faults),

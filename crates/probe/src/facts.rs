@@ -47,6 +47,7 @@ pub fn read() -> Facts {
             facts.insert("cpu_model".to_owned(), Reading::Absent(format!("/proc/cpuinfo: {error}")));
         }
     }
+    facts.insert("performance_counters".to_owned(), performance_counters());
     facts.insert("thread_id".to_owned(), Reading::Value(sys::thread_id().into()));
     facts
 }
@@ -77,6 +78,14 @@ fn text(path: &Path) -> Reading {
     match fs::read_to_string(path) {
         Ok(text) => Reading::Value(text.trim().into()),
         Err(error) => Reading::Absent(format!("{}: {error}", path.display())),
+    }
+}
+
+/// What the probe `contend` counts of the hardware's, or why it cannot.
+fn performance_counters() -> Reading {
+    match sys::CounterGroup::hardware().and_then(|group| group.hardware_counts()) {
+        Ok(_) => Reading::Value("cycles, instructions".into()),
+        Err(error) => Reading::Absent(format!("perf_event_open: {error}")),
     }
 }
 

@@ -70,6 +70,7 @@ fn every_iteration_has_its_row_and_the_rows_add_up_to_the_whole() {
         ("lock_wait_ns", rows.iter().map(|row| row.lock_wait_ns).sum::<u64>()),
         ("io_ns", rows.iter().map(|row| row.io_ns).sum()),
         ("fill_cpu_ns", rows.iter().map(|row| row.fill_cpu_ns).sum()),
+        ("fault_cpu_ns", rows.iter().map(|row| row.fault_cpu_ns).sum()),
         ("minor_faults", rows.iter().map(|row| row.minor_faults).sum()),
     ] {
         assert_eq!(count(&recording, name), sum, "{name}");
@@ -77,6 +78,7 @@ fn every_iteration_has_its_row_and_the_rows_add_up_to_the_whole() {
     for row in rows {
         assert!(row.start_ns + row.duration_ns <= count(&recording, "elapsed_ns"), "{row:?}");
         assert!(row.io_ns + row.lock_wait_ns <= row.duration_ns && row.fill_cpu_ns <= row.cpu_ns, "{row:?}");
+        assert!(0 < row.fault_cpu_ns && row.fault_cpu_ns <= row.fill_cpu_ns, "{row:?}");
         // 16 pages of 4 KiB, unless the kernel gave a larger one.
         assert!(row.minor_faults >= 1, "{row:?}");
     }

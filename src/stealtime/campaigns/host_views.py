@@ -19,7 +19,9 @@ def host_views(platform: str, gained: HostDelays, throttling: Throttling | None)
         gained: Of its vCPU threads, and of the CPUs that it may use.
         throttling: By its quota; None without a share.
     """
-    run, run_delay = gained.run_ns, gained.run_delay_ns
+    run, run_delay, guest = gained.run_ns, gained.run_delay_ns, gained.guest_ns
+    if not traits_of(platform).guest_time_is_counted:
+        guest = Absent(absent="only KVM tells the host's kernel when a guest's instructions are executed")
     if traits_of(platform).is_native:
         run = run_delay = Absent(absent="natively there are no vCPU threads: the measuring thread is one of the host")
     no_group = Absent(absent="the machine has no share, so no quota throttled it")
@@ -29,6 +31,7 @@ def host_views(platform: str, gained: HostDelays, throttling: Throttling | None)
         guest_steal_ns=Absent(absent=traits_of(platform).no_guest_steal or _NOT_REPORTED),
         throttled_ns=no_group if throttling is None else throttling.throttled_ns,
         run_ns=run,
+        guest_ns=guest,
     )
 
 

@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import Field, JsonValue
 
 from stealtime.store.durations import DURATIONS
-from stealtime.store.results import ResultKind
+from stealtime.store.results import ResultKind, Streams
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ProbeRequest
 
 if TYPE_CHECKING:
+    from stealtime.campaigns.beside import Beside
     from stealtime.campaigns.executor import Booted
     from stealtime.campaigns.planner import PlannedBoot
+    from stealtime.lab.platforms.model import Machine
     from stealtime.lab.scenarios.placement import Placement
 
 Tracing = Literal["off", "on", "both"]
@@ -79,6 +81,19 @@ class Stage:
     It raises ``StealtimeError`` if that cannot be had."""
 
 
+class Companion(Protocol):
+    """What records on the host while a machine measures, from just before the request."""
+
+    async def end(self) -> None:
+        """Record no more: the machine has measured. Called once or not at all, before the context is left."""
+        ...
+
+    @property
+    def tables(self) -> Streams:
+        """What was recorded, complete when the context has been left without an error; tables of the result."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Probe:
     """One way to measure."""
@@ -105,6 +120,8 @@ class Probe:
     """Whether it measures something else under ordinary scheduling."""
     result: ResultKind = DURATIONS
     """What comes out of a trial, and how it is kept."""
+    companion: "Callable[[Machine, Beside, Path], AbstractAsyncContextManager[Companion]] | None" = None
+    """Begins to record beside one trial on a machine, with a folder for its tables; it raises nothing of its own."""
     hidden_threads: str | None = None
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""
     follows_user_mode_linux: bool = True

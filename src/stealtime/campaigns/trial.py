@@ -1,7 +1,8 @@
 """One trial on a booted machine: clocks, what goes on around it, the measuring, clocks again, and the record of it."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from stealtime.campaigns.events import CellProgressed, Observer
 from stealtime.campaigns.host_views import with_guest_steal
 from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.watching import watching
 from stealtime.lab.platforms.host_clock import remembered_rate
@@ -90,14 +92,23 @@ async def measure(
 
     started_at, begin = datetime.now(UTC), time.monotonic()
     before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
-    async with watching(machine, beside, cell, work, settings.spool, settings.trace_buffer_bytes) as watched:
+    async with (
+        watching(machine, beside, cell, work, settings.spool, settings.trace_buffer_bytes) as watched,
+        _companion(probe, machine, beside, settings.spool) as companion,
+    ):
         counting = await HypervisorCounting.begin(machine)
+
+        async def on_measured() -> None:
+            await counting.end()
+            if companion is not None:
+                await companion.end()
+
         result = await machine.connection.run_trial(
             request,
             settings.spool,
             deadline_s=deadline_s,
             on_progress=on_progress,
-            on_measured=counting.end,
+            on_measured=on_measured,
             needs=work.needs,
         )
     after = await machine.connection.exchange_clocks()
@@ -133,12 +144,25 @@ async def measure(
     )
     tables = Tables(
         kind=probe.result,
-        result={name: stream for name, stream in result.tables.items() if name != "trace"},
+        result={
+            **{name: stream for name, stream in result.tables.items() if name != "trace"},
+            **({} if companion is None else companion.tables),
+        },
         host_trace=watched.host_trace.trace if watched.host_trace is not None else None,
         machine_trace=result.trace,
         neighbours=watched.neighbour_tables,
     )
     return Measured(record, tables)
+
+
+@asynccontextmanager
+async def _companion(probe: Probe, machine: Machine, beside: Beside, folder: Path) -> AsyncIterator[Companion | None]:
+    """Let the probe's companion record, where it has one."""
+    if probe.companion is None:
+        yield None
+        return
+    async with probe.companion(machine, beside, folder) as companion:
+        yield companion
 
 
 def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings) -> RunTrial:

@@ -144,14 +144,15 @@ def _subject(advice: Advice, hypervisor: HypervisorDocument | None) -> SubjectDo
             change=advice.change or outcome.rule.change,
         ),
         of_guest=None if outcome is None else outcome.of_guest,
-        evidence=[_evidence(one) for one in evidence],
+        evidence=[evidence_document(one) for one in evidence],
         samples=judgement.samples,
         figures=readings(judgement.figures),
         hypervisor=hypervisor,
     )
 
 
-def _evidence(evidence: Evidence) -> EvidenceDocument:
+def evidence_document(evidence: Evidence) -> EvidenceDocument:
+    """Give one figure with its limit as it stands in documents."""
     return EvidenceDocument(**{name: getattr(evidence, name) for name in EvidenceDocument.model_fields})
 
 

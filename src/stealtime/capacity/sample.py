@@ -1,13 +1,16 @@
 """What was read at one moment: the counters of the host, and of each guest's threads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from stealtime.capacity.counters.parsers import ThreadCounts
 from stealtime.capacity.counters.quota import Throttled
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.vocabulary.readings import Absent
+
+if TYPE_CHECKING:
+    from stealtime.capacity.use import ThreadsUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class ThreadsRead(NamedTuple):
     """By thread id; a thread that ended meanwhile has none."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadTwice:
+    """Two consecutive readings of threads that are read less often than they are asked about."""
+
+    first: ThreadsRead
+    last: ThreadsRead
+    uses: "dict[str, ThreadsUse | Absent]" = field(default_factory=dict, compare=False)
+    """What was made of them already, by the role of the threads."""
+
+
 class GuestSample(NamedTuple):
     """One guest's counters."""
 
@@ -40,8 +53,8 @@ class GuestSample(NamedTuple):
     """Of the virtual CPUs, by thread id; a thread that ended meanwhile has none."""
     groups: Mapping[int | str, tuple[int, ...]]
     """The threads of each virtual CPU by its number, then those of each other role by its name."""
-    others: tuple[ThreadsRead, ThreadsRead] | None = None
-    """The last two readings of the threads that are no virtual CPU; None before the second."""
+    others: ReadTwice | None = None
+    """The threads that are no virtual CPU; None before their second reading."""
     unreadable: Absent | None = None
     """Why its counters mean nothing, or its virtual CPUs are unknown."""
     allowed_cpus: frozenset[int] | Absent = Absent(absent="where its virtual CPUs may run was not looked up")

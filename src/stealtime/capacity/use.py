@@ -194,10 +194,13 @@ def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
     tids = sample.groups.get(role)
     if tids is None:
         return _NOTHING
-    if sample.others is None:
+    if (others := sample.others) is None:
         return _NOT_YET
-    first, last = sample.others
-    return _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+    if (known := others.uses.get(role)) is None:
+        first, last = others.first, others.last
+        known = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+        others.uses[role] = known
+    return known
 
 
 def run_percent(threads: ThreadsUse | Absent) -> Figure:

@@ -148,6 +148,8 @@ class HostViews(Model):
     """That the quota of the machine's share held its threads back (``cpu.stat``)."""
     run_ns: Reading = Absent(absent="it was not read by the version that measured this")
     """That its vCPU threads together were on a CPU."""
+    guest_ns: Reading = Absent(absent="it was not read by the version that measured this")
+    """Of ``run_ns``, executing the guest's instructions: KVM tells the host's kernel (``/proc/PID/task/TID/stat``)."""
     begin_monotonic_raw_ns: int | None = None
     """When the counters were read first, by the host's clock: a little before the trial, and again a little after."""
     end_monotonic_raw_ns: int | None = None

@@ -17,8 +17,8 @@ from stealtime.wire.message import StreamName, TrialDone
 if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
 
-Streams = Mapping[StreamName, Path]
-"""The Arrow IPC streams that an agent sent, by name."""
+Streams = Mapping[str, Path]
+"""Arrow IPC streams by name: those that an agent sent, and those of the probe's companion on the host."""
 TableWriter = Callable[[Streams, Path, "TrialRecord"], object]
 """Writes a table from the streams to a Parquet file; the record tells what it needs besides.
 

@@ -12,6 +12,9 @@
 //! * Each collection is a mapping of its own: its pages fault in anew each time, as they do on every platform.
 //! * CPU seconds are the machine's own (`CLOCK_THREAD_CPUTIME_ID`): a guest that is not told of steal time
 //!   counts the time that its host took from it as its own.
+//! * Page faults: each page is touched once before the collection is filled, and the CPU time of that is kept
+//!   apart. In a guest it holds what its hypervisor spends on giving the memory.
+//! * Cycles and instructions of the tasks, in kernel and user mode: where the machine has such counters.
 //! * Lock wait: from a lock that was found taken until it is ours; one that is free costs no reading of a
 //!   clock.
 //! * The duration of the request is a limit: work that is not done by then makes the result invalid.
@@ -26,7 +29,7 @@ use crate::error::TrialError;
 use crate::probe::{Measured, Probe};
 use crate::processors::idle_ns;
 use crate::stage::Stage;
-use crate::sys::{KernelClock, kernel_clock_ns};
+use crate::sys::{HardwareCounts, KernelClock, kernel_clock_ns};
 
 /// As many threads as a machine under test starts without a word.
 const MOST_TASKS: u32 = 4096;
@@ -48,8 +51,10 @@ pub struct Iteration {
     pub duration_ns: u64,
     /// The task's CPU time.
     pub cpu_ns: u64,
-    /// Of that, for allocating and filling the collection, where its pages fault in.
+    /// Of that, for allocating and filling the collection.
     pub fill_cpu_ns: u64,
+    /// Of that, for mapping it and having each of its pages come: what its page faults cost.
+    pub fault_cpu_ns: u64,
     /// Waited for the lock.
     pub lock_wait_ns: u64,
     /// Slept for the simulated I/O.
@@ -111,13 +116,21 @@ impl Probe for Contend {
             ("major_faults", total(|row| row.major_faults)),
             ("involuntary_switches", total(|row| row.involuntary_switches)),
             ("fill_cpu_ns", total(|row| row.fill_cpu_ns)),
+            ("fault_cpu_ns", total(|row| row.fault_cpu_ns)),
             ("lock_wait_ns", total(|row| row.lock_wait_ns)),
             ("io_ns", total(|row| row.io_ns)),
             ("io_asked_ns", outcome.tasks.iter().map(|task| task.io_asked_ns).sum()),
             ("uneven_idle_ns", uneven_idle_ns(outcome.tasks.iter().map(|task| task.end_ns), stage.cpus.len())),
         ]);
         let run_delay: Option<u64> = outcome.tasks.iter().map(|task| task.run_delay_ns).sum();
-        let read = [("run_delay_ns", run_delay), ("idle_ns", idle)];
+        let hardware: Option<Vec<HardwareCounts>> = outcome.tasks.iter().map(|task| task.hardware).collect();
+        let counted = |of: fn(&HardwareCounts) -> u64| hardware.as_ref().map(|tasks| tasks.iter().map(of).sum());
+        let read = [
+            ("run_delay_ns", run_delay),
+            ("idle_ns", idle),
+            ("cycles", counted(|task| task.cycles)),
+            ("instructions", counted(|task| task.instructions)),
+        ];
         measured.counters.extend(read.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         measured.finding = (done < planned).then(|| unfinished(done, planned));
         measured.iterations = outcome.tasks.into_iter().flat_map(|task| task.rows).collect();

@@ -12,7 +12,9 @@ use super::{Iteration, now_ns};
 use crate::error::TrialError;
 use crate::recorder::Recorder;
 use crate::stage::Stage;
-use crate::sys::{Mapping, ThreadUsage, sleep_until_monotonic, thread_cpu_ns, wait_while, wake_all};
+use crate::sys::{
+    CounterGroup, HardwareCounts, Mapping, ThreadUsage, sleep_until_monotonic, thread_cpu_ns, wait_while, wake_all,
+};
 
 /// What all tasks did.
 pub struct Outcome {
@@ -37,6 +39,8 @@ pub struct TaskOutcome {
     pub io_asked_ns: u64,
     /// How long it was runnable without a CPU; none where its kernel does not tell.
     pub run_delay_ns: Option<u64>,
+    /// From its start to its end; none where its machine does not count them.
+    pub hardware: Option<HardwareCounts>,
 }
 
 /// Runs all tasks to their end, or until the trial is stopped.
@@ -118,6 +122,8 @@ impl<'a> Task<'a> {
     fn run(mut self) -> io::Result<TaskOutcome> {
         let contend = self.shared.contend;
         let origin = self.shared.recorder.origin();
+        // Why a machine has none is one of its facts.
+        let counters = CounterGroup::hardware().ok();
         let (cpu_ns, delay_ns) = (thread_cpu_ns(), run_delay_ns());
         if contend.each_iteration {
             self.outcome.rows.reserve_exact(contend.iterations as usize);
@@ -137,6 +143,7 @@ impl<'a> Task<'a> {
             self.keep(row, now - origin);
         }
         self.outcome.end_ns = now - origin;
+        self.outcome.hardware = counters.and_then(|group| group.hardware_counts().ok());
         self.outcome.cpu_ns = thread_cpu_ns() - cpu_ns;
         self.outcome.run_delay_ns = run_delay_ns().zip(delay_ns).map(|(after, before)| after - before);
         Ok(self.outcome)
@@ -157,6 +164,7 @@ impl<'a> Task<'a> {
     fn keep(&mut self, mut row: Iteration, end_ns: u64) {
         let total = &mut self.outcome.total;
         total.fill_cpu_ns += row.fill_cpu_ns;
+        total.fault_cpu_ns += row.fault_cpu_ns;
         total.lock_wait_ns += row.lock_wait_ns;
         total.io_ns += row.io_ns;
         total.minor_faults += row.minor_faults;
@@ -168,7 +176,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does one iteration; `cpu_ns` is read around the filling.
+    /// Does one iteration; `cpu_ns` is read around the faults and the filling.
     fn iterate(&mut self, iteration: u32, cpu_ns: impl Fn() -> u64) -> io::Result<Iteration> {
         let contend = self.shared.contend;
         let mut row = Iteration { task: self.number, iteration, ..Iteration::default() };
@@ -176,6 +184,8 @@ impl<'a> Task<'a> {
         let mut numbers = SplitMix::of_unit(contend.seed, unit);
         let before_ns = cpu_ns();
         let mut collection = Mapping::new(cells(contend))?;
+        collection.touch();
+        row.fault_cpu_ns = cpu_ns() - before_ns;
         work::fill(collection.cells_mut(), &mut numbers);
         row.fill_cpu_ns = cpu_ns() - before_ns;
         let (mut left, mut run) = (contend.searches, 0);

@@ -1,7 +1,11 @@
 //! Memory of its own pages, given back as a whole, and what a thread has used.
 
+use std::hint::black_box;
 use std::io;
 use std::ptr::{self, NonNull};
+
+/// The smallest of x86-64; where the kernel gives larger ones, some are touched more than once.
+const PAGE_BYTES: usize = 4096;
 
 /// An array of zeros in a mapping of its own: its pages come when they are first touched, and go with it.
 pub struct Mapping {
@@ -30,6 +34,15 @@ impl Mapping {
         }
         let start = NonNull::new(address.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
         Ok(Self { start, length })
+    }
+
+    /// Writes to each page, so that all of them come.
+    pub fn touch(&mut self) {
+        for cell in self.cells_mut().iter_mut().step_by(PAGE_BYTES / size_of::<u64>()) {
+            *cell = 1;
+        }
+        // Else the compiler may leave out what is written over before it is read.
+        black_box(self.cells_mut());
     }
 
     pub fn cells(&self) -> &[u64] {

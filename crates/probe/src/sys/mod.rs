@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod copying;
+mod counter_group;
 mod futex;
 mod mapping;
 mod ring_threads;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
+pub use counter_group::{CounterGroup, HardwareCounts};
 pub use futex::{wait_while, wake_all};
 pub use mapping::{Mapping, ThreadUsage};
 pub use ring_threads::run_ring;

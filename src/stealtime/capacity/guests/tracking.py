@@ -10,12 +10,13 @@ from pathlib import Path
 
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.monitor import vcpu_threads
-from stealtime.capacity.counters.parsers import ThreadCounts, parse_guest_ticks, parse_runs_guest, parse_schedstat
+from stealtime.capacity.counters.parsers import ThreadCounts, parse_runs_guest, parse_schedstat
 from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
-from stealtime.capacity.sample import GuestSample, GuestView, ThreadsRead
+from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, ThreadsRead
 from stealtime.lab.platforms.cgroup import CpuHierarchy
+from stealtime.lab.tracing.views import parse_guest_ticks
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 
@@ -25,6 +26,8 @@ _LOOK_AGAIN_SOON_SAMPLES = 5
 _OTHERS_EVERY_SAMPLES = 5
 """Emulator and I/O threads are most of a guest's threads, and no rule needs them by the second."""
 _NOT_TOLD = Absent(absent="the kernel did not tell where its virtual CPUs may run")
+_OWN_LINKS = 2
+"""Of a folder without folders in it; that of a process's threads holds none once the process has been reaped."""
 _SCHEDSTAT_BYTES = 96
 """Three numbers of at most 20 digits."""
 
@@ -51,10 +54,11 @@ class TrackedGuest:
         self._files = files
         self._hierarchy = hierarchy
         self._open: dict[int, KernelFile] = {}
+        self._folder: KernelFile | None = None
         self._vcpu_files: dict[int, KernelFile] = {}
         self._other_files: dict[int, KernelFile] = {}
         self._others = ThreadsRead(0, {})
-        self._others_before: ThreadsRead | None = None
+        self._others_twice: ReadTwice | None = None
         self._until_others = 0
         self.threads: tuple[GuestThread, ...] = ()
         """As of the last sample."""
@@ -95,7 +99,7 @@ class TrackedGuest:
             threads=self.threads,
             counts=counts,
             groups=self._groups,
-            others=None if self._others_before is None else (self._others_before, self._others),
+            others=self._others_twice,
             unreadable=self._unreadable(counts),
             allowed_cpus=self._allowed,
             throttled=None
@@ -109,6 +113,9 @@ class TrackedGuest:
         for file in self._open.values():
             file.close()
         self._open.clear()
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
 
     def _read_others(self, at_ns: int) -> None:
         """Read the threads that are no virtual CPU, now and then."""
@@ -123,12 +130,12 @@ class TrackedGuest:
         # The second reading comes at once, so that there is a figure; then guests take turns.
         if not has_first:
             self._until_others = 1
-        elif self._others_before is None:
+        elif self._others_twice is None:
             self._until_others = 1 + self.guest.pid % _OTHERS_EVERY_SAMPLES
         else:
             self._until_others = _OTHERS_EVERY_SAMPLES
-        self._others_before = self._others if has_first else None
-        self._others = ThreadsRead(at_ns, counts)
+        before, self._others = self._others, ThreadsRead(at_ns, counts)
+        self._others_twice = ReadTwice(before, self._others) if has_first else None
 
     def _read_counts(self, files: Mapping[int, KernelFile]) -> dict[int, ThreadCounts] | None:
         """Read each thread's counters; None if one of them has ended."""
@@ -180,8 +187,7 @@ class TrackedGuest:
         links: dict[int, int] = {}
         for pid in self._processes():
             try:
-                # A folder has a link for each folder in it, here for each thread.
-                links[pid] = os.stat(f"{self._proc}/{pid}/task").st_nlink  # noqa: PTH116 - it is hot
+                links[pid] = self._links_of(pid)
             except OSError:
                 if pid == self.guest.pid:
                     self.close()
@@ -190,6 +196,23 @@ class TrackedGuest:
             return
         self._links = links
         self._list_threads(links)
+
+    def _links_of(self, pid: int) -> int:
+        """Count the links of the folder of a process's threads: two of its own, and one of each folder in it.
+
+        Raises:
+            OSError: The process is gone.
+        """
+        if pid != self.guest.pid:
+            return os.stat(f"{self._proc}/{pid}/task").st_nlink  # noqa: PTH116 - it is hot
+        if self._folder is None:
+            self._folder = self._files.open(f"{self._proc}/{pid}/task")
+        # The kernel has no need to look up a path that it was shown before.
+        known = self._folder.descriptor
+        links = (os.stat(self._folder.path) if known is None else os.fstat(known)).st_nlink  # noqa: PTH116
+        if links <= _OWN_LINKS:
+            raise ProcessLookupError(pid)
+        return links
 
     def _list_threads(self, pids: Iterable[int]) -> None:
         found: dict[int, int] = {}

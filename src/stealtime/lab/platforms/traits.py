@@ -28,6 +28,8 @@ class PlatformTraits:
     """How many virtual CPUs its machines can have; None for as many as there are CPUs."""
     no_guest_steal: str | None = None
     """Why its kernel knows nothing of stolen time; None where it does."""
+    guest_time_is_counted: bool = False
+    """Whether the host's kernel tells how long its vCPU threads executed the guest's instructions: KVM tells it."""
     boot_s: float = 10.0
     """How long a boot takes where none was seen yet."""
     overhead_s: tuple[float, float] = (0.5, 1.0)
@@ -56,6 +58,7 @@ def _qemu(
         is_told_host_rate=is_tcg,
         most_vcpus=most_vcpus,
         no_guest_steal=no_guest_steal,
+        guest_time_is_counted=not is_tcg,
         boot_s=6.0 if is_tcg else 3.0,
         overhead_s=(2.5, 3.5) if is_tcg else (0.5, 1.0),
     )

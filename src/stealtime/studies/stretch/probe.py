@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
+from stealtime.studies.stretch.companion import record_host
 from stealtime.studies.stretch.stored import CONTENTION
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
 from stealtime.wire.message import ContendProbe
@@ -88,4 +89,5 @@ CONTEND = Probe(
     result=CONTENTION,
     hidden_threads="st-task",
     follows_user_mode_linux=False,
+    companion=record_host,
 )

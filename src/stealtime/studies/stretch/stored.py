@@ -1,4 +1,4 @@
-"""What is stored of a trial: what the work took in all, and a table with a row for each iteration."""
+"""What is stored of a trial: what the work took in all, a row for each iteration, and the host's counters meanwhile."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
 
 ITERATIONS = "iterations"
-_MAY_BE_MISSING = ("run_delay_ns", "idle_ns")
+HOST_COUNTERS = "host_counters"
+_MAY_BE_MISSING = ("run_delay_ns", "idle_ns", "fault_cpu_ns", "cycles", "instructions")
 
 
 class Contention(Result):
@@ -22,7 +23,7 @@ class Contention(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["contention"] = "contention"
-    tables: tuple[str, ...] = (ITERATIONS,)
+    tables: tuple[str, ...] = (ITERATIONS, HOST_COUNTERS)
     elapsed_ns: int
     """From letting the tasks go to the end of the last one."""
     iterations: int
@@ -33,7 +34,13 @@ class Contention(Result):
     """On which the tasks ran."""
     cpu_ns: int
     fill_cpu_ns: int
-    """Of ``cpu_ns``, for allocating and filling collections, where their pages fault in."""
+    """Of ``cpu_ns``, for allocating and filling collections."""
+    fault_cpu_ns: int | None = None
+    """Of ``fill_cpu_ns``, for having each page come; None in runs of versions that did not measure it."""
+    cycles: int | None = None
+    """Of the tasks in user and kernel mode, outside of ``fill_cpu_ns``; None where the machine does not count them."""
+    instructions: int | None = None
+    """As ``cycles``."""
     lock_wait_ns: int
     io_ns: int
     """Slept for the simulated I/O."""
@@ -65,4 +72,20 @@ def _write_iterations(streams: Streams, target: Path, _record: "TrialRecord") ->
     write_parquet(streams["iterations"], target, {"schema_version": 1, "clock": "monotonic, ns"})
 
 
-CONTENTION = ResultKind(name="contention", make=_make, tables={ITERATIONS: _write_iterations}, needs=("iterations",))
+def _write_counters(streams: Streams, target: Path, _record: "TrialRecord") -> None:
+    from stealtime.capacity.recorder import arrow_schema
+    from stealtime.store.tables import write_empty, write_parquet
+
+    description = {"schema_version": 1, "clock": "monotonic, ns"}
+    if HOST_COUNTERS in streams:
+        write_parquet(streams[HOST_COUNTERS], target, description)
+    else:
+        write_empty(arrow_schema(), target, description)
+
+
+CONTENTION = ResultKind(
+    name="contention",
+    make=_make,
+    tables={ITERATIONS: _write_iterations, HOST_COUNTERS: _write_counters},
+    needs=("iterations",),
+)

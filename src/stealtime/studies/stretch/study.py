@@ -79,9 +79,10 @@ class StretchStudy:
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw the tables and their figures."""
         from stealtime.studies.stretch.analysis.model import own_cells
+        from stealtime.studies.stretch.analysis.recorded import recordings_of
         from stealtime.studies.stretch.page.section import section
 
-        return section(own_cells(summary.cells))
+        return section(own_cells(summary.cells), recordings_of(run))
 
     def compare_cells(self, a: "StretchCell", b: "StretchCell") -> "CellComparison":
         """Compare elapsed times."""

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import fmean
 
 from stealtime.report import notation
-from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Stretch, StretchCell
+from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Provisioning, Stretch, StretchCell
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,37 @@ def invalid_sentences(cells: Sequence[StretchCell]) -> list[str]:
     return [f"! {cell.title}: {'; '.join(cell.reasons)}" for cell in cells if not cell.valid]
 
 
+def absent_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say which parts of lost seconds were not told and why, each reason once with the machines that it holds for."""
+    machines: dict[str, list[str]] = {}
+    lost = [(cell, cell.lost) for cell in cells if cell.lost is not None]
+    for cell, one in lost:
+        for text in one.absent:
+            machines.setdefault(text, []).append(cell.title)
+    return [
+        f"Not told{'' if len(titles) == len(lost) else f' of {_listed(titles)}'}: {text}."
+        for text, titles in machines.items()
+    ]
+
+
+def exits_sentences(cells: Sequence[StretchCell]) -> list[str]:
+    """Say how often virtual CPUs left their guest, where the hypervisor counted that."""
+    sentences = []
+    for cell in cells:
+        counts = [one.exits for one in cell.repetitions if one.exits is not None]
+        if counts:
+            sentences.append(
+                f"{cell.title}: its virtual CPUs left the guest {notation.count(round(fmean(counts)))} times "
+                f"(mean of {len(counts)}), {fmean(counts) / fmean(cell.elapsed_s):.0f} a second."
+            )
+    return sentences
+
+
+def verdict_words(one: Provisioning) -> str:
+    """Give the verdict, and why there is none."""
+    return one.verdict if one.because is None else f"{one.verdict}, because {one.because}"
+
+
 def one_more_sentences(cells: Sequence[StretchCell]) -> list[str]:
     """Say what one more guest would do."""
     sentences = []
@@ -143,6 +175,10 @@ def one_more_sentences(cells: Sequence[StretchCell]) -> list[str]:
 def _share_words(guest: Guest) -> list[str]:
     words = [] if guest.quota_percent is None else [f"at most {guest.quota_percent:g} % of a CPU"]
     return words if guest.weight is None else [*words, f"weight {guest.weight}"]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _unique(words: Iterable[str]) -> list[str]:

@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import HostViews, NeighbourRecord, ShareRecord
+from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, ShareRecord
 from stealtime.store.results import read_as
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
+from stealtime.studies.stretch.analysis.provisioning import provisioning_of
 from stealtime.studies.stretch.stored import ITERATIONS, Contention
-from stealtime.vocabulary.readings import Absent, Reading
+from stealtime.vocabulary.readings import Absent, Reading, Value
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial
@@ -49,6 +50,8 @@ def figures_of(trials: Sequence["Trial"]) -> StretchCell:
         itself=_guest(vcpus, None if placement is None else placement.share),
         beside=[_neighbour(one) for one in record.neighbours],
         alike=_alike(valid),
+        provisioning=provisioning_of(valid),
+        not_counted=_not_counted(valid),
     )
 
 
@@ -74,10 +77,17 @@ def _alike(trials: Sequence["Trial"]) -> list[AlikeGuest]:
 
 def _repetition_of(trial: "Trial") -> Repetition:
     record = trial.record
-    return _repetition(record.repetition, record.cell.platform, trial.result(Contention), record.host_views)
+    kvm = record.hypervisor_counters if isinstance(record.hypervisor_counters, HypervisorCounters) else None
+    return _repetition(record.repetition, record.cell.platform, trial.result(Contention), record.host_views, kvm)
 
 
-def _repetition(repetition: int, platform: str, result: Contention, views: HostViews | None) -> Repetition:
+def _repetition(
+    repetition: int,
+    platform: str,
+    result: Contention,
+    views: HostViews | None,
+    kvm: HypervisorCounters | None = None,
+) -> Repetition:
     """Give what the work took a machine.
 
     Args:
@@ -85,6 +95,7 @@ def _repetition(repetition: int, platform: str, result: Contention, views: HostV
         platform: Of the machine.
         result: As its agent told it.
         views: As the host's kernel saw the machine; None where it did not.
+        kvm: What KVM counted; None where it did not, or was not asked.
     """
     is_native = traits_of(platform).is_native
     wait_ns = result.run_delay_ns if is_native else waited_ns(result, views)
@@ -103,7 +114,50 @@ def _repetition(repetition: int, platform: str, result: Contention, views: HostV
         guest_steal_s=_seconds(_value(views, "guest_steal_ns")),
         minor_faults=result.minor_faults,
         checksum=result.checksum,
+        fault_cpu_s=_seconds(result.fault_cpu_ns),
+        cycles=result.cycles,
+        instructions=result.instructions,
+        outside_guest_s=_seconds(_outside_guest_ns(views, kvm)),
+        exits=_counted(kvm, "exits"),
     )
+
+
+def _outside_guest_ns(views: HostViews | None, kvm: HypervisorCounters | None) -> int | None:
+    """Give how long the virtual CPUs were on a CPU for the hypervisor: neither in the guest nor waiting for its work.
+
+    A halted guest's virtual CPU is polled for a while before it gives its CPU up: in that time the guest idled.
+    """
+    run_ns, guest_ns = (_value(views, name) for name in ("run_ns", "guest_ns"))
+    polls_ns = [_counted(kvm, name) for name in ("halt_poll_success_ns", "halt_poll_fail_ns")]
+    if run_ns is None or guest_ns is None or None in polls_ns:
+        return None
+    return max(0, run_ns - guest_ns - sum(one for one in polls_ns if one is not None))
+
+
+def _counted(kvm: HypervisorCounters | None, name: str) -> int | None:
+    reading = None if kvm is None else kvm.total.get(name)
+    return int(str(reading.value)) if isinstance(reading, Value) else None
+
+
+def _not_counted(trials: Sequence["Trial"]) -> dict[str, str]:
+    """Say why some figures of the first trial are None."""
+    if not trials:
+        return {}
+    record, found = trials[0].record, _repetition_of(trials[0])
+    reasons: dict[str, str] = {}
+    if found.fault_cpu_s is None:
+        reasons["fault_cpu_s"] = "its agent did not measure that"
+    if found.cycles is None or found.instructions is None:
+        fact = None if record.machine is None else record.machine.agent_facts.get("performance_counters")
+        has_some = "not all tasks could have counters" if isinstance(fact, Value) else "its agent did not ask for them"
+        reasons["instructions"] = fact.absent if isinstance(fact, Absent) else has_some
+    if found.outside_guest_s is None and not traits_of(record.cell.platform).is_native:
+        readings: list[object] = [record.hypervisor_counters]
+        if record.host_views is not None:
+            readings += [record.host_views.guest_ns, record.host_views.run_ns]
+        absent = [one.absent for one in readings if isinstance(one, Absent)]
+        reasons["outside_guest_s"] = absent[0] if absent else "KVM gave no time of polling"
+    return reasons
 
 
 def waited_ns(result: Contention, views: HostViews | None) -> int | None:

@@ -32,6 +32,15 @@ class Repetition(Figures):
     guest_steal_s: float | None
     minor_faults: int
     checksum: int
+    fault_cpu_s: float | None = None
+    """Of ``fill_cpu_s``, for having pages come."""
+    cycles: int | None = None
+    """Of the tasks, outside of ``fill_cpu_s``; so are the instructions."""
+    instructions: int | None = None
+    outside_guest_s: float | None = None
+    """That its virtual CPUs ran without executing instructions of the guest and without polling for work (KVM)."""
+    exits: int | None = None
+    """How often its virtual CPUs left the guest (KVM)."""
 
 
 class IterationTimes(Figures):
@@ -87,10 +96,10 @@ class LostSeconds(Figures):
     elapsed_s: float
     base_elapsed_s: float
     parts_s: dict[str, float]
-    """By their names in ``lost.PARTS``; negative where the base lost more."""
+    """By their names in ``lost.PARTS``, without those that could not be told; negative where the base lost more."""
     unexplained_s: float
     absent: list[str]
-    """Parts that could not be told, and why; they are in ``unexplained_s``."""
+    """Parts that could not be told, and why: what each of them is, another part or ``unexplained_s`` holds."""
 
     @property
     def lost_s(self) -> float:
@@ -144,6 +153,23 @@ class AlikeGuest(Figures):
         return [one.elapsed_s for one in self.repetitions]
 
 
+class Provisioning(Figures):
+    """Whether the host, or the machine under test, had too many or too few CPUs while the work was done."""
+
+    subject: str
+    """``host`` or ``machine``."""
+    verdict: str
+    """One of ``capacity.rules.Verdict``."""
+    samples: int
+    """Of all valid repetitions together, a second each."""
+    rule: str | None
+    """By which; None where none held."""
+    because: str | None
+    """Why it is not judged."""
+    evidence: list[str]
+    """The figures that decided, with their limits."""
+
+
 class StretchCell(CellFigures):
     """A cell of ``contend``."""
 
@@ -167,6 +193,10 @@ class StretchCell(CellFigures):
     lost: LostSeconds | None = None
     """Against native."""
     predicted: Predicted | None = None
+    provisioning: list[Provisioning] = Field(default_factory=list)
+    """None of a run whose version recorded no counters of the host."""
+    not_counted: dict[str, str] = Field(default_factory=dict)
+    """Why figures of ``repetitions`` are None, by their names."""
 
     @property
     def is_measured(self) -> bool:

@@ -12,7 +12,8 @@ ROW = 30.0
 _TICKS = 6
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 COLOURS = (
-    "#8c959f", "#c24e00", "#0072b2", "#6a3fb5", "#007a5a", "#a8487f", "#e3b341", "#56b4e9", "#4d6b1a", "#d0d7de",
+    "#8c959f", "#c24e00", "#0072b2", "#6a3fb5", "#66c2a5", "#007a5a", "#8c3b2a", "#e78ac3", "#a8487f", "#e3b341",
+    "#56b4e9", "#4d6b1a", "#d0d7de",
 )  # fmt: skip
 """Of the parts of lost seconds in their order, the last one of what is unexplained."""
 
@@ -144,9 +145,11 @@ def lost_bars(cells: Sequence[StretchCell], axis: Axis) -> list[Bar]:
         lost = cell.lost
         if lost is None:
             continue
-        values = {**{PARTS[name]: value for name, value in lost.parts_s.items()}, "unexplained": lost.unexplained_s}
+        values = {**{words: lost.parts_s.get(name) for name, words in PARTS.items()}, "unexplained": lost.unexplained_s}
         parts, ends = [], {True: 0.0, False: 0.0}
         for (name, value), colour in zip(values.items(), COLOURS, strict=True):
+            if value is None:
+                continue
             begin = ends[value > 0]
             ends[value > 0] = begin + value
             places = sorted((axis.place(begin), axis.place(begin + value)))

@@ -1,5 +1,6 @@
 """What the report shows of stretch: tables, measured beside predicted, and where the seconds went."""
 
+from collections.abc import Sequence
 from statistics import median
 
 from stealtime.report import notation
@@ -9,16 +10,22 @@ from stealtime.report.plain_table import cell_title
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
-from stealtime.studies.stretch.page import figures
+from stealtime.studies.stretch.analysis.recorded import Recording
+from stealtime.studies.stretch.page import figures, over_time
 
 
-def section(cells: list[StretchCell]) -> Section:
-    """Draw cells that are related."""
+def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]) -> Section:
+    """Draw cells that are related.
+
+    Args:
+        cells: All of a run.
+        recordings: Of the counters of the host beside each of them, in their order.
+    """
     templates = templates_of("stealtime.studies.stretch.page")
-    works = dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells)
-    groups = [
-        _Group(work, [cell for cell in cells if cell_title(cell.probe, cell.parameters) == work]) for work in works
-    ]
+    works: dict[str, list[tuple[StretchCell, Recording | None]]] = {}
+    for cell, recording in zip(cells, recordings, strict=True):
+        works.setdefault(cell_title(cell.probe, cell.parameters), []).append((cell, recording))
+    groups = [_Group(work, [cell for cell, _ in own], [one for _, one in own]) for work, own in works.items()]
     values = {
         "groups": groups,
         "wording": wording,
@@ -27,13 +34,19 @@ def section(cells: list[StretchCell]) -> Section:
         "median": median,
         "legend": figures.legend(),
         "figures": figures,
+        "over_time": over_time,
     }
     return Section(
         question="How much longer does work take in a virtual machine?",
-        links=(("stretch", "Stretch"), ("lost-seconds", "Lost seconds"), ("predicted", "Predicted")),
+        links=(
+            ("stretch", "Stretch"),
+            ("lost-seconds", "Lost seconds"),
+            ("predicted", "Predicted"),
+            ("provisioning", "Provisioning"),
+        ),
         body=rendered(templates, "stretch.html.jinja", values),
         style=source(templates, "stretch.css"),
-        contents="of contention, the figures of each cell; each iteration is in the run's Parquet files",
+        contents="of contention, the figures of each cell; iterations and counters are in the run's Parquet files",
     )
 
 
@@ -43,15 +56,18 @@ class _Group:
     Attributes:
         work: The name of the work.
         cells: All of them.
+        recordings: Beside each of them, in their order.
     """
 
-    def __init__(self, work: str, cells: list[StretchCell]) -> None:
+    def __init__(self, work: str, cells: list[StretchCell], recordings: list[Recording | None]) -> None:
         self.work, self.cells = work, cells
         self.axis = figures.stretch_axis(cells)
         self.rows = figures.stretch_rows(cells, self.axis)
         self.lost_axis = figures.lost_axis(cells)
         self.bars = figures.lost_bars(cells, self.lost_axis)
         self.predicted = [cell for cell in cells if cell.predicted is not None and cell.against_alone is not None]
+        self.provisioned = [cell for cell in cells if cell.provisioning]
+        self.over_time = over_time.charts(cells, recordings)
         self.sentences = [
             wording.bases_sentence(cells),
             *wording.not_judged_sentences(cells),

@@ -11,11 +11,14 @@ from stealtime.report import notation
 from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Stretch, StretchCell
+from stealtime.studies.stretch.terminal.provisioning import provisioning_table
 from stealtime.studies.stretch.wording import (
     EACH_NOTE,
     GUEST_PARTS,
+    absent_sentences,
     bases_sentence,
     beside_words,
+    exits_sentences,
     guest_rows,
     guest_words,
     invalid_sentences,
@@ -44,11 +47,12 @@ def _of_work(work: str, cells: Sequence[StretchCell]) -> RenderableType:
         parts += [Text(), _guests_table(cells), *map(Text, [EACH_NOTE, *priority_sentences(cells)])]
     if any(cell.lost is not None for cell in cells):
         parts += [Text(), _lost_table(cells)]
-        absent = dict.fromkeys(text for cell in cells if cell.lost is not None for text in cell.lost.absent)
-        parts += [Text(f"Not told: {text}.") for text in absent]
+        parts += [Text(sentence) for sentence in (*exits_sentences(cells), *absent_sentences(cells))]
     if any(_is_predicted(cell) for cell in cells):
         parts += [Text(), _prediction_table(cells)]
         parts += [Text(sentence) for sentence in one_more_sentences(cells)]
+    if any(cell.provisioning for cell in cells):
+        parts += [Text(), provisioning_table(cells)]
     return Group(*parts, Text())
 
 
@@ -99,15 +103,15 @@ def _against(one: Stretch | None) -> str:
 
 def _lost_table(cells: Sequence[StretchCell]) -> Table:
     lost = [(cell, cell.lost) for cell in cells if cell.lost is not None]
-    shown = [name for name in PARTS if any(abs(one.parts_s[name]) >= _SHOWN_S for _, one in lost)]
+    shown = [name for name in PARTS if any(abs(one.parts_s.get(name, 0.0)) >= _SHOWN_S for _, one in lost)]
     table = new_table("Where the seconds went that it takes longer than natively")
     table.add_column("platform, scenario", no_wrap=True)
     table.add_column("longer by", justify="right")
     for name in (*(PARTS[name] for name in shown), "unexplained"):
         table.add_column(name, justify="right", max_width=14)
     for cell, one in lost:
-        values = [one.lost_s, *(one.parts_s[name] for name in shown), one.unexplained_s]
-        table.add_row(cell.title, *(f"{value:.3f} s" for value in values))
+        values = [one.lost_s, *(one.parts_s.get(name) for name in shown), one.unexplained_s]
+        table.add_row(cell.title, *(notation.ABSENT if value is None else f"{value:.3f} s" for value in values))
     return table
 
 

@@ -1,0 +1,173 @@
+//! Counters of the calling thread that the kernel keeps together (`perf_event_open(2)`).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+
+/// `PERF_ATTR_SIZE_VER0` (`include/uapi/linux/perf_event.h`, Linux 2.6.31): what is needed is in there.
+const ATTRIBUTES_BYTES: u32 = 64;
+const TYPE_HARDWARE: u32 = 0;
+const HARDWARE_CYCLES: u64 = 0;
+const HARDWARE_INSTRUCTIONS: u64 = 1;
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_GROUP`.
+const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
+/// Bits of `perf_event_attr` behind `read_format`: not while a hypervisor runs.
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+
+/// `struct perf_event_attr`, its first version.
+#[repr(C)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    breakpoint_address: u64,
+}
+
+/// Cycles and instructions of one thread, in kernel and user mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HardwareCounts {
+    pub cycles: u64,
+    pub instructions: u64,
+}
+
+/// Counters that are on the CPU together or not at all, of the thread that opened them.
+pub struct CounterGroup {
+    /// The first leads: reading it reads all.
+    members: Vec<File>,
+}
+
+impl CounterGroup {
+    /// Counts cycles and instructions from here on.
+    ///
+    /// # Errors
+    /// What the kernel says: without such hardware `ENOENT`, `EOPNOTSUPP` or the like; without permission
+    /// `EACCES` or `EPERM`.
+    pub fn hardware() -> io::Result<Self> {
+        Self::open(TYPE_HARDWARE, &[HARDWARE_CYCLES, HARDWARE_INSTRUCTIONS])
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// What the kernel says, or that the counters were shared with others and so counted only at times.
+    pub fn hardware_counts(&self) -> io::Result<HardwareCounts> {
+        match self.read()?.as_slice() {
+            &[cycles, instructions] => Ok(HardwareCounts { cycles, instructions }),
+            other => Err(io::Error::other(format!("{} counters were read, not 2", other.len()))),
+        }
+    }
+
+    fn open(kind: u32, configs: &[u64]) -> io::Result<Self> {
+        let mut members: Vec<File> = Vec::new();
+        for &config in configs {
+            let leader = members.first().map_or(-1, AsRawFd::as_raw_fd);
+            members.push(open(kind, config, leader)?);
+        }
+        Ok(Self { members })
+    }
+
+    fn read(&self) -> io::Result<Vec<u64>> {
+        // How many there are, the time that they were wanted and that they ran, then each.
+        let mut bytes = vec![0; (3 + self.members.len()) * size_of::<u64>()];
+        let Some(mut leader) = self.members.first() else { return Ok(Vec::new()) };
+        leader.read_exact(&mut bytes)?;
+        let words: Vec<u64> = bytes
+            .chunks_exact(size_of::<u64>())
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
+            .collect();
+        if words[1] != words[2] {
+            return Err(io::Error::other(format!(
+                "counted for {} of {} ns: others use the counters too",
+                words[2], words[1]
+            )));
+        }
+        Ok(words[3..].to_vec())
+    }
+}
+
+fn open(kind: u32, config: u64, leader: RawFd) -> io::Result<File> {
+    let attributes = Attributes {
+        kind,
+        size: ATTRIBUTES_BYTES,
+        config,
+        sample_period: 0,
+        sample_type: 0,
+        read_format: READ_FORMAT,
+        flags: EXCLUDE_HYPERVISOR,
+        wakeup_events: 0,
+        breakpoint_type: 0,
+        breakpoint_address: 0,
+    };
+    const THIS_THREAD: libc::pid_t = 0;
+    const ANY_CPU: libc::c_int = -1;
+    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+    // SAFETY: `attributes` is readable and of the size that it tells; the kernel keeps no pointer to it.
+    let descriptor = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, THIS_THREAD, ANY_CPU, leader, CLOSE_ON_EXEC)
+    };
+    let Ok(descriptor) = RawFd::try_from(descriptor) else { return Err(io::Error::from_raw_os_error(libc::EBADF)) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just opened and belongs to nobody else.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{ThreadUsage, busy_loop, thread_cpu_ns};
+
+    const TYPE_SOFTWARE: u32 = 1;
+    const SOFTWARE_TASK_CLOCK: u64 = 1;
+    const SOFTWARE_MINOR_FAULTS: u64 = 5;
+
+    /// The kernel's own counters need no hardware, and another account of them is known.
+    #[test]
+    fn a_group_counts_what_its_thread_does() {
+        let group = match CounterGroup::open(TYPE_SOFTWARE, &[SOFTWARE_TASK_CLOCK, SOFTWARE_MINOR_FAULTS]) {
+            Ok(group) => group,
+            Err(error) => {
+                eprintln!("left out: no counters for this user: {error}");
+                return;
+            }
+        };
+        let (cpu_ns, faults) = (thread_cpu_ns(), ThreadUsage::now().minor_faults);
+        let before = group.read().unwrap();
+        busy_loop(10_000_000);
+        let mut touched = crate::sys::Mapping::new(1 << 20).unwrap();
+        touched.touch();
+        let after = group.read().unwrap();
+        let (outer_ns, outer_faults) = (thread_cpu_ns() - cpu_ns, ThreadUsage::now().minor_faults - faults);
+        let inner_ns = after[0] - before[0];
+        assert!(inner_ns <= outer_ns && 10 * inner_ns >= 9 * outer_ns, "{inner_ns} of {outer_ns} ns");
+        let inner_faults = after[1] - before[1];
+        assert!(0 < inner_faults && inner_faults <= outer_faults, "{inner_faults} of {outer_faults} faults");
+    }
+
+    #[test]
+    fn hardware_counts_what_was_executed_or_says_why_not() {
+        match CounterGroup::hardware().and_then(|group| {
+            let before = group.hardware_counts()?;
+            busy_loop(1_000_000);
+            let after = group.hardware_counts()?;
+            Ok((after.cycles - before.cycles, after.instructions - before.instructions))
+        }) {
+            // Four instructions a turn, and the kernel's beside them.
+            Ok((cycles, instructions)) => {
+                assert!((4_000_000..4_400_000).contains(&instructions), "{instructions}");
+                assert!(cycles > 1_000_000, "{cycles}");
+            }
+            Err(error) => {
+                let known = [libc::ENOENT, libc::ENODEV, libc::EOPNOTSUPP, libc::EACCES, libc::EPERM, libc::ENOSYS];
+                assert!(error.raw_os_error().is_some_and(|number| known.contains(&number)), "{error}");
+            }
+        }
+    }
+}

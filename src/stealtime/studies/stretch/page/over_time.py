@@ -1,0 +1,135 @@
+"""The host's counters over time as shapes: percentages on the axis at the left, wait per dispatch on that at the right.
+
+Pure. All figures of one kind of work have the same axes, so that they can be compared.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stealtime.report import notation
+from stealtime.studies.stretch.analysis.model import StretchCell
+from stealtime.studies.stretch.analysis.recorded import Moment, Recording
+from stealtime.studies.stretch.page.figures import WIDTH, Axis
+
+HEIGHT = 130.0
+"""Of the drawing area, in the units of the SVG."""
+_NS_A_MS = 1e6
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value."""
+
+    x: float
+    y: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series; it is interrupted where values are absent."""
+
+    kind: str
+    """Its class in the style sheet."""
+    pieces: tuple[tuple[Point, ...], ...]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark of an axis."""
+
+    place: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One cell."""
+
+    title: str
+    words: str
+    """Which repetition it is, or why nothing is drawn."""
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Those of one kind of work, with their axes."""
+
+    charts: tuple[Chart, ...]
+    seconds: tuple[Tick, ...]
+    percent: tuple[Tick, ...]
+    milliseconds: tuple[Tick, ...]
+    """There are none where no virtual CPU was seen to be dispatched."""
+
+
+LEGEND = (
+    ("busy", "CPUs of the host busy (left)"),
+    ("run", "virtual CPUs of the machine run (left)"),
+    ("wait", "they wait for a CPU (left)"),
+    ("dispatch", "wait per dispatch (right)"),
+)
+"""The classes of the lines, and what they mean."""
+
+
+def charts(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]) -> Charts:
+    """Draw the recordings of cells, one each.
+
+    Args:
+        cells: Of one kind of work.
+        recordings: In the order of the cells; None where there is none.
+    """
+    moments = [moment for one in recordings if one is not None for moment in one.moments]
+    seconds = Axis(0.0, max([1.0, *(moment.at_s for moment in moments)]))
+    waits_ms = [one.wait_per_dispatch_ns / _NS_A_MS for one in moments if one.wait_per_dispatch_ns is not None]
+    right = Axis(0.0, 1.05 * max(waits_ms)) if waits_ms and max(waits_ms) > 0 else None
+    left = Axis(0.0, 105.0)
+    return Charts(
+        charts=tuple(
+            _chart(cell, one, seconds, left, right) for cell, one in zip(cells, recordings, strict=True) if one
+        ),
+        seconds=tuple(Tick(seconds.place(value), f"{value:g} s") for value in seconds.ticks),
+        percent=tuple(Tick(_height(value, left), f"{value} %") for value in (0, 25, 50, 75, 100)),
+        milliseconds=()
+        if right is None
+        else tuple(Tick(_height(value, right), f"{value:g} ms") for value in right.ticks),
+    )
+
+
+def _chart(cell: StretchCell, recording: Recording, seconds: Axis, left: Axis, right: Axis | None) -> Chart:
+    moments = recording.moments
+    if not moments:
+        return Chart(cell.title, "no whole second, which is the shortest interval: nothing is drawn", ())
+
+    def line(kind: str, value: Callable[[Moment], float | None], axis: Axis, words: Callable[[float], str]) -> Line:
+        pieces: list[list[Point]] = [[]]
+        for moment in moments:
+            found = value(moment)
+            if found is None:
+                pieces.append([])
+            else:
+                at = Point(seconds.place(moment.at_s), _height(found, axis), f"{moment.at_s:.1f} s: {words(found)}")
+                pieces[-1].append(at)
+        return Line(kind, tuple(tuple(piece) for piece in pieces if piece))
+
+    def percent(value: float) -> str:
+        return f"{value:.1f} %"
+
+    lines = [
+        line("busy", lambda moment: moment.busy_percent, left, percent),
+        line("run", lambda moment: moment.run_percent, left, percent),
+        line("wait", lambda moment: moment.wait_percent, left, percent),
+    ]
+    if right is not None:
+        lines.append(line("dispatch", _wait_ms, right, lambda value: notation.duration(value * _NS_A_MS)))
+    words = f"repetition {recording.repetition}, that of median elapsed time of {recording.of}"
+    return Chart(cell.title, words, tuple(one for one in lines if one.pieces))
+
+
+def _wait_ms(moment: Moment) -> float | None:
+    return None if moment.wait_per_dispatch_ns is None else moment.wait_per_dispatch_ns / _NS_A_MS
+
+
+def _height(value: float, axis: Axis) -> float:
+    """Give the distance from the top; what is beyond the axis lies on its end."""
+    return HEIGHT * (1.0 - min(1.0, axis.place(value) / WIDTH))

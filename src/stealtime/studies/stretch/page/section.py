@@ -5,7 +5,6 @@ from statistics import median
 from stealtime.report import notation
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
-from stealtime.report.plain_table import cell_title
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
@@ -15,10 +14,8 @@ from stealtime.studies.stretch.page import figures
 def section(cells: list[StretchCell]) -> Section:
     """Draw cells that are related."""
     templates = templates_of("stealtime.studies.stretch.page")
-    works = dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells)
-    groups = [
-        _Group(work, [cell for cell in cells if cell_title(cell.probe, cell.parameters) == work]) for work in works
-    ]
+    works = dict.fromkeys(map(wording.work_words, cells))
+    groups = [_Group(work, [cell for cell in cells if wording.work_words(cell) == work]) for work in works]
     values = {
         "groups": groups,
         "wording": wording,

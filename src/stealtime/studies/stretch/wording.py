@@ -41,7 +41,7 @@ def guest_words(cell: StretchCell) -> str:
     cpus = "CPU" if cell.is_native else "vCPU"
     words = f"{cell.vcpus} {cpus}{'' if cell.vcpus == 1 else 's'}"
     if not cell.is_native:
-        words += f" on {cell.host_cpus} CPU{'' if cell.host_cpus == 1 else 's'}"
+        words += f" on {cell.own_cpus} CPU{'' if cell.own_cpus == 1 else 's'}"
     return ", ".join([words, *_share_words(cell.itself)])
 
 

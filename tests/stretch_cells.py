@@ -37,7 +37,7 @@ def cell(
 ) -> StretchCell:
     return StretchCell(
         platform=platform, scenario=scenario, probe="contend", parameters={"tasks": 8, "iterations": 60},
-        valid=True, reasons=[], limits=[], iterations=None, vcpus=vcpus, host_cpus=2,
+        valid=True, reasons=[], limits=[], iterations=None, vcpus=vcpus, own_cpus=2, host_cpus=2,
         itself=itself or Guest(vcpus=vcpus), beside=list(beside),
         repetitions=[repetition(number, one, **more) for number, one in enumerate(elapsed_s, 1)],
     )  # fmt: skip

@@ -249,3 +249,16 @@ def test_a_neighbour_that_does_the_same_has_as_many_vcpus_and_its_quota_is_for_e
 def test_what_the_same_work_decides_is_refused(keys: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         NeighbourSpec.model_validate({"kind": "machine", "load": "same-work", **keys})
+
+
+def test_virtual_cpus_are_pinned_in_turn_after_those_of_the_machine() -> None:
+    pinned = {"kind": "machine", "load": "same-work", "vcpus": "same", "cpus": "in-turn"}
+    scenario = Scenario.model_validate(
+        {"name": "turns", "vcpus": 2, "cpus": "measured", "neighbours": [pinned, {**pinned, "vcpus": 1, "count": 2}]}
+    )
+    placement = scenario.place((0, 1, 2, 3), 2)
+    assert placement.vcpu_cpus == ((0,), (2,))
+    assert [one.each_vcpu for one in placement.neighbours] == [((1,), (3,)), ((0,),), ((2,),)]
+    assert [one.cpus for one in placement.neighbours] == [(1, 3), (0,), (2,)]
+    roaming = scenario.model_copy(update={"cpus": "all"}).place((0, 1, 2, 3), None)
+    assert [one.each_vcpu for one in roaming.neighbours] == [((2,), (3,)), ((0,),), ((1,),)]

@@ -69,32 +69,32 @@ def estimate(plan: Plan, history: History) -> Estimate:
 
 def _planned_ns(plan: Plan, planned: PlannedCell) -> float:
     placement = plan.placements[planned.cell.scenario]
-    alike = sum(each.load == SAME_WORK for each in placement.neighbours)
-    return _expected_ns(planned.cell, planned.duration_ns, 1 + alike, placement.vcpu_cpus)
+    alike = [each.each_vcpu for each in placement.neighbours if each.load == SAME_WORK]
+    return _expected_ns(planned.cell, planned.duration_ns, [placement.vcpu_cpus, *alike])
 
 
 def _measured_ns(record: TrialRecord, duration_ns: int) -> float:
     """Give how long a trial was expected to measure."""
     if record.placement is None:
         return duration_ns
-    alike = sum(each.load is None for each in record.neighbours)
-    return _expected_ns(record.cell, duration_ns, 1 + alike, record.placement.vcpu_cpus)
+    alike = [[each.cpus] * each.vcpus for each in record.neighbours if each.load is None]
+    return _expected_ns(record.cell, duration_ns, [record.placement.vcpu_cpus, *alike])
 
 
-def _expected_ns(cell: Cell, duration_ns: int, guests: int, vcpu_cpus: Sequence[Sequence[int]]) -> float:
+def _expected_ns(cell: Cell, duration_ns: int, guests: Sequence[Sequence[Sequence[int]]]) -> float:
     """Give how long a trial measures; a probe that this version does not know takes its duration.
 
     Args:
         cell: Which.
         duration_ns: What it may take.
-        guests: How many do the work.
-        vcpu_cpus: Where each virtual CPU of one of them may run.
+        guests: Of each that does the work, where each virtual CPU may run.
     """
     probe = probes().get(cell.probe)
     if probe is None or probe.expected_ns is None:
         return duration_ns
-    cpus = min(guests * len(vcpu_cpus), len({cpu for cpus in vcpu_cpus for cpu in cpus}))
-    return min(duration_ns, probe.expected_ns(cell.parameters) * guests / cpus)
+    vcpus = [cpus for each_vcpu in guests for cpus in each_vcpu]
+    cpus_used = min(len(vcpus), len({cpu for cpus in vcpus for cpu in cpus}))
+    return min(duration_ns, probe.expected_ns(cell.parameters) * len(guests) / cpus_used)
 
 
 def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:

@@ -15,8 +15,8 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.placement import SAME_WORK, Load, Placement, place
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
 
-MEASURED, ALL, OTHERS = "measured", "all", "others"
-"""The CPU that is measured; every CPU; every CPU but the measured one."""
+MEASURED, ALL, OTHERS, IN_TURN = "measured", "all", "others", "in-turn"
+"""The CPU that is measured; every CPU; every CPU but the measured one; one for each virtual CPU, in turn."""
 
 _CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
@@ -28,9 +28,10 @@ def _machine_cpus(text: str) -> str:
 
 
 def _neighbour_cpus(text: str) -> str:
-    if text not in (MEASURED, ALL, OTHERS) and _CPU_LIST.fullmatch(text) is None:
+    if text not in (MEASURED, ALL, OTHERS, IN_TURN) and _CPU_LIST.fullmatch(text) is None:
         raise ValueError(
-            f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}", "{OTHERS}" or a list such as "1,3-5"'
+            f'{text!r} is not a CPU list; expected "{MEASURED}", "{ALL}", "{OTHERS}", "{IN_TURN}" or a list such as '
+            '"1,3-5"'
         )
     return text
 
@@ -58,7 +59,9 @@ class NeighbourSpec(_Table):
     the machine and the neighbours listed before leave over a virtual CPU each, and ``twice`` as many as make two
     virtual CPUs for each CPU."""
     cpus: Annotated[str, AfterValidator(_neighbour_cpus)] = OTHERS
-    """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs."""
+    """Where each may run: ``measured``, ``all``, ``others`` or a list of CPUs; with ``in-turn`` each virtual CPU is
+    pinned to one CPU, the next after those of the machine and of the neighbours before, and after the last the first.
+    """
     share: Share | None = None
     """Its share of the CPU time; the quota is for each of its virtual CPUs."""
     priority: int = Field(default=0, ge=0, le=99)

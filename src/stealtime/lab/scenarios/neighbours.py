@@ -239,7 +239,7 @@ async def neighbours(placement: Placement, platform: Platform, under_test: Machi
             memory_bytes = under_test.memory_bytes
             request = replace(
                 under_test,
-                vcpu_cpus=(placed.cpus,) * placed.vcpus,
+                vcpu_cpus=placed.each_vcpu,
                 folder=own,
                 emulator_cpus=placed.cpus,
                 share=placed.share,

@@ -51,7 +51,18 @@ class PlacedNeighbour:
     """What is copied; None is the default for this host's caches."""
     on_ns: int | None = None
     off_ns: int | None = None
-    vcpus: int = 1
+    vcpu_cpus: tuple[CpuSet, ...] = ()
+    """Where each of its virtual CPUs may run; none given is one virtual CPU on all of ``cpus``."""
+
+    @property
+    def vcpus(self) -> int:
+        """The number of its virtual CPUs."""
+        return len(self.each_vcpu)
+
+    @property
+    def each_vcpu(self) -> tuple[CpuSet, ...]:
+        """Where each virtual CPU may run."""
+        return self.vcpu_cpus or (self.cpus,)
 
 
 @dataclass(frozen=True)
@@ -113,7 +124,7 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> 
         housekeeping_cpus=housekeeping,
         share=scenario.share,
         priority=scenario.priority,
-        neighbours=_neighbours(scenario, host_cpus, measured),
+        neighbours=_neighbours(scenario, host_cpus, vcpu_cpus),
         findings=_shared_cpu(host_cpus, measured, housekeeping),
         scaled=_scaled(scenario, host_cpus),
     )
@@ -146,28 +157,44 @@ def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[
     return (*((cpu,) for cpu in others[: vcpus - 1]), (measured,))
 
 
-def _neighbours(scenario: "Scenario", host_cpus: CpuSet, measured: CpuSet) -> tuple[PlacedNeighbour, ...]:
+def _neighbours(scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...]) -> tuple[PlacedNeighbour, ...]:
     placed: list[PlacedNeighbour] = []
-    own_vcpus = vcpus_of(scenario, host_cpus)
     for spec in scenario.neighbours:
-        vcpus = own_vcpus if spec.vcpus == "same" else spec.vcpus
-        taken = own_vcpus + sum(one.vcpus for one in placed)
-        neighbour = PlacedNeighbour(
-            name="",
-            kind=spec.kind,
-            load=spec.load,
-            cpus=_neighbour_cpus(scenario, spec, host_cpus, measured),
-            share=_for_vcpus(spec.share, vcpus),
-            priority=spec.priority,
-            block_bytes=spec.block_bytes,
-            on_ns=spec.on_ns,
-            off_ns=spec.off_ns,
-            vcpus=vcpus,
-        )
-        first = len(placed) + 1
-        count = _count(scenario, spec, len(host_cpus), taken, vcpus)
-        placed += [replace(neighbour, name=f"neighbour {number}") for number in range(first, first + count)]
+        vcpus = len(vcpu_cpus) if spec.vcpus == "same" else spec.vcpus
+        taken = len(vcpu_cpus) + sum(one.vcpus for one in placed)
+        for number in range(_count(scenario, spec, len(host_cpus), taken, vcpus)):
+            if spec.cpus == "in-turn":
+                each = _in_turn(host_cpus, vcpu_cpus, range(taken + number * vcpus, taken + (number + 1) * vcpus))
+            else:
+                each = (_neighbour_cpus(scenario, spec, host_cpus, vcpu_cpus[-1]),) * vcpus
+            placed.append(
+                PlacedNeighbour(
+                    name=f"neighbour {len(placed) + 1}",
+                    kind=spec.kind,
+                    load=spec.load,
+                    cpus=tuple(sorted({cpu for cpus in each for cpu in cpus})),
+                    share=_for_vcpus(spec.share, vcpus),
+                    priority=spec.priority,
+                    block_bytes=spec.block_bytes,
+                    on_ns=spec.on_ns,
+                    off_ns=spec.off_ns,
+                    vcpu_cpus=each,
+                )
+            )
     return tuple(placed)
+
+
+def _in_turn(host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...], numbers: range) -> tuple[CpuSet, ...]:
+    """Give one CPU to each of some virtual CPUs.
+
+    Args:
+        host_cpus: All that there are.
+        vcpu_cpus: Of the machine; those that it is pinned to come first.
+        numbers: Of the virtual CPUs, those of the machine and of the neighbours before counted.
+    """
+    pinned = [cpus[0] for cpus in vcpu_cpus if len(cpus) == 1]
+    order = [*pinned, *(cpu for cpu in host_cpus if cpu not in pinned)]
+    return tuple((order[number % len(order)],) for number in numbers)
 
 
 def _for_vcpus(share: Share | None, vcpus: int) -> Share | None:

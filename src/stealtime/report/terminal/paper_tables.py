@@ -154,5 +154,8 @@ def _count(samples: int) -> str:
 
 def _legend(comparison: PublishedComparison, with_theirs: bool) -> str:
     theirs = f", theirs is of {comparison.their_samples:,}" if with_theirs and comparison.their_samples else ""
-    layout = "" if with_theirs else f"; laid out like the tables of {comparison.source}"
-    return f"\nn: of how many samples our maximum is{theirs}{layout}"
+    layout = "" if with_theirs else f"laid out like the tables of {comparison.source}"
+    pairs = [one for row in comparison.rows for one in row.figures] + [row.figure for row in comparison.repeated]
+    if all(one.samples is None for one in pairs):
+        return f"\n{layout}" if layout else ""
+    return f"\nn: of how many samples our maximum is{theirs}{layout and f'; {layout}'}"

@@ -42,11 +42,15 @@ def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     names_role = group.kind != "machines"
     for heading in ("scenarios" if group.kind == "scenarios" else "scenario", "test", *(["of"] if names_role else [])):
         table.add_column(heading, no_wrap=True)
-    _add_judgement_columns(table)
+    # Not every study has a tail to tell of.
+    with_tail = any(claim.judgement.ours_p9999 is not None for claim in group.claims)
+    for heading in ("theirs", "ours", *(["ours\np99.99"] if with_tail else [])):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
     unit = comparison.unit if group.kind == "figures" else None
     for claim in group.claims:
         subject = [claim.short_name, comparison.test(claim.test).title, *([claim.role] if names_role else [])]
-        table.add_row(*subject, *_cells(claim.judgement, unit), style=STYLES[claim.judgement.verdict])
+        table.add_row(*subject, *_cells(claim.judgement, unit, with_tail), style=STYLES[claim.judgement.verdict])
     return table
 
 
@@ -71,14 +75,8 @@ def _mean_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     return table
 
 
-def _add_judgement_columns(table: Table) -> None:
-    for heading in ("theirs", "ours", "ours\np99.99"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-
-
-def _cells(judgement: Judgement, unit: str | None) -> list[str]:
-    figures = (judgement.theirs, judgement.ours, judgement.ours_p9999)
+def _cells(judgement: Judgement, unit: str | None, with_tail: bool) -> list[str]:
+    figures = (judgement.theirs, judgement.ours, *([judgement.ours_p9999] if with_tail else []))
     verdict = judgement.verdict if judgement.but_for_scaling is None else f"({judgement.but_for_scaling})"
     return [*(notation.ratio(one) if unit is None else notation.quantity(one, unit) for one in figures), verdict]
 

@@ -17,6 +17,16 @@ class GuestRow:
     guest: StretchCell | AlikeGuest
 
 
+def work_words(cell: StretchCell) -> str:
+    """Name the work: ``contend, 8 tasks of 30 iterations, lock percent 50``; of the rest only what is unusual."""
+    amount = ("tasks", "iterations")
+    counts = [cell.parameters.get(name) for name in amount]
+    rest = [
+        f"{name.replace('_', ' ')} {value}" for name, value in sorted(cell.parameters.items()) if name not in amount
+    ]
+    return ", ".join([cell.probe, f"{counts[0]} tasks of {counts[1]} iterations", *rest])
+
+
 def stretch_words(one: Stretch) -> str:
     """Give the ratio with its interval: ``2.01x (1.98 to 2.04)``."""
     if one.ratio is None:
@@ -32,7 +42,7 @@ def guest_words(cell: StretchCell) -> str:
     cpus = "CPU" if cell.is_native else "vCPU"
     words = f"{cell.vcpus} {cpus}{'' if cell.vcpus == 1 else 's'}"
     if not cell.is_native:
-        words += f" on {cell.host_cpus} CPU{'' if cell.host_cpus == 1 else 's'}"
+        words += f" on {cell.own_cpus} CPU{'' if cell.own_cpus == 1 else 's'}"
     return ", ".join([words, *_share_words(cell.itself)])
 
 
@@ -40,7 +50,12 @@ def beside_words(cell: StretchCell) -> str:
     """Say who computes beside it: ``3 alike, weight 100 each``; others than alike ones are busy all the time."""
     groups = [(one, len(list(same))) for one, same in groupby(cell.beside)]
     words = [
-        ", ".join([f"{count} {'alike' if one.is_alike else 'busy'}", *(f"{words} each" for words in _share_words(one))])
+        ", ".join(
+            [
+                f"{count} {'alike' if one.is_alike else 'busy'}",
+                *(words + (" each" if count > 1 else "") for words in _share_words(one)),
+            ]
+        )
         for one, count in groups
     ]
     return "; ".join(words) or "nothing"

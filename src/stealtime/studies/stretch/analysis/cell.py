@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, ShareRecord
+from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, PlacementRecord, ShareRecord
 from stealtime.store.results import read_as
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.provisioning import provisioning_of
@@ -46,13 +46,18 @@ def figures_of(trials: Sequence["Trial"]) -> StretchCell:
         repetitions=[_repetition_of(one) for one in valid],
         iterations=_iteration_times(valid),
         vcpus=vcpus,
-        host_cpus=1 if placement is None else len({cpu for cpus in placement.vcpu_cpus for cpu in cpus}),
+        own_cpus=1 if placement is None else len({cpu for cpus in placement.vcpu_cpus for cpu in cpus}),
+        host_cpus=1 if placement is None else _shared_cpus(placement),
         itself=_guest(vcpus, None if placement is None else placement.share),
         beside=[_neighbour(one) for one in record.neighbours],
         alike=_alike(valid),
         provisioning=provisioning_of(valid),
         not_counted=_not_counted(valid),
     )
+
+
+def _shared_cpus(placement: PlacementRecord) -> int:
+    return len({cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus})
 
 
 def _alike(trials: Sequence["Trial"]) -> list[AlikeGuest]:

@@ -17,6 +17,11 @@ def same_work(one: StretchCell, other: StretchCell) -> bool:
     return (one.parameters, one.traced) == (other.parameters, other.traced)
 
 
+def same_place(one: StretchCell, other: StretchCell) -> bool:
+    """Tell whether two machines have as many virtual CPUs on as many CPUs of the host, shared as widely."""
+    return (one.vcpus, one.own_cpus, one.host_cpus) == (other.vcpus, other.own_cpus, other.host_cpus)
+
+
 def each_guest(cell: StretchCell, native: StretchCell | None, alone: StretchCell | None) -> list[AlikeGuest]:
     """Complete the neighbours that did the same as the machine.
 
@@ -85,9 +90,9 @@ def _is_same_without_shares(one: StretchCell, other: StretchCell) -> bool:
     same_guests = [guest.vcpus for guest in everybody] == [guest.vcpus for guest in theirs]
     are_free = all(guest.weight is None and guest.quota_percent is None for guest in everybody)
     all_alike = all(len(cell.alike) == len(cell.beside) for cell in (one, other))
-    same_place = (one.platform, one.host_cpus) == (other.platform, other.host_cpus)
+    there = one.platform == other.platform and same_place(one, other)
     measured = bool(one.beside) and one.is_measured
-    return same_guests and are_free and all_alike and same_place and measured and same_work(one, other)
+    return same_guests and are_free and all_alike and there and measured and same_work(one, other)
 
 
 def _means_s(cell: StretchCell, wanted: Sequence[bool]) -> list[float]:

@@ -118,7 +118,7 @@ def _of_repetition(one: Repetition, cell: StretchCell, absent: Collection[str]) 
 
 def _stolen_share(one: Repetition, cell: StretchCell) -> float:
     """Give how much of the time on the host's CPUs was none: stolen from all alike that ran there."""
-    return (one.host_steal_s or 0.0) / (cell.host_cpus * one.elapsed_s)
+    return (one.host_steal_s or 0.0) / (cell.own_cpus * one.elapsed_s)
 
 
 def _slower_cycles_s(cell: StretchCell, base: StretchCell) -> float:

@@ -178,8 +178,10 @@ class StretchCell(CellFigures):
     """The valid ones."""
     iterations: IterationTimes | None
     vcpus: int
+    own_cpus: int
+    """Of the host, on which they may run."""
     host_cpus: int
-    """On which they may run."""
+    """Of the host, which it shares with its neighbours: ``own_cpus`` and those of its emulator."""
     itself: Guest
     beside: list[Guest]
     against_native: Stretch | None = None

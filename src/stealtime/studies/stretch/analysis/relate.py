@@ -29,7 +29,7 @@ def native_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell 
 def alone_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell | None:
     """Give the same machine alone; None where it was not measured."""
     for one in cells:
-        is_same = (one.platform, one.vcpus, one.host_cpus) == (cell.platform, cell.vcpus, cell.host_cpus)
+        is_same = one.platform == cell.platform and guests.same_place(one, cell)
         if is_same and one.is_alone and one.is_measured and guests.same_work(one, cell):
             return one
     return None

@@ -6,7 +6,6 @@ from statistics import median
 from stealtime.report import notation
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
-from stealtime.report.plain_table import cell_title
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
@@ -24,7 +23,7 @@ def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]
     templates = templates_of("stealtime.studies.stretch.page")
     works: dict[str, list[tuple[StretchCell, Recording | None]]] = {}
     for cell, recording in zip(cells, recordings, strict=True):
-        works.setdefault(cell_title(cell.probe, cell.parameters), []).append((cell, recording))
+        works.setdefault(wording.work_words(cell), []).append((cell, recording))
     groups = [_Group(work, [cell for cell, _ in own], [one for _, one in own]) for work, own in works.items()]
     values = {
         "groups": groups,

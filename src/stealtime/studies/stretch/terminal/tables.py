@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report import notation
-from stealtime.report.plain_table import INVALID_MARK, cell_title, new_table
+from stealtime.report.plain_table import INVALID_MARK, new_table
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Stretch, StretchCell
 from stealtime.studies.stretch.terminal.provisioning import provisioning_table
@@ -28,15 +28,14 @@ from stealtime.studies.stretch.wording import (
     priority_sentences,
     spread_words,
     stretch_words,
+    work_words,
 )
 
 
 def render(cells: Sequence[StretchCell]) -> RenderableType:
     """Give the tables of all cells of a run; a title for each kind of work where there are several."""
-    works = dict.fromkeys(cell_title(cell.probe, cell.parameters) for cell in cells)
-    return Group(
-        *(_of_work(work, [cell for cell in cells if cell_title(cell.probe, cell.parameters) == work]) for work in works)
-    )
+    works = dict.fromkeys(map(work_words, cells))
+    return Group(*(_of_work(work, [cell for cell in cells if work_words(cell) == work]) for work in works))
 
 
 def _of_work(work: str, cells: Sequence[StretchCell]) -> RenderableType:

@@ -1,0 +1,191 @@
+"""Stretch where its true value is known: alone, beside a guest that does the same on its CPU, with half a CPU, a lock.
+
+Three campaigns answer all questions, so that each guest boots once for a scenario and repetition.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machines import needs_root
+
+pytestmark = [pytest.mark.guest, needs_root]
+
+STEALTIME = str(Path(sys.executable).parent / "stealtime")
+TIMEOUT_S = 300
+TOLERANCE = 0.05
+QUIET_SHARE = 0.02
+"""A task alone that waits for more of its time has company, and then nothing has a known value."""
+
+# One task on one CPU. The weight keeps what else runs on the host away from the group that has a quota. A quota gives
+# its CPU time at the beginning of each period: a short one, so that the last period, cut short, is a small part.
+ONE_CPU = """
+name = "one-cpu"
+platforms = ["native", "uml"]
+scenarios = ["one", "beside", "quota"]
+repetitions = 4
+priority = 0
+
+[[probes]]
+probe = "contend"
+tasks = 1
+iterations = 60
+io = "none"
+duration = "1m"
+
+[[define]]
+name = "one"
+emulator = "measured"
+
+[[define]]
+name = "beside"
+emulator = "measured"
+
+[[define.neighbours]]
+kind = "machine"
+load = "same-work"
+cpus = "measured"
+
+[[define]]
+name = "quota"
+emulator = "measured"
+share = { quota_percent = 50, weight = 10000, period = "20ms" }
+"""
+
+# The same twice; a single task has nobody of its own to wait for.
+TWICE = """
+name = "twice"
+platforms = ["native"]
+scenarios = ["one", "again"]
+repetitions = 8
+priority = 0
+
+[[probes]]
+probe = "contend"
+tasks = 1
+iterations = 60
+io = "none"
+duration = "1m"
+
+[[define]]
+name = "one"
+
+[[define]]
+name = "again"
+"""
+
+# Two tasks on all CPUs, without and with a lock.
+LOCKED = """
+name = "locked"
+platforms = ["native"]
+scenarios = ["whole"]
+repetitions = 4
+priority = 0
+
+[[probes]]
+probe = "contend"
+tasks = 2
+iterations = 60
+io = "none"
+duration = "1m"
+
+[[probes]]
+probe = "contend"
+tasks = 2
+iterations = 60
+io = "none"
+lock = 100
+lock_searches = 60
+duration = "1m"
+
+[[define]]
+name = "whole"
+vcpus = "all"
+cpus = "all"
+"""
+
+Cell = dict[str, Any]
+Cells = dict[tuple[str, str, int], Cell]
+"""By platform, scenario and how much of the work is under the lock."""
+
+
+def measured(folder: Path, campaign: str) -> Cells:
+    file = folder / "truth.toml"
+    file.write_text(campaign)
+    argv = [STEALTIME, "run", str(file), "--out", str(folder / "runs"), "--json"]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    cells = json.loads(ended.stdout)["cells"]
+    return {(one["platform"], one["scenario"], one["parameters"].get("lock_percent", 0)): one for one in cells}
+
+
+def mean(cell: Cell, name: str) -> float:
+    values = [one[name] for one in cell["repetitions"]]
+    return float(sum(values) / len(values))
+
+
+def share(guest: Cell, part: str) -> float:
+    """Give how much of a guest's elapsed time it lost to a part."""
+    return float(guest["lost"]["parts_s"][part] / guest["lost"]["elapsed_s"])
+
+
+def refuse_company(cell: Cell) -> None:
+    """Skip where something else uses the host."""
+    if (waited := mean(cell, "wait_s") / mean(cell, "elapsed_s")) > QUIET_SHARE:
+        pytest.skip(f"native {cell['scenario']} waited {waited:.1%} of its time: this host is not quiet")
+
+
+@pytest.fixture(scope="module")
+def one_cpu(tmp_path_factory: pytest.TempPathFactory) -> Cells:
+    found = measured(tmp_path_factory.mktemp("one_cpu"), ONE_CPU)
+    refuse_company(found["native", "one", 0])
+    return found
+
+
+def both_guests(cells: Cells, platform: str) -> Iterator[Cell]:
+    """Give the machine and the neighbour that did the same beside it."""
+    beside = cells[platform, "beside", 0]
+    assert [one["name"] for one in beside["alike"]] == ["neighbour 1"]
+    yield from (beside, *beside["alike"])
+
+
+def test_native_beside_nothing_is_not_stretched(tmp_path: Path) -> None:
+    found = measured(tmp_path, TWICE)
+    refuse_company(found["native", "one", 0])
+    again = found["native", "again", 0]["against_native"]
+    assert again["base"] == "native one"
+    assert again["ratio"] == pytest.approx(1.0, abs=TOLERANCE)
+    # An interval of 95 % misses the truth once in twenty.
+    assert again["low"] - TOLERANCE <= 1.0 <= again["high"] + TOLERANCE, again
+
+
+@pytest.mark.parametrize("platform", ["native", "uml"])
+def test_two_busy_guests_on_one_cpu_take_twice_as_long_and_each_waits_for_half_of_it(
+    one_cpu: Cells, platform: str
+) -> None:
+    for guest in both_guests(one_cpu, platform):
+        assert guest["against_alone"]["ratio"] == pytest.approx(2.0, rel=TOLERANCE), guest
+        assert share(guest, "cpu_wait") == pytest.approx(0.5, abs=TOLERANCE), guest["lost"]
+        assert abs(guest["lost"]["unexplained_s"]) < TOLERANCE * guest["lost"]["elapsed_s"], guest["lost"]
+
+
+@pytest.mark.parametrize("platform", ["native", "uml"])
+def test_half_a_cpu_takes_twice_as_long_and_the_quota_is_named(one_cpu: Cells, platform: str) -> None:
+    quota = one_cpu[platform, "quota", 0]
+    assert quota["against_alone"]["ratio"] == pytest.approx(2.0, rel=TOLERANCE)
+    assert share(quota, "quota") == pytest.approx(0.5, abs=TOLERANCE), quota["lost"]
+    assert share(quota, "cpu_wait") < TOLERANCE, quota["lost"]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU nobody waits for a lock while it is held")
+def test_waiting_for_the_lock_is_seen_only_where_there_is_one(tmp_path: Path) -> None:
+    found = measured(tmp_path, LOCKED)
+    free, bound = found["native", "whole", 0], found["native", "whole", 100]
+    assert mean(free, "lock_wait_s") == 0.0
+    # Of two tasks one always waits, but while both allocate and fill.
+    assert mean(bound, "lock_wait_s") > 0.5 * mean(bound, "elapsed_s"), bound["repetitions"]

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import Any
 
 from co_located.mixes import PIECES, POOLS, Pool, Role
@@ -25,6 +25,8 @@ class Case:
     piece: str
     measured: float
     """How many times as long as alone an iteration takes."""
+    spread: float
+    """The relative standard deviation of the rate beside others, over the repetitions."""
     predicted: Mapping[str, float | None]
     """By model; None where a model has no answer."""
 
@@ -58,12 +60,13 @@ def cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
         guests = [pool.guest(int(slot)) for slot in slots]
         shared = solve_together(works, guests, pool.cpus)
         for number, slot in enumerate(slots):
-            rate = median(one["guests"][slot]["rate_per_s"] for one in repetitions)
-            measured = median(one["rate_per_s"] for one in bases[number]) / rate
+            rates = [one["guests"][slot]["rate_per_s"] for one in repetitions]
+            measured = median(one["rate_per_s"] for one in bases[number]) / median(rates)
+            spread = stdev(rates) / fmean(rates) if len(rates) > 1 else 0.0
             beside = guests[:number] + guests[number + 1 :]
             predicted = {**naive(works[number], guests[number], beside, pool.cpus), "shared": shared[number]}
             role: Role = repetitions[0]["role"]
-            found.append(Case(mix, pool, role, pieces[number], measured, predicted))
+            found.append(Case(mix, pool, role, pieces[number], measured, spread, predicted))
     return found
 
 

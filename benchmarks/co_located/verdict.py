@@ -30,8 +30,10 @@ def document(found: Sequence[Case]) -> dict[str, Any]:
 
     return {
         "schema_version": 1,
+        "mixes_all": len({one.mix for one in found}),
         "mixes": len({one.mix for one in held_out}),
         "guests": len(held_out),
+        "spread_percent": 100 * fmean(one.spread for one in held_out),
         "goal_mape_percent": GOAL_PERCENT,
         "goal_covered_percent": 100 * COVERAGE,
         "models": {name: _judged(held_out, name, factors[name]) for name in models},
@@ -77,8 +79,11 @@ def tables(found: dict[str, Any]) -> str:
             error = "-" if one["mape_percent"] is None else f"{one['mape_percent']:.1f} %"
             inside = "-" if one["covered_percent"] is None else f"{one['covered_percent']:.0f} %"
             lines.append(f"{name:16}{one['guests']:8}{one['without_an_answer']:11}{error:>21}{inside:>9}")
+    lines.append(
+        f"\nrepetitions of one mix differ by {found['spread_percent']:.1f} % (mean relative standard deviation)"
+    )
     factors = ", ".join(f"{name} {one or math.nan:.2f}" for name, one in found["factors"].items())
-    lines.append(f"\nintervals of {MODEL}: divided and multiplied by {factors}")
+    lines.append(f"intervals of {MODEL}: divided and multiplied by {factors}")
     lines.append(
         f"goals: at most {found['goal_mape_percent']} %, inside in at least {found['goal_covered_percent']:.0f} %"
     )

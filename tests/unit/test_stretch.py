@@ -267,18 +267,18 @@ def test_the_interval_is_at_least_as_wide_as_the_error_on_mixes_that_were_held_o
 
 
 def test_work_that_sleeps_is_predicted_to_wait_less() -> None:
-    alone = cell("uml", "half", [2.0] * 4, cpu_s=1.0, host_run_s=1.2, io_asked_s=5.0)
-    busy = cell("uml", "half", [2.0] * 4, cpu_s=2.0)
-
-    def predicted(base: StretchCell) -> float:
+    def predicted(**alone: float) -> float:
         native = cell("native", "whole", [0.5] * 4, vcpus=2)
         beside = cell("uml", "filled", [4.0] * 4, beside=[BUSY] * 3)
-        one = relate([native, base, beside])[2].predicted
+        one = relate([native, cell("uml", "half", [2.0] * 4, **alone), beside])[2].predicted
         assert one is not None
         return one.shared
 
-    assert predicted(busy) == pytest.approx(2.0)
-    assert 1.2 < predicted(alone) < 1.6
+    assert predicted(cpu_s=2.0) == pytest.approx(2.0)
+    # Eight tasks, each of which sleeps for 1.8 s.
+    assert predicted(cpu_s=0.2, io_asked_s=14.4) < 1.2
+    # What it cost the host counts, not what the guest knows of it.
+    assert predicted(cpu_s=0.2, io_asked_s=5.0, host_run_s=1.9) > 1.8
 
 
 def test_nothing_is_predicted_on_a_host_that_has_other_work() -> None:

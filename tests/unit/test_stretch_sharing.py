@@ -61,6 +61,19 @@ def test_alone_nothing_is_stretched() -> None:
         assert solve_together([work], [Guest(vcpus=2)], 2) == pytest.approx([1.0])
 
 
+def test_what_a_guest_could_not_use_alone_it_does_not_miss() -> None:
+    two = [Guest(vcpus=2), ONE]
+    # Two tasks that exclude each other need one CPU, and the neighbour leaves one.
+    assert solve_together([Work(2, 2.0, 2.0), BUSY], two, 2) == pytest.approx([1.0, 1.0])
+    # Two that do not: three virtual CPUs of the same weight share two.
+    assert solve_together([Work(2, 1.0, 2.0), BUSY], two, 2) == pytest.approx([1.5, 1.5])
+    # A timer that came a second late comes as late beside others: of three seconds only one is computed.
+    late = solve_together([Work(1, 3.0, 1.0, 1.0), BUSY], [ONE, ONE], 1)
+    assert late[0] == pytest.approx(4 / 3)
+    # An emulator that computed beside its virtual CPU wants a second CPU for a fifth of the time.
+    assert solve_together([Work(1, 1.0, 1.2), BUSY], [ONE, ONE], 2) == pytest.approx([1.2, 1.0])
+
+
 @dataclass
 class _Task:
     guest: int

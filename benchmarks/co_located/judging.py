@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, geometric_mean, stdev
 from typing import Any
 
 from co_located.mixes import PIECES, POOLS, Pool, Role
@@ -24,7 +24,7 @@ class Case:
     role: Role
     piece: str
     measured: float
-    """How many times as long as alone an iteration takes."""
+    """How many times as long as alone an iteration takes: the ratio of geometric means."""
     spread: float
     """The relative standard deviation of the rate beside others, over the repetitions."""
     predicted: Mapping[str, float | None]
@@ -61,7 +61,7 @@ def cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
         shared = solve_together(works, guests, pool.cpus)
         for number, slot in enumerate(slots):
             rates = [one["guests"][slot]["rate_per_s"] for one in repetitions]
-            measured = median(one["rate_per_s"] for one in bases[number]) / median(rates)
+            measured = geometric_mean([one["rate_per_s"] for one in bases[number]]) / geometric_mean(rates)
             spread = stdev(rates) / fmean(rates) if len(rates) > 1 else 0.0
             beside = guests[:number] + guests[number + 1 :]
             predicted = {**naive(works[number], guests[number], beside, pool.cpus), "shared": shared[number]}
@@ -71,15 +71,17 @@ def cases(lines: Sequence[Mapping[str, Any]]) -> list[Case]:
 
 
 def work_of(piece: str, alone: Sequence[Mapping[str, Any]]) -> Work:
-    """Give what an iteration of each task takes alone: the median of the repetitions."""
+    """Give what an iteration of each task takes alone: geometric means of the repetitions."""
     tasks = PIECES[piece].tasks
 
     def each(name: str) -> float:
-        return median(one[name] / one["iterations"] for one in alone)
+        # Work without I/O has none in any repetition.
+        per_iteration = [one[name] / one["iterations"] for one in alone]
+        return geometric_mean(per_iteration) if all(per_iteration) else 0.0
 
     return Work(
         tasks=tasks,
-        elapsed_s=tasks / median(one["rate_per_s"] for one in alone),
+        elapsed_s=tasks / geometric_mean([one["rate_per_s"] for one in alone]),
         # Of a guest what it cost the host; natively the tasks are the host's own.
         cpu_s=tasks * each("cpu_s" if alone[0]["host_run_s"] is None else "host_run_s"),
         io_s=tasks * each("io_asked_s"),

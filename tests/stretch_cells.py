@@ -18,8 +18,9 @@ BUSY = Guest(vcpus=1)
 def repetition(number: int, elapsed_s: float, **more: Any) -> Repetition:
     """One busy CPU, nothing else."""
     values: dict[str, Any] = {
-        "cpu_s": elapsed_s, "fill_cpu_s": 0.0, "lock_wait_s": 0.0, "io_s": 0.0, "uneven_idle_s": 0.0, "idle_s": 0.0,
-        "wait_s": 0.0, "throttled_s": 0.0, "host_steal_s": 0.0, "guest_steal_s": None, "minor_faults": 0, "checksum": 7,
+        "cpu_s": elapsed_s, "fill_cpu_s": 0.0, "lock_wait_s": 0.0, "io_s": 0.0, "io_asked_s": 0.0, "uneven_idle_s": 0.0,
+        "idle_s": 0.0, "wait_s": 0.0, "throttled_s": 0.0, "host_steal_s": 0.0, "guest_steal_s": None,
+        "host_run_s": None, "minor_faults": 0, "checksum": 7,
         "fault_cpu_s": 0.0, "outside_guest_s": 0.0, "cycles": 1_000_000, "instructions": 1_000_000,
     }  # fmt: skip
     return Repetition(repetition=number, elapsed_s=elapsed_s, **{**values, **more})

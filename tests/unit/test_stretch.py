@@ -14,6 +14,7 @@ from stealtime.report.notation import ABSENT
 from stealtime.store.model import HostViews
 from stealtime.studies.stretch import wording
 from stealtime.studies.stretch.analysis import prediction
+from stealtime.studies.stretch.analysis.accuracy import accuracies, interval_factor
 from stealtime.studies.stretch.analysis.cell import waited_ns
 from stealtime.studies.stretch.analysis.compare import compare_cells
 from stealtime.studies.stretch.analysis.guests import is_favoured
@@ -390,6 +391,35 @@ def test_the_prediction_stands_beside_the_measured_with_its_residual_and_one_gue
     assert predicted.one_more_high is not None
     assert predicted.one_more_low < predicted.one_more / 1.05 < 1.05 * predicted.one_more < predicted.one_more_high
     assert "one more such neighbour" in wording.one_more_sentences(related())[1]
+
+
+def test_the_interval_is_at_least_as_wide_as_the_error_on_mixes_that_were_held_out() -> None:
+    predicted = related()[2].predicted
+    assert predicted is not None
+    assert predicted.one_more is not None
+    assert predicted.one_more_low is not None
+    assert predicted.one_more_high is not None
+    factor = interval_factor("uml")
+    assert factor > 1.05, "the residual of the run is 5 %"
+    # The guest alone was measured with an interval of its own.
+    assert predicted.one_more_low < predicted.one_more / factor
+    assert predicted.one_more_high > predicted.one_more * factor
+    assert interval_factor("ssh:board") == max(one.factor for one in accuracies().values())
+
+
+def test_work_that_sleeps_is_predicted_to_wait_less() -> None:
+    def predicted(**alone: float) -> float:
+        native = cell("native", "whole", [0.5] * 4, vcpus=2)
+        beside = cell("uml", "filled", [4.0] * 4, beside=[BUSY] * 3)
+        one = relate([native, cell("uml", "half", [2.0] * 4, **alone), beside])[2].predicted
+        assert one is not None
+        return one.shared
+
+    assert predicted(cpu_s=2.0) == pytest.approx(2.0)
+    # Eight tasks, each of which sleeps for 1.8 s.
+    assert predicted(cpu_s=0.2, io_asked_s=14.4) < 1.2
+    # What it cost the host counts, not what the guest knows of it.
+    assert predicted(cpu_s=0.2, io_asked_s=5.0, host_run_s=1.9) > 1.8
 
 
 def test_nothing_is_predicted_on_a_host_that_has_other_work() -> None:

@@ -20,11 +20,15 @@ class Repetition(Figures):
     fill_cpu_s: float
     lock_wait_s: float
     io_s: float
+    io_asked_s: float
+    """What ``io_s`` would be if every sleep had ended in time."""
     uneven_idle_s: float
     idle_s: float | None
     """None where the machine's kernel does not tell."""
     wait_s: float | None
     """Runnable without a CPU of the host: the virtual CPUs of a guest, natively the tasks. Holds ``throttled_s``."""
+    host_run_s: float | None
+    """What a guest cost its host: run time of the virtual CPUs' threads; None natively and where it was not read."""
     throttled_s: float
     """Held back by its own quota; 0 where it has none."""
     host_steal_s: float | None
@@ -122,10 +126,12 @@ class Predicted(Figures):
     """All guests always busy, all with the same right to a CPU."""
     entitled: float
     """What quota, weights and idle time leave to this guest."""
+    shared: float
+    """The closed queueing network in which guests share CPUs by weight."""
     residual: float | None
-    """Measured over ``entitled``, less 1; None where nothing was measured."""
+    """Measured over ``shared``, less 1; None where nothing was measured."""
     one_more: float | None
-    """``entitled`` with one more guest of the kind that is there."""
+    """``shared`` with one more guest of the kind that is there."""
     one_more_low: float | None
     one_more_high: float | None
     because: str | None = None
@@ -236,6 +242,11 @@ class StretchCell(CellFigures):
         return fmean(one.cpu_s for one in self.repetitions)
 
     @property
+    def cost_s(self) -> float:
+        """The CPU time that the work cost the host, in the mean; that of the tasks where nothing else is known."""
+        return fmean(one.cpu_s if one.host_run_s is None else one.host_run_s for one in self.repetitions)
+
+    @property
     def lines(self) -> list[str]:
         """The figures that are told of it where there is no table, a line each."""
         if not self.repetitions:
@@ -257,7 +268,7 @@ class StretchCell(CellFigures):
                 for name, one in (("native", self.against_native), ("alone", self.against_alone))
                 for key in ("ratio", "low", "high")
             },
-            "predicted": None if self.predicted is None else self.predicted.entitled,
+            "predicted": None if self.predicted is None else self.predicted.shared,
             "unexplained_s": None if parts is None else parts.unexplained_s,
             **{f"{which}_guest_median_s": value for which, value in self._extremes().items()},
         }

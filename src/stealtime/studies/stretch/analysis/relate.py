@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from stealtime.campaigns.probe import whole
 from stealtime.report.interval import Interval
 from stealtime.studies.stretch.analysis import guests, prediction
+from stealtime.studies.stretch.analysis.accuracy import interval_factor
 from stealtime.studies.stretch.analysis.lost import lost_seconds, waited_share
 from stealtime.studies.stretch.analysis.model import Guest, Predicted, StretchCell
+from stealtime.studies.stretch.analysis.sharing import Work, always_busy, solve_together
 
 QUIET_SHARE = 0.1
 """A host that natively loses more of its time to others has work of which the models do not know."""
@@ -55,6 +58,7 @@ def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> Stretch
     alone_s, cpu_s, cpus = fmean(base.elapsed_s), base.cpu_s, cell.host_cpus
     rho = prediction.utilization(alone_s, cpu_s, cell.beside, cpus)
     entitled = prediction.entitled_stretch(alone_s, cpu_s, cell.itself, cell.beside, cpus)
+    shared = _shared_stretch(base, cell, cell.beside)
     measured = None if cell.against_alone is None else cell.against_alone.ratio
     native, because = native_base(cell, cells), None
     if native is not None and (waited := waited_share(native)) > QUIET_SHARE:
@@ -69,13 +73,29 @@ def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> Stretch
         erlang_c=prediction.erlang_c_stretch(rho, cpus),
         closed=prediction.closed_stretch(cell.itself, cell.beside, cpus),
         entitled=entitled,
-        residual=None if measured is None or because else measured / entitled - 1.0,
+        shared=shared,
+        residual=None if measured is None or because else measured / shared - 1.0,
         one_more=None,
         one_more_low=None,
         one_more_high=None,
         because=because,
     )
     return cell.model_copy(update={"predicted": predicted})
+
+
+def _shared_stretch(base: StretchCell, cell: StretchCell, beside: Sequence[Guest]) -> float:
+    """Predict what a guest's neighbours and its share make of what it did alone.
+
+    Neighbours that do the same work do as it does; others are always busy.
+    """
+    work = Work(
+        tasks=whole(cell.parameters["tasks"]),
+        elapsed_s=fmean(base.elapsed_s),
+        cpu_s=base.cost_s,
+        io_s=fmean(one.io_asked_s for one in base.repetitions),
+    )
+    works = [work, *(work if one.is_alike else always_busy(one) for one in beside)]
+    return solve_together(works, [cell.itself, *beside], cell.host_cpus)[0]
 
 
 def _with_one_more(cell: StretchCell, cells: Sequence[StretchCell], worst: float) -> StretchCell:
@@ -91,15 +111,17 @@ def _with_one_more(cell: StretchCell, cells: Sequence[StretchCell], worst: float
         return cell
     more = cell.beside[-1] if cell.beside else Guest(vcpus=cell.vcpus)
     beside = [*cell.beside, more]
-    factor = prediction.entitled_stretch(fmean(base.elapsed_s), base.cpu_s, cell.itself, beside, cell.host_cpus)
+    factor = _shared_stretch(base, cell, beside)
     alone = _alone_interval(base)
     if alone is None:
         return cell
+    # What mixes that the model had not seen were off by, or more where this run was.
+    wrong_by = max(1.0 + worst, interval_factor(cell.platform))
     predicted = cell.predicted.model_copy(
         update={
             "one_more": alone.value * factor,
-            "one_more_low": alone.low * factor / (1.0 + worst),
-            "one_more_high": alone.high * factor * (1.0 + worst),
+            "one_more_low": alone.low * factor / wrong_by,
+            "one_more_high": alone.high * factor * wrong_by,
         }
     )
     return cell.model_copy(update={"predicted": predicted})

@@ -127,7 +127,7 @@ def predicted_against_native(cell: StretchCell, cells: Sequence[StretchCell]) ->
     base = next((one for one in cells if one.title == alone.base and one.parameters == cell.parameters), None)
     if base is None or base.against_native is None or base.against_native.ratio is None:
         return None
-    return base.against_native.ratio * cell.predicted.entitled
+    return base.against_native.ratio * cell.predicted.shared
 
 
 def lost_axis(cells: Sequence[StretchCell]) -> Axis:

@@ -125,7 +125,8 @@ def _is_predicted(cell: StretchCell) -> bool:
 def _prediction_table(cells: Sequence[StretchCell]) -> Table:
     table = new_table("Stretch against itself alone, measured and predicted")
     table.add_column("platform, scenario", no_wrap=True)
-    for name in ("measured", "entitled", "residual", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m"):
+    table.add_column("measured", justify="right")
+    for name in ("shared", "residual", "entitled", "closed N v/m", "utilization", "all busy", "1/(1-rho^m)", "M/M/m"):
         table.add_column(name, justify="right")
     for cell in cells:
         one, alone = cell.predicted, cell.against_alone
@@ -134,8 +135,9 @@ def _prediction_table(cells: Sequence[StretchCell]) -> Table:
         table.add_row(
             cell.title,
             notation.ratio(alone.ratio),
-            notation.ratio(one.entitled),
+            notation.ratio(one.shared),
             notation.ABSENT if one.residual is None else f"{100 * one.residual:+.1f} %",
+            notation.ratio(one.entitled),
             notation.ratio(one.closed),
             notation.percent(one.utilization),
             notation.percent(one.all_busy),

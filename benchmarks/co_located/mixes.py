@@ -1,0 +1,125 @@
+"""The pieces of work, and the mixes in which they share CPUs: drawn at random. Pure.
+
+A *pool* is a platform and the CPUs that all its guests share. It has one guest for each *slot*; a slot has a weight and
+a quota. A mix puts pieces into some of the slots of its pool.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from stealtime.studies.stretch.analysis.model import Guest
+from stealtime.wire.message import ContendProbe
+
+KIB, MIB = 1 << 10, 1 << 20
+MS = 1_000_000
+
+
+def _work(
+    tasks: int, collection_bytes: int, searches: int, io_ms: float = 0, lock_percent: int = 0, lock_searches: int = 1
+) -> ContendProbe:
+    # More than any of them gets done in its window; each row has its place in memory before.
+    return ContendProbe(
+        tasks=tasks, iterations=8000, collection_bytes=collection_bytes, searches=searches,
+        io_mean_ns=round(io_ms * MS), io_spread_percent=100, lock_percent=lock_percent, lock_searches=lock_searches,
+        seed=1,
+    )  # fmt: skip
+
+
+PIECES: Mapping[str, ContendProbe] = {
+    "cpu": _work(1, 64 * KIB, 400),
+    "cpu-crowd": _work(4, 32 * KIB, 250),
+    "memory-fill": _work(1, 2 * MIB, 1),
+    "memory-search": _work(1, 2 * MIB, 30),
+    "io-short": _work(4, 32 * KIB, 120, io_ms=8),
+    "io-long": _work(2, 64 * KIB, 1500, io_ms=20),
+    "io-many": _work(12, 32 * KIB, 250, io_ms=20),
+    "lock": _work(4, 32 * KIB, 300, lock_percent=50, lock_searches=30),
+    "lock-io": _work(6, 64 * KIB, 100, io_ms=3, lock_percent=80, lock_searches=20),
+    "all-of-it": _work(4, 512 * KIB, 12, io_ms=5, lock_percent=30, lock_searches=3),
+    "memory-io": _work(3, 1 * MIB, 6, io_ms=6),
+}
+"""By name. What comes before the hyphen is its kind."""
+
+SLOTS: tuple[Guest, ...] = (
+    Guest(vcpus=1, weight=100),
+    Guest(vcpus=1, weight=100),
+    Guest(vcpus=1, weight=100),
+    Guest(vcpus=1, weight=300),
+    Guest(vcpus=1, weight=100, quota_percent=40),
+)
+"""Of every pool; natively with as many CPUs as the pool has."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Guests on the same CPUs."""
+
+    platform: str
+    cpus: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.platform}-{self.cpus}"
+
+    @property
+    def vcpus(self) -> int:
+        """Of each guest: User-Mode Linux has one."""
+        return self.cpus if self.platform == "native" else 1
+
+    @property
+    def base(self) -> "Pool":
+        """Where its work is measured alone: on as many CPUs as a guest has virtual ones.
+
+        On more a guest of User-Mode Linux can be several times slower: its processes hand one virtual CPU to each
+        other, from one CPU to another that idles and must be woken up.
+        """
+        return Pool(self.platform, self.vcpus)
+
+    def guest(self, slot: int) -> Guest:
+        return SLOTS[slot].model_copy(update={"vcpus": self.vcpus})
+
+
+POOLS = tuple(Pool(platform, cpus) for platform in ("native", "uml") for cpus in (1, 2))
+
+
+Role = Literal["calibration", "held-out"]
+"""What a mix is for: to find how wide intervals must be, or to judge predictions and intervals."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What runs at once."""
+
+    name: str
+    pool: Pool
+    pieces: Mapping[int, str]
+    """By slot."""
+    role: Role
+
+
+def mixes(pool: Pool, counts: Mapping[Role, int], seed: int = 2) -> list[Mix]:
+    """Draw the mixes of a pool; the same for the same seed, and each but once.
+
+    All are drawn alike, so that what is found on those for calibration holds for those held out (exchangeability).
+
+    Args:
+        pool: Where.
+        counts: How many of each role.
+        seed: Of the draw.
+    """
+    draw = random.Random(f"{seed} {pool.name}")  # noqa: S311 - which mixes, not a secret
+    seen: set[tuple[tuple[int, str], ...]] = set()
+    found: list[Mix] = []
+    for role in [role for role, count in counts.items() for _ in range(count)]:
+        while True:
+            slots = sorted(draw.sample(range(len(SLOTS)), draw.choice((2, 2, 3, 3, 4))))
+            chosen = {slot: draw.choice(list(PIECES)) for slot in slots}
+            # The first three slots are alike: the same pieces in others of them are the same mix.
+            key = tuple(sorted((max(slot, 2), piece) for slot, piece in chosen.items()))
+            if key not in seen:
+                break
+        seen.add(key)
+        found.append(Mix(f"{pool.name} {role} {len(found) + 1}", pool, chosen, role))
+    return found

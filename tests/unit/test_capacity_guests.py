@@ -127,6 +127,34 @@ def test_a_guest_that_is_killed_while_it_is_read_is_left_out(tmp_path: Path) -> 
         assert collector.sample().guests == {}
 
 
+def test_processes_are_listed_when_an_id_was_given_away_and_now_and_then(tmp_path: Path) -> None:
+    proc = FabricatedProc(tmp_path / "proc")
+    load = tmp_path / "proc/loadavg"
+    load.write_text("0.10 0.20 0.30 1/99 100\n")
+    proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+
+    def seen(samples: int) -> list[int]:
+        return [len(collector.sample().guests) for _ in range(samples)]
+
+    with Collector(proc.root) as collector:
+        assert seen(6) == [1] * 6
+        proc.add_process(200, UML)
+        load.write_text("0.10 0.20 0.30 1/99 201\n")
+        assert seen(6) == [2] * 6
+        # Another PID namespace's ids are not seen in there.
+        proc.add_process(300, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+        found = seen(10)
+        assert (found[0], found[-1]) == (2, 3)
+        shutil.rmtree(tmp_path / "proc/100")
+        assert seen(1) == [2]
+        load.unlink()
+        proc.add_process(400, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+    with Collector(proc.root) as collector:
+        assert seen(1) == [3]
+        proc.add_process(500, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+        assert seen(1) == [4]
+
+
 def test_two_guests_of_one_name_are_told_apart(tmp_path: Path) -> None:
     proc = FabricatedProc(tmp_path / "proc")
     for pid in (100, 200):

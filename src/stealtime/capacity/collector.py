@@ -46,7 +46,7 @@ class Collector:
         self._hierarchy = hierarchy or _find_hierarchy()
         self._now_ns = now_ns
         self._guest_view = guest_view
-        self._discovery = Discovery(proc)
+        self._discovery = Discovery(proc, self._files)
         self._tracked: dict[tuple[int, int], TrackedGuest] = {}
         self._host_files: dict[str, KernelFile] = {}
 
@@ -63,6 +63,7 @@ class Collector:
         for tracked in self._tracked.values():
             tracked.close()
         self._tracked.clear()
+        self._discovery.close()
         for file in self._host_files.values():
             file.close()
         self._host_files.clear()

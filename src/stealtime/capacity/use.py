@@ -45,6 +45,7 @@ class ThreadsUse(NamedTuple):
 _NOTHING = ThreadsUse(0.0, 0.0, 0.0, Absent(absent="there is no such thread"))
 _NEVER = Absent(absent="it was never dispatched")
 _NOT_YET = Absent(absent="its other threads were read once only")
+_NO_QUOTA: tuple[Figure, float | None] = (0.0, None)
 _SLEPT = ThreadsUse(0.0, 0.0, 0.0, _NEVER)
 
 
@@ -176,7 +177,9 @@ def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse
             unreadable = unreadable or use
         else:
             vcpus[group] = use
-    throttled, quota_cpus = _throttled(before.throttled, after.throttled, max(len(vcpus), 1), elapsed_ns)
+    throttled, quota_cpus = _NO_QUOTA
+    if after.throttled is not None:
+        throttled, quota_cpus = _throttled(before.throttled, after.throttled, max(len(vcpus), 1), elapsed_ns)
     return GuestUse(
         guest=after.guest,
         vcpus=vcpus,
@@ -186,7 +189,7 @@ def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse
         unreadable=unreadable,
         throttled_percent=throttled,
         quota_cpus=quota_cpus,
-        view=_view(before.view, after.view, elapsed_ns),
+        view=None if after.view is None else _view(before.view, after.view, elapsed_ns),
     )
 
 
@@ -244,10 +247,8 @@ def _threads(
 
 
 def _throttled(
-    before: Throttled | Absent | None, after: Throttled | Absent | None, vcpus: int, elapsed_ns: int
+    before: Throttled | Absent | None, after: Throttled | Absent, vcpus: int, elapsed_ns: int
 ) -> tuple[Figure, float | None]:
-    if after is None:
-        return 0.0, None
     if isinstance(after, Absent):
         return after, None
     if before is None or isinstance(before, Absent):
@@ -257,10 +258,8 @@ def _throttled(
     return min(100.0, 100 * (after.total_ns - before.total_ns) / elapsed_ns / vcpus), after.quota_cpus
 
 
-def _view(
-    before: GuestView | Absent | None, after: GuestView | Absent | None, elapsed_ns: int
-) -> ViewUse | Absent | None:
-    if after is None or isinstance(after, Absent):
+def _view(before: GuestView | Absent | None, after: GuestView | Absent, elapsed_ns: int) -> ViewUse | Absent:
+    if isinstance(after, Absent):
         return after
     steal: Figure = Absent(absent="it was asked once only")
     pressure: Figure = Absent(absent="it was asked once only")

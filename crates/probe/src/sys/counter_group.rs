@@ -13,6 +13,10 @@ const HARDWARE_INSTRUCTIONS: u64 = 1;
 const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
 /// Bits of `perf_event_attr` behind `read_format`: not while a hypervisor runs.
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const THIS_THREAD: libc::pid_t = 0;
+const ANY_CPU: libc::c_int = -1;
+/// `PERF_FLAG_FD_CLOEXEC`, since Linux 3.14.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 /// `struct perf_event_attr`, its first version.
 #[repr(C)]
@@ -104,9 +108,6 @@ fn open(kind: u32, config: u64, leader: RawFd) -> io::Result<File> {
         breakpoint_type: 0,
         breakpoint_address: 0,
     };
-    const THIS_THREAD: libc::pid_t = 0;
-    const ANY_CPU: libc::c_int = -1;
-    const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
     // SAFETY: `attributes` is readable and of the size that it tells; the kernel keeps no pointer to it.
     let descriptor = unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw const attributes, THIS_THREAD, ANY_CPU, leader, CLOSE_ON_EXEC)

@@ -4,11 +4,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.guest import Guest
 from stealtime.capacity.guests.command_line import read_guest
 
 _SETTLED_SAMPLES = 5
 """A process that is being started is another program first: it is looked at again so many times."""
+_LIST_AGAIN_SAMPLES = 10
+_LOADAVG_BYTES = 96
 _START_FIELD = 19
 """Field 22 of proc_pid_stat(5), counted behind the name."""
 
@@ -16,21 +19,55 @@ _START_FIELD = 19
 class Discovery:
     """Looks at each process a few times, and after that only at new ones.
 
+    Processes are listed where the kernel has given an id away since they were: the last one stands in
+    proc_loadavg(5). It is that of the reader's own PID namespace, so they are listed now and then anyway.
+
     Args:
         proc: The kernel's ``/proc``.
+        files: Counts the descriptors.
     """
 
-    def __init__(self, proc: Path) -> None:
+    def __init__(self, proc: Path, files: OpenFiles) -> None:
         self._proc = os.fspath(proc)
+        self._files = files
+        self._load: KernelFile | None = None
         self._looks: dict[int, int] = {}
         self._guests: dict[int, Guest] = {}
+        self._last_pid = b""
+        self._until_list = 0
+        self._found: dict[tuple[int, int], Guest] = {}
 
     def find(self) -> dict[tuple[int, int], Guest]:
-        """Give the guests that run now, by key.
+        """Give the guests that run now, by key; one that has ended since the last look may still be among them.
 
         Raises:
             OSError: There is no ``/proc``.
         """
+        last_pid = self._read_last_pid()
+        self._until_list -= 1
+        if self._until_list <= 0 or not last_pid or last_pid != self._last_pid:
+            self._list()
+            is_settled = all(looks >= _SETTLED_SAMPLES for pid, looks in self._looks.items() if pid not in self._guests)
+            self._until_list = _LIST_AGAIN_SAMPLES if is_settled else 0
+            self._last_pid = last_pid
+        return self._found
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        if self._load is not None:
+            self._load.close()
+            self._load = None
+
+    def _read_last_pid(self) -> bytes:
+        """Give the id that was given away last, nothing where the kernel does not tell."""
+        try:
+            if self._load is None:
+                self._load = self._files.open(f"{self._proc}/loadavg")
+            return self._load.read(_LOADAVG_BYTES).rpartition(b" ")[2]
+        except OSError:
+            return b""
+
+    def _list(self) -> None:
         pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}  # noqa: PTH208 - it is hot
         for known in (self._looks, self._guests):
             for pid in known.keys() - pids:
@@ -42,12 +79,13 @@ class Discovery:
             self._looks[pid] = looks + 1
             if (guest := self._look(pid)) is not None:
                 self._guests[pid] = guest
-        return {guest.key: guest for guest in self._guests.values()}
+        self._found = {guest.key: guest for guest in self._guests.values()}
 
     def forget(self, guest: Guest) -> None:
         """Look at a process id anew: the guest that had it has ended."""
         self._guests.pop(guest.pid, None)
         self._looks.pop(guest.pid, None)
+        self._until_list = 0
 
     def _look(self, pid: int) -> Guest | None:
         try:

@@ -335,6 +335,26 @@ class AnswerDict(TypedDict, total=False):
     exceeded: tuple[int, int, int] | None
     """A window, what is due in it and what is certainly served in it, in ns."""
 
+class ConditionDict(TypedDict):
+    """What the sets of a curve are analysed under."""
+
+    overheads: list[list[int]]
+    """By the number of tasks from 1 on: each of ``OVERHEADS`` in ns."""
+    tick_period_ns: int
+    interrupts: Literal["here", "on another CPU"]
+    policy: Literal["fixed-priority by job", "fixed-priority by stretch", "edf"]
+    supply: SupplyDict
+
+class PopulationDict(TypedDict):
+    """The sets of a curve, each filled to its utilization."""
+
+    law: str
+    periods: str
+    deadlines: str
+    sets: int
+    """Of each utilization."""
+    seed: int
+
 class RecipeDict(TypedDict):
     """How to draw a set (``crates/schedulability/src/generate``)."""
 
@@ -385,6 +405,15 @@ def least_budget(question: QuestionDict, period_ns: int) -> int | None:
 
     Raises:
         ValueError: As :func:`cost_margin`.
+    """
+
+def count_schedulable_sets(
+    population: PopulationDict, utilizations: list[float], conditions: list[ConditionDict]
+) -> list[list[tuple[int, int]]]:
+    """Count, by utilization and condition, the schedulable sets and those that are not judged.
+
+    Raises:
+        ValueError: A number cannot be, or a set has more tasks than a condition has overheads for.
     """
 
 def generate_tasks(recipe: RecipeDict) -> GeneratedDict:

@@ -7,8 +7,9 @@ use stealtime_schedulability::generate::{
     self, Deadlines, Fit, OverUtilized, PeriodLaw, Recipe, UtilizationLaw, Utilizations,
 };
 use stealtime_schedulability::{
-    Accounting, Constrained, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed, Overhead, Overheads,
-    PARTS_PER_MILLION, Policy, Question, Response, Supply, Task, Verdict, influences, largest_scale, smallest_budget,
+    Accounting, Condition, Constrained, Counted, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed,
+    Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, Response, Supply, Task, Verdict,
+    count_schedulable, influences, largest_scale, smallest_budget,
 };
 
 /// One task: cost, period, deadline, jitter, blocking.
@@ -35,6 +36,28 @@ pub struct SupplyArgument {
     gaps: Vec<(u64, u64)>,
 }
 
+/// What sets are analysed under.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct ConditionArgument {
+    overheads: Vec<[u64; Overhead::ALL.len()]>,
+    tick_period_ns: u64,
+    interrupts: String,
+    policy: String,
+    supply: SupplyArgument,
+}
+
+/// Which sets are drawn for a curve.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PopulationArgument {
+    law: String,
+    periods: String,
+    deadlines: String,
+    sets: u32,
+    seed: u64,
+}
+
 /// How to draw a set, as Python says it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -56,6 +79,40 @@ fn wrong(error: impl std::fmt::Display) -> PyErr {
 
 fn unknown(what: &str, name: &str) -> PyErr {
     PyValueError::new_err(format!("{name:?} is no {what}"))
+}
+
+fn interrupts_of(name: &str) -> PyResult<Interrupts> {
+    match name {
+        "here" => Ok(Interrupts::Here),
+        "on another CPU" => Ok(Interrupts::OnAnotherCpu),
+        other => Err(unknown("place of interrupts", other)),
+    }
+}
+
+fn policy_of(name: &str) -> PyResult<Policy> {
+    match name {
+        "fixed-priority by job" => Ok(Policy::FixedPriority(Accounting::Job)),
+        "fixed-priority by stretch" => Ok(Policy::FixedPriority(Accounting::Stretch)),
+        "edf" => Ok(Policy::EarliestDeadlineFirst),
+        other => Err(unknown("policy", other)),
+    }
+}
+
+fn deadlines_of(name: &str) -> PyResult<Deadlines> {
+    match name {
+        "implicit" => Ok(Deadlines::Implicit),
+        "constrained" => Ok(Deadlines::Constrained),
+        "arbitrary" => Ok(Deadlines::Arbitrary),
+        other => Err(unknown("law of deadlines", other)),
+    }
+}
+
+fn law_of(name: &str) -> PyResult<UtilizationLaw> {
+    UtilizationLaw::named(name).ok_or_else(|| unknown("law", name))
+}
+
+fn periods_of(name: &str) -> PyResult<PeriodLaw> {
+    PeriodLaw::named(name).ok_or_else(|| unknown("law of periods", name))
 }
 
 /// The question with everything but its supply read.
@@ -81,17 +138,7 @@ impl Asked {
             let overhead = Overhead::ALL.into_iter().find(|one| one.name() == name);
             overheads = overheads.with(overhead.ok_or_else(|| unknown("overhead", name))?, *ns);
         }
-        let interrupts = match argument.interrupts.as_str() {
-            "here" => Interrupts::Here,
-            "on another CPU" => Interrupts::OnAnotherCpu,
-            other => return Err(unknown("place of interrupts", other)),
-        };
-        let policy = match argument.policy.as_str() {
-            "fixed-priority by job" => Policy::FixedPriority(Accounting::Job),
-            "fixed-priority by stretch" => Policy::FixedPriority(Accounting::Stretch),
-            "edf" => Policy::EarliestDeadlineFirst,
-            other => return Err(unknown("policy", other)),
-        };
+        let (interrupts, policy) = (interrupts_of(&argument.interrupts)?, policy_of(&argument.policy)?);
         let supply = argument.supply.read()?;
         Ok(Self { tasks: argument.tasks.iter().map(task).collect(), overheads, interrupts, policy, supply })
     }
@@ -193,7 +240,7 @@ pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<
     let utilizations = match (recipe.law.as_str(), recipe.total) {
         ("uunifast-discard", Some(total)) => Utilizations::UUniFastDiscard { total },
         ("randfixedsum", Some(total)) => Utilizations::RandFixedSum { total },
-        (name, _) => Utilizations::PerTask(UtilizationLaw::named(name).ok_or_else(|| unknown("law", name))?),
+        (name, _) => Utilizations::PerTask(law_of(name)?),
     };
     let over_utilized = match recipe.over_utilized.as_str() {
         "keep" => OverUtilized::Keep,
@@ -202,16 +249,10 @@ pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<
         "shed" => OverUtilized::Shed,
         other => return Err(unknown("rule for over-utilized sets", other)),
     };
-    let deadlines = match recipe.deadlines.as_str() {
-        "implicit" => Deadlines::Implicit,
-        "constrained" => Deadlines::Constrained,
-        "arbitrary" => Deadlines::Arbitrary,
-        other => return Err(unknown("law of deadlines", other)),
-    };
     let recipe = Recipe {
         utilizations,
-        periods: PeriodLaw::named(&recipe.periods).ok_or_else(|| unknown("law of periods", &recipe.periods))?,
-        deadlines,
+        periods: periods_of(&recipe.periods)?,
+        deadlines: deadlines_of(&recipe.deadlines)?,
         tasks: recipe.tasks,
         cap: recipe.cap,
         over_utilized,
@@ -224,6 +265,52 @@ pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<
     dictionary.set_item("drawn_utilization", found.drawn_utilization)?;
     dictionary.set_item("attempts", found.attempts)?;
     Ok(dictionary)
+}
+
+/// Count the schedulable sets of each utilization under each condition, and those that are not judged.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn count_schedulable_sets(
+    py: Python<'_>,
+    population: PopulationArgument,
+    utilizations: Vec<f64>,
+    conditions: Vec<ConditionArgument>,
+) -> PyResult<Vec<Vec<(u32, u32)>>> {
+    let population = Population {
+        law: law_of(&population.law)?,
+        periods: periods_of(&population.periods)?,
+        deadlines: deadlines_of(&population.deadlines)?,
+        sets: population.sets,
+        seed: population.seed,
+    };
+    let overheads: Vec<Vec<Overheads>> = conditions.iter().map(ConditionArgument::overheads).collect();
+    let supplies = conditions.iter().map(|one| one.supply.read()).collect::<PyResult<Vec<_>>>()?;
+    let conditions = conditions
+        .iter()
+        .zip(overheads.iter().zip(&supplies))
+        .map(|(one, (overheads, supply))| {
+            let (interrupts, policy) = (interrupts_of(&one.interrupts)?, policy_of(&one.policy)?);
+            Ok(Condition { overheads, interrupts, policy, supply: &**supply })
+        })
+        .collect::<PyResult<Vec<_>>>()?;
+    let counted = py.detach(|| {
+        let points = (0..).zip(&utilizations);
+        points.map(|(point, &utilization)| count_schedulable(&population, (point, utilization), &conditions)).collect()
+    });
+    let counted: Vec<Vec<Counted>> = Result::map_err(counted, |error: Error| wrong(error))?;
+    let pairs = |one: Vec<Counted>| one.iter().map(|one| (one.schedulable, one.not_judged)).collect();
+    Ok(counted.into_iter().map(pairs).collect())
+}
+
+impl ConditionArgument {
+    /// By the number of tasks, from 1 on.
+    fn overheads(&self) -> Vec<Overheads> {
+        let none = Overheads { tick_period_ns: self.tick_period_ns, ..Overheads::default() };
+        let of = |row: &[u64; Overhead::ALL.len()]| {
+            Overhead::ALL.into_iter().zip(row).fold(none, |sum, (overhead, &ns)| sum.with(overhead, ns))
+        };
+        self.overheads.iter().map(of).collect()
+    }
 }
 
 /// Assign tasks, pairs of cost and period, to CPUs.

@@ -87,6 +87,11 @@ impl Question<'_> {
     }
 
     fn check(&self) -> Result<(), Error> {
-        self.tasks.iter().enumerate().try_for_each(|(index, task)| task.check(index))
+        self.tasks.iter().enumerate().try_for_each(|(index, task)| {
+            if self.policy == Policy::EarliestDeadlineFirst && task.blocking_ns > 0 {
+                return Err(Error::Task { index, problem: "EDF with blocking is not analysed" });
+            }
+            task.check(index)
+        })
     }
 }

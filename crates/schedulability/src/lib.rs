@@ -7,6 +7,7 @@
 mod analysis;
 mod arrivals;
 mod charging;
+mod curve;
 mod edf;
 mod error;
 mod fixed_priority;
@@ -20,6 +21,7 @@ mod utilization;
 pub use analysis::{Accounting, Policy, Question, Verdict};
 pub use arrivals::Interference;
 pub use charging::{Charged, charge_fixed_priority, charge_preemption_centric};
+pub use curve::{Condition, Counted, Population, count_schedulable};
 pub use edf::{Demand, demand_verdict};
 pub use error::Error;
 pub use fixed_priority::{Response, Solver, Workload};

@@ -168,6 +168,18 @@ fn an_overloaded_task_has_no_bound_and_those_before_it_do() {
 }
 
 #[test]
+fn blocking_is_not_overlooked_under_edf() {
+    let question = Question {
+        tasks: &[Task { blocking_ns: 1, ..Task::implicit(1, 10) }],
+        overheads: Overheads::default(),
+        interrupts: Interrupts::Here,
+        policy: Policy::EarliestDeadlineFirst,
+        supply: &Dedicated,
+    };
+    assert!(question.answer().is_err() && question.is_schedulable().is_err());
+}
+
+#[test]
 fn numbers_that_cannot_be_are_errors() {
     let ask = |task: Task| {
         let question = Question {

@@ -130,16 +130,50 @@ fn draw(recipe: &Recipe, random: &mut Pcg64) -> Result<Vec<Task>, Error> {
             (_, Some(shares)) => shares[index],
             (_, None) => 0.0,
         };
-        let exact_cost = period_ns as f64 * share;
-        let spread = (period_ns as f64 - exact_cost).max(0.0);
-        let deadline_ns = match recipe.deadlines {
-            Deadlines::Implicit => period_ns,
-            Deadlines::Constrained => whole_microseconds(exact_cost + laws::uniform(random, 0.0, spread)),
-            Deadlines::Arbitrary => whole_microseconds(exact_cost + laws::uniform(random, 0.0, 2.0 * spread)),
-        };
-        Task { deadline_ns, ..Task::implicit(whole_microseconds(exact_cost).min(period_ns), period_ns) }
+        make_task(period_ns, share, recipe.deadlines, random)
     };
     Ok((0..recipe.tasks).map(one).collect())
+}
+
+fn make_task(period_ns: u64, share: f64, deadlines: Deadlines, random: &mut Pcg64) -> Task {
+    let exact_cost = period_ns as f64 * share;
+    let spread = (period_ns as f64 - exact_cost).max(0.0);
+    let deadline_ns = match deadlines {
+        Deadlines::Implicit => period_ns,
+        Deadlines::Constrained => whole_microseconds(exact_cost + laws::uniform(random, 0.0, spread)),
+        Deadlines::Arbitrary => whole_microseconds(exact_cost + laws::uniform(random, 0.0, 2.0 * spread)),
+    };
+    Task { deadline_ns, ..Task::implicit(whole_microseconds(exact_cost).min(period_ns), period_ns) }
+}
+
+/// Draw tasks until their utilization is `total`; the last one's cost is cut to fit (`squeeze` of the source), and
+/// the task left out if that leaves less than a microsecond.
+pub fn fill(
+    law: UtilizationLaw,
+    periods: PeriodLaw,
+    deadlines: Deadlines,
+    total: f64,
+    random: &mut Pcg64,
+) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    let mut sum = 0.0;
+    loop {
+        let period_ns = periods.draw(random);
+        let share = law.draw(random);
+        let mut task = make_task(period_ns, share, deadlines, random);
+        let left = total - sum;
+        sum += utilization(std::slice::from_ref(&task));
+        if sum < total {
+            tasks.push(task);
+            continue;
+        }
+        let fits_ns = left * period_ns as f64;
+        if fits_ns >= MICROSECOND_NS as f64 || tasks.is_empty() {
+            task.cost_ns = whole_microseconds(fits_ns).min(task.cost_ns);
+            tasks.push(task);
+        }
+        return tasks;
+    }
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of periods of at most a second

@@ -94,6 +94,18 @@ def test_overheads_shrink_the_margin_and_the_largest_is_named(stealtime: Command
     assert (bare["dominant_overhead"], bare["overheads"]) == (None, [])
 
 
+def test_overheads_are_those_of_as_many_tasks_as_the_file_has(stealtime: Command, tmp_path: Path) -> None:
+    # Any overhead that depends on the number of tasks ends SchedCAT's fixed-priority test in a TypeError.
+    (tmp_path / "o.csv").write_text("TASK-COUNT,SCHEDULE,CXS\n1,1,2\n3,5,2\n")
+    cpu = json.loads(stealtime("sched", "analyze", "tasks.toml", "--overheads", "o.csv", "--json").out)["cpus"][0]
+    assert {one["overhead"]: one["overhead_ns"] for one in cpu["overheads"]} == {
+        "scheduling": 3_000,
+        "context_switch": 2_000,
+    }
+    # Two scheduling decisions and two context switches more than 2 ms.
+    assert cpu["tasks"][0]["response_ns"] == 2_010_000
+
+
 def test_the_proved_accounting_is_no_less_careful(stealtime: Command) -> None:
     def responses(accounting: str) -> list[int]:
         arguments = ("--overheads", "overheads.toml", "--accounting", accounting, "--json")

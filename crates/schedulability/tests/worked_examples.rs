@@ -129,6 +129,37 @@ fn overheads_are_charged_as_in_schedcat() {
 }
 
 #[test]
+fn interrupts_on_another_cpu_delay_the_release_and_take_no_time_here() {
+    let overheads = Overheads {
+        event_latency_ns: 10_000,
+        release_ns: 3_000,
+        scheduling_ns: 5_000,
+        context_switch_ns: 2_000,
+        tick_ns: 2_000,
+        tick_period_ns: 1_000_000,
+        inter_processor_interrupt_ns: 4_000,
+        cache_preemption_ns: 0,
+    };
+    let tasks = implicit(&[(1_000_000, 10_000_000)]);
+    let workload = charge_fixed_priority(&tasks, &overheads, Interrupts::OnAnotherCpu, Accounting::Job).unwrap();
+    assert_eq!(workload.interrupts, [Interference { cost_ns: 2_000, period_ns: 1_000_000, jitter_ns: 10_000 }]);
+    assert_eq!((workload.tasks[0].cost_ns, workload.tasks[0].jitter_ns), (1_014_000, 17_000));
+    // By hand: s = 0.998, c = 2,020 / s, C' = 1,014,000 / s + 2 c + 4,000 + 3,000 = 1,027,080.16.
+    let charged = charge_preemption_centric(&tasks, &overheads, Interrupts::OnAnotherCpu).unwrap();
+    let Charged::Tasks(charged) = charged else { panic!("something is left") };
+    assert_eq!((charged[0].cost_ns, charged[0].period_ns), (1_027_081, 9_990_000));
+}
+
+#[test]
+fn an_interrupt_that_takes_the_whole_cpu_leaves_nothing() {
+    let overheads = Overheads { tick_ns: 1_000, tick_period_ns: 1_000, ..Overheads::default() };
+    let tasks = implicit(&[(1, 10_000)]);
+    assert_eq!(charge_preemption_centric(&tasks, &overheads, Interrupts::Here), Ok(Charged::NothingLeft));
+    let workload = charge_fixed_priority(&tasks, &overheads, Interrupts::Here, Accounting::Job).unwrap();
+    assert_eq!(Solver::default().meets_all(&workload, &Dedicated), Ok(false));
+}
+
+#[test]
 fn a_periodic_resource_supplies_what_the_source_says() {
     // Period 5, budget 3.
     let supply = Periodic::new(5, 3).unwrap();

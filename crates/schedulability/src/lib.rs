@@ -1,7 +1,8 @@
 //! Is a task set schedulable on one CPU, with what margin, and which overhead costs most?
 //!
 //! Pure computation over whole nanoseconds: nothing here reads a clock or a file. Results are exact, or rounded
-//! towards the longer response; what overflows, diverges or was not observed is an [`Error`] and no verdict. `docs/schedulability.md` defines every bound with its source.
+//! towards the longer response; what overflows, diverges or was not observed is an [`Error`] and no verdict.
+//! `docs/schedulability.md` defines every bound with its source.
 
 mod analysis;
 mod arrivals;

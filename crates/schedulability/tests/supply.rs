@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use proptest::prelude::*;
-use stealtime_schedulability::{Constrained, Dedicated, Error, Linear, Observed, Periodic, Supply};
+use stealtime_schedulability::{Constrained, Dedicated, Error, LONGEST_NS, Linear, Observed, Periodic, Supply};
 
 /// The shortest window with that service, by trying.
 fn by_trying(supply: &dyn Supply, service: u64, most: u64) -> Option<u64> {
@@ -68,6 +68,9 @@ fn gaps_that_cannot_be_are_refused() {
     for wrong in [&[(5, 0)][..], &[(5, 3), (7, 1)], &[(8, 3)], &[(6, 1), (2, 1)], &[(0, 10)]] {
         assert!(matches!(Observed::new(10, wrong), Err(Error::Supply(_))), "{wrong:?}");
     }
+    assert!(matches!(Observed::new(u64::MAX, &[(1, 1)]), Err(Error::Supply(_))));
+    let longest = Observed::new(LONGEST_NS, &[(1, LONGEST_NS - 2)]).unwrap();
+    assert_eq!(longest.fitted().unwrap().parts(), (2, LONGEST_NS, LONGEST_NS - 2));
 }
 
 #[test]

@@ -22,8 +22,12 @@ impl Observed {
     /// From gaps `(start, length)` in order of time, from the begin of an observation.
     ///
     /// # Errors
-    /// [`Error::Supply`]: they overlap, are empty or not within the observation, or there is no service at all.
+    /// [`Error::Supply`]: they overlap, are empty or not within the observation, there is no service at all, or the
+    /// observation exceeds 104 days.
     pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Self, Error> {
+        if observed_ns > crate::LONGEST_NS {
+            return Err(Error::Supply("the observation exceeds 104 days"));
+        }
         let mut served = 0;
         let mut last_end = 0;
         let mut one = Self { observed_ns, start_ns: Vec::new(), served_ns: Vec::new() };

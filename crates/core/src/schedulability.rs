@@ -8,7 +8,7 @@ use stealtime_schedulability::generate::{
 };
 use stealtime_schedulability::{
     Accounting, Condition, Constrained, Counted, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed,
-    Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, Response, Supply, Task, Verdict,
+    Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, RecipeError, Response, Supply, Task, Verdict,
     count_schedulable, influences, largest_scale, smallest_budget,
 };
 
@@ -297,7 +297,7 @@ pub fn count_schedulable_sets(
         let points = (0..).zip(&utilizations);
         points.map(|(point, &utilization)| count_schedulable(&population, (point, utilization), &conditions)).collect()
     });
-    let counted: Vec<Vec<Counted>> = Result::map_err(counted, |error: Error| wrong(error))?;
+    let counted: Vec<Vec<Counted>> = Result::map_err(counted, |error: RecipeError| wrong(error))?;
     let pairs = |one: Vec<Counted>| one.iter().map(|one| (one.schedulable, one.not_judged)).collect();
     Ok(counted.into_iter().map(pairs).collect())
 }

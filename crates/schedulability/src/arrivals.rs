@@ -83,11 +83,14 @@ impl Arrivals {
         for (source, until) in self.sources.iter().zip(&mut self.unchanged_until_ns) {
             if window_ns > *until {
                 let late = window_ns - *until;
+                let (mut demand, mut later) = (source.cost_ns, source.period_ns);
                 // Nearly always one arrival; only a long step is worth a division.
-                let more = if late <= source.period_ns { 1 } else { late.div_ceil(source.period_ns) };
-                let demand = more.checked_mul(source.cost_ns).ok_or(Error::Overflow)?;
+                if late > source.period_ns {
+                    let more = late.div_ceil(source.period_ns);
+                    demand = more.checked_mul(demand).ok_or(Error::Overflow)?;
+                    later = more.checked_mul(later).ok_or(Error::Overflow)?;
+                }
                 self.demand_ns = self.demand_ns.checked_add(demand).ok_or(Error::Overflow)?;
-                let later = more.checked_mul(source.period_ns).ok_or(Error::Overflow)?;
                 *until = until.checked_add(later).ok_or(Error::Overflow)?;
             }
             least = least.min(*until);

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64;
 use rayon::prelude::*;
 
 use crate::analysis::{Policy, Question};
-use crate::error::Error;
+use crate::error::RecipeError;
 use crate::generate::{Deadlines, PeriodLaw, UtilizationLaw, fill};
 use crate::overheads::{Interrupts, Overheads};
 use crate::supply::Supply;
@@ -42,14 +42,14 @@ pub struct Counted {
 /// Priorities are deadline-monotonic. `point` keeps the sets of one utilization apart from those of another.
 ///
 /// # Errors
-/// [`Error::Recipe`]: the utilization cannot be, or a set has more tasks than there are overheads for.
+/// [`RecipeError::Recipe`]: the utilization cannot be, or a set has more tasks than there are overheads for.
 pub fn count_schedulable(
     population: &Population,
     (point, utilization): (u64, f64),
     conditions: &[Condition<'_>],
-) -> Result<Vec<Counted>, Error> {
+) -> Result<Vec<Counted>, RecipeError> {
     if !(utilization > 0.0 && utilization <= 1.0) {
-        return Err(Error::Recipe(format!("a utilization of {utilization} is not within 0 and 1")));
+        return Err(RecipeError::Recipe(format!("a utilization of {utilization} is not within 0 and 1")));
     }
     let one = |number: u32| {
         // A stream of its own for each set: the order of computing changes nothing.
@@ -59,8 +59,9 @@ pub fn count_schedulable(
         tasks.sort_by_key(|task| task.deadline_ns);
         let analysed = conditions.iter().map(|condition| {
             let overheads = tasks.len().checked_sub(1).and_then(|index| condition.overheads.get(index));
-            let overheads = overheads
-                .ok_or_else(|| Error::Recipe(format!("a set has {} tasks, too many for the overheads", tasks.len())))?;
+            let overheads = overheads.ok_or_else(|| {
+                RecipeError::Recipe(format!("a set has {} tasks, too many for the overheads", tasks.len()))
+            })?;
             let question = Question {
                 tasks: &tasks,
                 overheads: *overheads,
@@ -73,7 +74,7 @@ pub fn count_schedulable(
                 Err(_) => Counted { schedulable: 0, not_judged: 1 },
             })
         });
-        analysed.collect::<Result<Vec<Counted>, Error>>()
+        analysed.collect::<Result<Vec<Counted>, RecipeError>>()
     };
     let sum = |mut sums: Vec<Counted>, more: Vec<Counted>| {
         for (sum, more) in sums.iter_mut().zip(more) {

@@ -5,8 +5,9 @@ use thiserror::Error;
 /// After so many steps of a search there is no verdict: with a full CPU and jitter there may be no end.
 pub const MOST_STEPS: u32 = 500_000;
 
-/// A reason for "not judged", or an input that describes nothing.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+/// A reason for "not judged", or an input that describes nothing. Small and `Copy`: every step of a search can end
+/// with it.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Error {
     /// A task's numbers cannot be.
     #[error("task {index}: {problem}")]
@@ -26,9 +27,14 @@ pub enum Error {
     /// A measured supply says nothing of longer windows.
     #[error("the supply was observed for {observed_ns} ns, in which {service_ns} ns of service are not certain")]
     NotObserved { observed_ns: u64, service_ns: u64 },
+}
+
+/// Why no set was drawn.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum RecipeError {
     /// A task set was not found under the rule.
     #[error("none of {attempts} drawn sets has a utilization of at most {cap}")]
-    OverUtilized { attempts: u32, cap: String },
+    OverUtilized { attempts: u32, cap: f64 },
     /// What was asked of a generator cannot be.
     #[error("{0}")]
     Recipe(String),

@@ -39,7 +39,7 @@ impl Workload {
 }
 
 /// The bound of a task's response time, from arrival to end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     /// No job takes longer.
     Bounded(u64),
@@ -130,7 +130,7 @@ impl Solver {
                 broken = self.start_over(workload, index).err();
             }
             blocked = task.blocking_ns;
-            let found = match broken.clone() {
+            let found = match broken {
                 Some(error) => Found { response: Response::AtLeast(window, error), window_ns: window },
                 None => self.one(workload, index, supply, (extent, window)),
             };

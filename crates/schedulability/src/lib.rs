@@ -23,7 +23,7 @@ pub use arrivals::Interference;
 pub use charging::{Charged, charge_fixed_priority, charge_preemption_centric};
 pub use curve::{Condition, Counted, Population, count_schedulable};
 pub use edf::{Demand, demand_verdict};
-pub use error::Error;
+pub use error::{Error, RecipeError};
 pub use fixed_priority::{Response, Solver, Workload};
 pub use margin::{Influence, Margin, PARTS_PER_MILLION, influences, largest_scale, smallest_budget};
 pub use overheads::{Interrupts, Overhead, Overheads};

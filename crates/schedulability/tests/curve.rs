@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use stealtime_schedulability::generate::{Deadlines, PeriodLaw, UtilizationLaw, fill, utilization};
 use stealtime_schedulability::{
-    Accounting, Condition, Counted, Dedicated, Error, Interrupts, Overheads, Periodic, Policy, Population, Supply,
-    count_schedulable,
+    Accounting, Condition, Counted, Dedicated, Interrupts, Overheads, Periodic, Policy, Population, RecipeError,
+    Supply, count_schedulable,
 };
 
 const SETS: u32 = 200;
@@ -92,8 +92,8 @@ fn what_cannot_be_is_refused() {
     let conditions = [condition(&few, Policy::EarliestDeadlineFirst, &Dedicated)];
     for utilization in [0.0, -0.5, 1.5, f64::NAN] {
         let counted = count_schedulable(&population("light-uniform"), (0, utilization), &conditions);
-        assert!(matches!(counted, Err(Error::Recipe(_))));
+        assert!(matches!(counted, Err(RecipeError::Recipe(_))));
     }
     let counted = count_schedulable(&population("light-uniform"), (0, 0.9), &conditions);
-    assert!(matches!(counted, Err(Error::Recipe(text)) if text.contains("too many for the overheads")));
+    assert!(matches!(counted, Err(RecipeError::Recipe(text)) if text.contains("too many for the overheads")));
 }

@@ -8,7 +8,7 @@ use stealtime_schedulability::generate::{
     Deadlines, Fit, OverUtilized, PeriodLaw, Recipe, UtilizationLaw, Utilizations, generate, partition, rand_fixed_sum,
     utilization, uunifast_discard,
 };
-use stealtime_schedulability::{Error, Task, exceeds_one};
+use stealtime_schedulability::{RecipeError, Task, exceeds_one};
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
@@ -156,7 +156,7 @@ fn each_rule_does_with_an_over_utilized_set_what_it_says() {
         assert_eq!(shed[..], kept.tasks[..shed.len()]);
         assert!(utilization(&shed) <= 1.0 && utilization(&kept.tasks[..=shed.len()]) > 1.0);
         let redrawn = of(OverUtilized::Redraw { attempts: 3 });
-        assert!(matches!(redrawn, Err(Error::OverUtilized { attempts: 3, .. })), "{redrawn:?}");
+        assert!(matches!(redrawn, Err(RecipeError::OverUtilized { attempts: 3, .. })), "{redrawn:?}");
     }
     assert!(over > 40);
     let some = (0..50).filter_map(|seed| {
@@ -190,7 +190,7 @@ fn fixed_totals_are_kept() {
     }
     // Nearly no vector is left.
     assert!(
-        matches!(uunifast_discard(20, 18.0, &mut random), Err(Error::Recipe(text)) if text.contains("randfixedsum"))
+        matches!(uunifast_discard(20, 18.0, &mut random), Err(RecipeError::Recipe(text)) if text.contains("randfixedsum"))
     );
     for wrong in [0.0, -1.0, 6.5, f64::NAN, f64::INFINITY] {
         assert!(rand_fixed_sum(6, wrong, &mut random).is_err() && uunifast_discard(6, wrong, &mut random).is_err());

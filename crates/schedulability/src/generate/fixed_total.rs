@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 
-use crate::error::Error;
+use crate::error::RecipeError;
 
 /// So many vectors are discarded before it is said that randfixedsum does better.
 const MOST_DISCARDED: u32 = 100_000;
@@ -11,8 +11,8 @@ const MOST_DISCARDED: u32 = 100_000;
 /// (Davis and Burns, Real-Time Systems 47, 2011).
 ///
 /// # Errors
-/// [`Error::Recipe`]: the total cannot be, or nearly every vector is discarded.
-pub fn uunifast_discard(count: usize, total: f64, random: &mut impl Rng) -> Result<Vec<f64>, Error> {
+/// [`RecipeError::Recipe`]: the total cannot be, or nearly every vector is discarded.
+pub fn uunifast_discard(count: usize, total: f64, random: &mut impl Rng) -> Result<Vec<f64>, RecipeError> {
     check(count, total)?;
     for _ in 0..MOST_DISCARDED {
         let mut left = total;
@@ -27,7 +27,7 @@ pub fn uunifast_discard(count: usize, total: f64, random: &mut impl Rng) -> Resu
             return Ok(shares);
         }
     }
-    Err(Error::Recipe(format!(
+    Err(RecipeError::Recipe(format!(
         "uunifast-discard found no {count} utilizations of at most 1 with the sum {total} in {MOST_DISCARDED} tries; \
          randfixedsum does"
     )))
@@ -39,8 +39,8 @@ pub fn uunifast_discard(count: usize, total: f64, random: &mut impl Rng) -> Resu
 /// volumes tells how likely a walk through them goes either way.
 ///
 /// # Errors
-/// [`Error::Recipe`]: the total cannot be.
-pub fn rand_fixed_sum(count: usize, total: f64, random: &mut impl Rng) -> Result<Vec<f64>, Error> {
+/// [`RecipeError::Recipe`]: the total cannot be.
+pub fn rand_fixed_sum(count: usize, total: f64, random: &mut impl Rng) -> Result<Vec<f64>, RecipeError> {
     check(count, total)?;
     if count == 1 {
         return Ok(vec![total]);
@@ -101,9 +101,9 @@ fn transition_table(count: usize, total: f64) -> Vec<Vec<f64>> {
     table
 }
 
-fn check(count: usize, total: f64) -> Result<(), Error> {
+fn check(count: usize, total: f64) -> Result<(), RecipeError> {
     if total.is_finite() && total > 0.0 && total <= count as f64 {
         return Ok(());
     }
-    Err(Error::Recipe(format!("{count} utilizations of at most 1 cannot have the sum {total}")))
+    Err(RecipeError::Recipe(format!("{count} utilizations of at most 1 cannot have the sum {total}")))
 }

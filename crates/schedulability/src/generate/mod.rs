@@ -14,7 +14,7 @@ pub use partition::{Fit, partition};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
-use crate::error::Error;
+use crate::error::RecipeError;
 use crate::task::Task;
 
 /// Costs and deadlines are whole microseconds and at least one, as in the source (`schedcat/generator/tasks.py`).
@@ -82,13 +82,13 @@ pub struct Generated {
 /// Draw one set.
 ///
 /// # Errors
-/// [`Error::Recipe`], or [`Error::OverUtilized`] after the last attempt.
-pub fn generate(recipe: &Recipe) -> Result<Generated, Error> {
+/// [`RecipeError::Recipe`], or [`RecipeError::OverUtilized`] after the last attempt.
+pub fn generate(recipe: &Recipe) -> Result<Generated, RecipeError> {
     if recipe.tasks == 0 {
-        return Err(Error::Recipe("a set needs at least 1 task".into()));
+        return Err(RecipeError::Recipe("a set needs at least 1 task".into()));
     }
     if !(recipe.cap.is_finite() && recipe.cap > 0.0) {
-        return Err(Error::Recipe(format!("the cap {} is not more than 0", recipe.cap)));
+        return Err(RecipeError::Recipe(format!("the cap {} is not more than 0", recipe.cap)));
     }
     let mut random = Pcg64::seed_from_u64(recipe.seed);
     let most_attempts = match recipe.over_utilized {
@@ -108,7 +108,7 @@ pub fn generate(recipe: &Recipe) -> Result<Generated, Error> {
         }
         return Ok(Generated { tasks, drawn_utilization, attempts });
     }
-    Err(Error::OverUtilized { attempts: most_attempts, cap: recipe.cap.to_string() })
+    Err(RecipeError::OverUtilized { attempts: most_attempts, cap: recipe.cap })
 }
 
 /// Sum of cost over period.
@@ -116,7 +116,7 @@ pub fn utilization(tasks: &[Task]) -> f64 {
     tasks.iter().map(|task| task.cost_ns as f64 / task.period_ns as f64).sum()
 }
 
-fn draw(recipe: &Recipe, random: &mut Pcg64) -> Result<Vec<Task>, Error> {
+fn draw(recipe: &Recipe, random: &mut Pcg64) -> Result<Vec<Task>, RecipeError> {
     let shares = match recipe.utilizations {
         Utilizations::PerTask(_) => None,
         Utilizations::UUniFastDiscard { total } => Some(uunifast_discard(recipe.tasks, total, random)?),

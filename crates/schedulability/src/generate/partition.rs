@@ -1,6 +1,6 @@
 //! Which task goes to which CPU: bin packing by utilization, the largest first.
 
-use crate::error::Error;
+use crate::error::RecipeError;
 use crate::task::Task;
 use crate::utilization::{Utilization, exceeds_one};
 
@@ -18,8 +18,8 @@ pub enum Fit {
 /// Assign each task to a CPU so that none has a utilization above 1, larger utilizations first.
 ///
 /// # Errors
-/// [`Error::Recipe`]: a task fits nowhere.
-pub fn partition(tasks: &[Task], cpus: usize, fit: Fit) -> Result<Vec<usize>, Error> {
+/// [`RecipeError::Recipe`]: a task fits nowhere.
+pub fn partition(tasks: &[Task], cpus: usize, fit: Fit) -> Result<Vec<usize>, RecipeError> {
     let pair = |task: &Task| (task.cost_ns, task.period_ns);
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(Utilization::of([pair(&tasks[index])]).high));
@@ -41,7 +41,7 @@ pub fn partition(tasks: &[Task], cpus: usize, fit: Fit) -> Result<Vec<usize>, Er
             Fit::Worst => candidates.min_by_key(|cpu| (used(cpu), *cpu)),
         };
         let Some(cpu) = chosen else {
-            return Err(Error::Recipe(format!(
+            return Err(RecipeError::Recipe(format!(
                 "a task of utilization {:.3} fits on none of {cpus} CPUs beside those before it",
                 Utilization::of([one]).as_f64()
             )));

@@ -1,4 +1,4 @@
-"""Statistics over complete series of samples, and the causes of their spikes, in Rust (``crates/core``)."""
+"""Statistics over series of samples, the causes of their spikes, and schedulability, in Rust (``crates/core``)."""
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict
@@ -297,4 +297,135 @@ def attribute_user_mode(host: TraceDict, guest: UserModeDict, spikes: SpikesDict
 
     Raises:
         ValueError: As :func:`attribute_native`.
+    """
+
+OVERHEADS: list[str]
+"""The kinds of overhead, in the order of tables."""
+UTILIZATION_LAWS: list[str]
+PERIOD_LAWS: list[str]
+PARTS_PER_MILLION: int
+"""What factors of costs are counted in."""
+
+class SupplyDict(TypedDict):
+    """What a CPU gives its tasks."""
+
+    kind: Literal["dedicated", "periodic", "linear", "observed"]
+    parameters: list[int]
+    """periodic: period, budget, deadline; linear: service, span, delay; observed: how long; all in ns."""
+    gaps: list[tuple[int, int]]
+    """observed: start and length of each gap in ns, in order of time."""
+
+class QuestionDict(TypedDict):
+    """One CPU's tasks; all times in ns."""
+
+    tasks: list[tuple[int, int, int, int, int]]
+    """Cost, period, deadline, jitter, blocking; the highest priority first."""
+    overheads: list[tuple[str, int]]
+    tick_period_ns: int
+    interrupts: Literal["here", "on another CPU"]
+    policy: Literal["fixed-priority by job", "fixed-priority by stretch", "edf"]
+    supply: SupplyDict
+
+class AnswerDict(TypedDict, total=False):
+    """Fixed priorities: ``responses``; EDF: ``demand`` and ``exceeded``."""
+
+    responses: list[tuple[int | None, int, tuple[bool, str] | None]]
+    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason."""
+    demand: Literal["met", "overloaded", "exceeded"]
+    exceeded: tuple[int, int, int] | None
+    """A window, what is due in it and what is certainly served in it, in ns."""
+
+class ConditionDict(TypedDict):
+    """What the sets of a curve are analysed under."""
+
+    overheads: list[list[int]]
+    """By the number of tasks from 1 on: each of ``OVERHEADS`` in ns."""
+    tick_period_ns: int
+    interrupts: Literal["here", "on another CPU"]
+    policy: Literal["fixed-priority by job", "fixed-priority by stretch", "edf"]
+    supply: SupplyDict
+
+class PopulationDict(TypedDict):
+    """The sets of a curve, each filled to its utilization."""
+
+    law: str
+    periods: str
+    deadlines: str
+    sets: int
+    """Of each utilization."""
+    seed: int
+
+class RecipeDict(TypedDict):
+    """How to draw a set (``crates/schedulability/src/generate``)."""
+
+    law: str
+    """One of ``UTILIZATION_LAWS``, ``uunifast-discard`` or ``randfixedsum``."""
+    total: float | None
+    """The utilization of the two last ones."""
+    periods: str
+    deadlines: str
+    tasks: int
+    cap: float
+    over_utilized: str
+    attempts: int
+    seed: int
+
+class GeneratedDict(TypedDict):
+    """A set, and how it came about."""
+
+    tasks: list[tuple[int, int, int]]
+    """Cost, period, deadline in ns."""
+    drawn_utilization: float
+    """Of the last set drawn, before the rule for over-utilized sets was applied."""
+    attempts: int
+
+def analyze_tasks(question: QuestionDict) -> AnswerDict:
+    """Bound every response time, or test the demand in every window.
+
+    Raises:
+        ValueError: A number cannot be, or EDF is not judged; the message says why.
+    """
+
+def cost_margin(question: QuestionDict) -> int | None:
+    """Find the largest factor of all costs with which the set is schedulable, in millionths; None: not even 0.
+
+    Raises:
+        ValueError: As :func:`analyze_tasks`, or it is not known whether the set is schedulable with some factor.
+    """
+
+def overhead_influences(question: QuestionDict) -> list[tuple[str, int, int | None]]:
+    """Give each overhead that is not 0: its name, its ns, and the margin if it alone were 0.
+
+    Raises:
+        ValueError: As :func:`cost_margin`.
+    """
+
+def least_budget(question: QuestionDict, period_ns: int) -> int | None:
+    """Find the smallest budget in ns of a periodic resource; None: the whole CPU is not enough.
+
+    Raises:
+        ValueError: As :func:`cost_margin`.
+    """
+
+def count_schedulable_sets(
+    population: PopulationDict, utilizations: list[float], conditions: list[ConditionDict]
+) -> list[list[tuple[int, int]]]:
+    """Count, by utilization and condition, the schedulable sets and those that are not judged.
+
+    Raises:
+        ValueError: A number cannot be, or a set has more tasks than a condition has overheads for.
+    """
+
+def generate_tasks(recipe: RecipeDict) -> GeneratedDict:
+    """Draw a task set from its seed.
+
+    Raises:
+        ValueError: The recipe cannot be, or no set keeps to the cap.
+    """
+
+def partition_tasks(tasks: list[tuple[int, int]], cpus: int, fit: str) -> list[int]:
+    """Assign tasks, cost and period in ns, to CPUs, larger utilizations first.
+
+    Raises:
+        ValueError: A task fits nowhere.
     """

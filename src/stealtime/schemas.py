@@ -23,6 +23,9 @@ from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
 from stealtime.report import summary
 from stealtime.report.claims import document as claims
+from stealtime.schedulability import document as analysis
+from stealtime.schedulability.overheads import OverheadFile
+from stealtime.schedulability.task_file import TaskFile
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -107,6 +110,20 @@ PUBLISHED = JsonDocument(
 ADVICE = JsonDocument(
     "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
 )
+ANALYSIS = JsonDocument(
+    "analysis",
+    "stealtime.schedulability",
+    analysis.AnalysisDocument,
+    analysis.SCHEMA_VERSION,
+    command="stealtime sched analyze --json",
+)
+CURVE = JsonDocument(
+    "curve",
+    "stealtime.schedulability",
+    analysis.CurveDocument,
+    analysis.SCHEMA_VERSION,
+    command="stealtime sched curve --json",
+)
 DOCTOR = JsonDocument("doctor", "stealtime.doctor", document.DoctorDocument, document.SCHEMA_VERSION)
 PROTECTION = JsonDocument(
     "status",
@@ -123,10 +140,12 @@ INPUT_FILES = {
         InputFile("vm", "VM.toml of `stealtime protect start`", VmFile),
         InputFile("host", "HOST.toml of `stealtime protect host`", HostFile),
         InputFile("rules", "FILE of `stealtime advise --rules`", RuleBook),
+        InputFile("tasks", "TASKS.toml of `stealtime sched analyze`", TaskFile),
+        InputFile("overheads", "OVERHEADS.toml of `stealtime sched analyze --overheads`", OverheadFile),
     )
 }
 
 
 if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, DOCTOR, PROTECTION):
+    for one in (ADVICE, SHOW, PUBLISHED, DOCTOR, PROTECTION, ANALYSIS, CURVE):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

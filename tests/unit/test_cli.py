@@ -352,7 +352,7 @@ def test_a_dry_run_of_the_paper_says_who_runs_where_and_how_long_it_takes(stealt
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("stealtime sch", "schema"),
+        ("stealtime schem", "schema"),
         ("stealtime run qu", "quick"),
         ("stealtime run --probe wak", "wakeup"),
         ("stealtime run --scenario one-to-o", "one-to-one"),

@@ -12,6 +12,8 @@ from test_protect_page import HOSTS, MACHINES
 from stealtime.campaigns.file import builtin_names
 from stealtime.campaigns.registry import studies
 from stealtime.capacity.rules import builtin_text
+from stealtime.schedulability.generation import Recipe, generate
+from stealtime.schedulability.task_file import write_task_file
 from stealtime.schemas import INPUT_FILES
 
 
@@ -38,6 +40,8 @@ FILES = [
     *(("vm", text) for text in MACHINES),
     *(("host", text) for text in HOSTS),
     ("rules", builtin_text()),
+    ("tasks", write_task_file(generate(Recipe(law="light-uniform", per_cpu=3, seed=1)))),
+    ("overheads", 'event_latency = "100us"\ntick_period = "4ms"\n'),
 ]
 
 
@@ -56,6 +60,9 @@ def test_every_file_that_we_show_is_valid(stealtime: Command, name: str, text: s
         ("vm", {"mode": "remus"}, "'remus' is not one of"),
         ("host", {"listens": "unix:/x"}, "'listens' was unexpected"),
         ("rules", {"minimum_samples": 4}, "4 is less than the minimum of 5"),
+        ("tasks", {"tasks": []}, "should be non-empty"),
+        ("tasks", {"tasks": [{"name": "a", "cost": 1, "period": "1ms"}]}, "1 is not of type 'string'"),
+        ("overheads", {"ticks": "1us"}, "'ticks' was unexpected"),
     ],
 )
 def test_what_the_reader_refuses_is_not_valid(

@@ -1,5 +1,5 @@
 //! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
-//! numpy arrays, and of `stealtime-owner` for marks.
+//! numpy arrays, of `stealtime-schedulability` for task sets, and of `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.
@@ -9,6 +9,7 @@ mod column;
 mod dictionary;
 mod hypervisor;
 mod owner;
+mod schedulability;
 mod series;
 
 use pyo3::prelude::*;
@@ -28,11 +29,17 @@ mod _core {
     #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
     #[pymodule_export]
+    use crate::schedulability::{
+        analyze_tasks, cost_margin, count_schedulable_sets, generate_tasks, least_budget, overhead_influences,
+        partition_tasks,
+    };
+    #[pymodule_export]
     use crate::series::{PySeries, pooled_histogram, pooled_percentile_curve, pooled_summary};
 
-    /// Adds what the column `kind` of a trace counts.
+    /// Adds what the column `kind` of a trace counts, and the names of schedulability.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::schedulability::add_names(module)?;
         module.add("EVENT_KINDS", PyTuple::new(module.py(), EventKind::NAMES)?)
     }
 }

@@ -11,15 +11,16 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("wire", &[]),
     ("owner", &[]),
     ("analysis", &[]),
     ("attribution", &["wire"]),
+    ("schedulability", &[]),
     ("trace", &["owner", "wire"]),
     ("probe", &["owner", "wire"]),
     ("agent", &["analysis", "probe", "trace", "wire"]),
-    ("core", &["analysis", "attribution", "owner", "wire"]),
+    ("core", &["analysis", "attribution", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("capture", &["pagetrack"]),

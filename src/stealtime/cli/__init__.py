@@ -62,7 +62,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _application() -> typer.Typer:
-    from stealtime.cli import advise, compare, doctor, export, ls, protect, report, run, schema, show, watch
+    from stealtime.cli import advise, compare, doctor, export, ls, protect, report, run, sched, schema, show, watch
 
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
@@ -87,6 +87,7 @@ def _application() -> typer.Typer:
     for command in commands:
         application.command()(command)
     application.add_typer(protect.application(), name="protect")
+    application.add_typer(sched.application(), name="sched")
     return application
 
 

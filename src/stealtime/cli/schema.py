@@ -13,6 +13,8 @@ class File(StrEnum):
     VM = "vm"
     HOST = "host"
     RULES = "rules"
+    TASKS = "tasks"
+    OVERHEADS = "overheads"
 
 
 def schema(
@@ -21,7 +23,7 @@ def schema(
         typer.Argument(
             metavar="FILE",
             help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`; "
-            "rules: `stealtime advise --rules`.",
+            "rules: `stealtime advise --rules`; tasks: `stealtime sched analyze`; overheads: its --overheads.",
             show_default=False,
         ),
     ],

@@ -1,0 +1,337 @@
+//! `stealtime-schedulability` for Python: dictionaries of whole nanoseconds in and out.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use stealtime_schedulability::generate::{
+    self, Deadlines, Fit, OverUtilized, PeriodLaw, Recipe, UtilizationLaw, Utilizations,
+};
+use stealtime_schedulability::{
+    Accounting, Condition, Constrained, Counted, Dedicated, Demand, Error, Interrupts, Linear, Margin, Observed,
+    Overhead, Overheads, PARTS_PER_MILLION, Policy, Population, Question, RecipeError, Response, Supply, Task, Verdict,
+    count_schedulable, influences, largest_scale, smallest_budget,
+};
+
+/// One task: cost, period, deadline, jitter, blocking.
+type TaskArgument = (u64, u64, u64, u64, u64);
+
+/// A question as Python asks it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct QuestionArgument {
+    tasks: Vec<TaskArgument>,
+    overheads: Vec<(String, u64)>,
+    tick_period_ns: u64,
+    interrupts: String,
+    policy: String,
+    supply: SupplyArgument,
+}
+
+/// What the CPU gives.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct SupplyArgument {
+    kind: String,
+    parameters: Vec<u64>,
+    gaps: Vec<(u64, u64)>,
+}
+
+/// What sets are analysed under.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct ConditionArgument {
+    overheads: Vec<[u64; Overhead::ALL.len()]>,
+    tick_period_ns: u64,
+    interrupts: String,
+    policy: String,
+    supply: SupplyArgument,
+}
+
+/// Which sets are drawn for a curve.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct PopulationArgument {
+    law: String,
+    periods: String,
+    deadlines: String,
+    sets: u32,
+    seed: u64,
+}
+
+/// How to draw a set, as Python says it.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct RecipeArgument {
+    law: String,
+    total: Option<f64>,
+    periods: String,
+    deadlines: String,
+    tasks: usize,
+    cap: f64,
+    over_utilized: String,
+    attempts: u32,
+    seed: u64,
+}
+
+fn wrong(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn unknown(what: &str, name: &str) -> PyErr {
+    PyValueError::new_err(format!("{name:?} is no {what}"))
+}
+
+fn interrupts_of(name: &str) -> PyResult<Interrupts> {
+    match name {
+        "here" => Ok(Interrupts::Here),
+        "on another CPU" => Ok(Interrupts::OnAnotherCpu),
+        other => Err(unknown("place of interrupts", other)),
+    }
+}
+
+fn policy_of(name: &str) -> PyResult<Policy> {
+    match name {
+        "fixed-priority by job" => Ok(Policy::FixedPriority(Accounting::Job)),
+        "fixed-priority by stretch" => Ok(Policy::FixedPriority(Accounting::Stretch)),
+        "edf" => Ok(Policy::EarliestDeadlineFirst),
+        other => Err(unknown("policy", other)),
+    }
+}
+
+fn deadlines_of(name: &str) -> PyResult<Deadlines> {
+    match name {
+        "implicit" => Ok(Deadlines::Implicit),
+        "constrained" => Ok(Deadlines::Constrained),
+        "arbitrary" => Ok(Deadlines::Arbitrary),
+        other => Err(unknown("law of deadlines", other)),
+    }
+}
+
+fn law_of(name: &str) -> PyResult<UtilizationLaw> {
+    UtilizationLaw::named(name).ok_or_else(|| unknown("law", name))
+}
+
+fn periods_of(name: &str) -> PyResult<PeriodLaw> {
+    PeriodLaw::named(name).ok_or_else(|| unknown("law of periods", name))
+}
+
+/// The question with everything but its supply read.
+struct Asked {
+    tasks: Vec<Task>,
+    overheads: Overheads,
+    interrupts: Interrupts,
+    policy: Policy,
+    supply: Box<dyn Supply + Send + Sync>,
+}
+
+impl Asked {
+    fn read(argument: &QuestionArgument) -> PyResult<Self> {
+        let task = |&(cost_ns, period_ns, deadline_ns, jitter_ns, blocking_ns): &TaskArgument| Task {
+            cost_ns,
+            period_ns,
+            deadline_ns,
+            jitter_ns,
+            blocking_ns,
+        };
+        let mut overheads = Overheads { tick_period_ns: argument.tick_period_ns, ..Overheads::default() };
+        for (name, ns) in &argument.overheads {
+            let overhead = Overhead::ALL.into_iter().find(|one| one.name() == name);
+            overheads = overheads.with(overhead.ok_or_else(|| unknown("overhead", name))?, *ns);
+        }
+        let (interrupts, policy) = (interrupts_of(&argument.interrupts)?, policy_of(&argument.policy)?);
+        let supply = argument.supply.read()?;
+        Ok(Self { tasks: argument.tasks.iter().map(task).collect(), overheads, interrupts, policy, supply })
+    }
+
+    fn question(&self) -> Question<'_> {
+        Question {
+            tasks: &self.tasks,
+            overheads: self.overheads,
+            interrupts: self.interrupts,
+            policy: self.policy,
+            supply: &*self.supply,
+        }
+    }
+}
+
+impl SupplyArgument {
+    fn read(&self) -> PyResult<Box<dyn Supply + Send + Sync>> {
+        Ok(match (self.kind.as_str(), self.parameters.as_slice()) {
+            ("dedicated", []) => Box::new(Dedicated),
+            ("periodic", &[period, budget, deadline]) => {
+                Box::new(Constrained::new(period, budget, deadline).map_err(wrong)?)
+            }
+            ("linear", &[service, span, delay]) => Box::new(Linear::new(service, span, delay).map_err(wrong)?),
+            ("observed", &[observed]) => Box::new(Observed::new(observed, &self.gaps).map_err(wrong)?),
+            (other, _) => return Err(unknown("supply", other)),
+        })
+    }
+}
+
+fn millionths(margin: Margin) -> Option<u64> {
+    match margin {
+        Margin::Factor(millionths) => Some(millionths),
+        Margin::None => None,
+    }
+}
+
+/// Analyse one CPU's tasks.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bound<'_, PyDict>> {
+    let asked = Asked::read(&question)?;
+    let verdict = py.detach(|| asked.question().answer()).map_err(wrong)?;
+    let dictionary = PyDict::new(py);
+    match verdict {
+        Verdict::Responses(responses) => {
+            let row = |response: Response| match response {
+                Response::Bounded(ns) => (Some(ns), ns, None),
+                Response::AtLeast(ns, error) => (None, ns, Some((error == Error::Overloaded, error.to_string()))),
+            };
+            dictionary.set_item("responses", responses.into_iter().map(row).collect::<Vec<_>>())?;
+        }
+        Verdict::Demand(demand) => {
+            let (name, exceeded) = match demand {
+                Demand::Met => ("met", None),
+                Demand::Overloaded => ("overloaded", None),
+                Demand::Exceeded { window_ns, demand_ns, service_ns } => {
+                    ("exceeded", Some((window_ns, demand_ns, service_ns)))
+                }
+            };
+            dictionary.set_item("demand", name)?;
+            dictionary.set_item("exceeded", exceeded)?;
+        }
+    }
+    Ok(dictionary)
+}
+
+/// Find the largest factor of all costs, in millionths.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn cost_margin(py: Python<'_>, question: QuestionArgument) -> PyResult<Option<u64>> {
+    let asked = Asked::read(&question)?;
+    py.detach(|| largest_scale(&asked.question())).map(millionths).map_err(wrong)
+}
+
+/// Find the same factor without each of the overheads.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn overhead_influences(
+    py: Python<'_>,
+    question: QuestionArgument,
+) -> PyResult<Vec<(&'static str, u64, Option<u64>)>> {
+    let asked = Asked::read(&question)?;
+    let found = py.detach(|| influences(&asked.question())).map_err(wrong)?;
+    Ok(found.into_iter().map(|one| (one.overhead.name(), one.ns, millionths(one.margin_without))).collect())
+}
+
+/// Find the smallest budget of a periodic resource.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn least_budget(py: Python<'_>, question: QuestionArgument, period_ns: u64) -> PyResult<Option<u64>> {
+    let asked = Asked::read(&question)?;
+    py.detach(|| smallest_budget(&asked.question(), period_ns)).map_err(wrong)
+}
+
+/// Draw a task set.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn generate_tasks(py: Python<'_>, recipe: RecipeArgument) -> PyResult<Bound<'_, PyDict>> {
+    let utilizations = match (recipe.law.as_str(), recipe.total) {
+        ("uunifast-discard", Some(total)) => Utilizations::UUniFastDiscard { total },
+        ("randfixedsum", Some(total)) => Utilizations::RandFixedSum { total },
+        (name, _) => Utilizations::PerTask(law_of(name)?),
+    };
+    let over_utilized = match recipe.over_utilized.as_str() {
+        "keep" => OverUtilized::Keep,
+        "redraw" => OverUtilized::Redraw { attempts: recipe.attempts },
+        "scale" => OverUtilized::Scale,
+        "shed" => OverUtilized::Shed,
+        other => return Err(unknown("rule for over-utilized sets", other)),
+    };
+    let recipe = Recipe {
+        utilizations,
+        periods: periods_of(&recipe.periods)?,
+        deadlines: deadlines_of(&recipe.deadlines)?,
+        tasks: recipe.tasks,
+        cap: recipe.cap,
+        over_utilized,
+        seed: recipe.seed,
+    };
+    let found = py.detach(|| generate::generate(&recipe)).map_err(wrong)?;
+    let dictionary = PyDict::new(py);
+    let tasks = found.tasks.iter().map(|task| (task.cost_ns, task.period_ns, task.deadline_ns));
+    dictionary.set_item("tasks", tasks.collect::<Vec<_>>())?;
+    dictionary.set_item("drawn_utilization", found.drawn_utilization)?;
+    dictionary.set_item("attempts", found.attempts)?;
+    Ok(dictionary)
+}
+
+/// Count the schedulable sets of each utilization under each condition, and those that are not judged.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn count_schedulable_sets(
+    py: Python<'_>,
+    population: PopulationArgument,
+    utilizations: Vec<f64>,
+    conditions: Vec<ConditionArgument>,
+) -> PyResult<Vec<Vec<(u32, u32)>>> {
+    let population = Population {
+        law: law_of(&population.law)?,
+        periods: periods_of(&population.periods)?,
+        deadlines: deadlines_of(&population.deadlines)?,
+        sets: population.sets,
+        seed: population.seed,
+    };
+    let overheads: Vec<Vec<Overheads>> = conditions.iter().map(ConditionArgument::overheads).collect();
+    let supplies = conditions.iter().map(|one| one.supply.read()).collect::<PyResult<Vec<_>>>()?;
+    let conditions = conditions
+        .iter()
+        .zip(overheads.iter().zip(&supplies))
+        .map(|(one, (overheads, supply))| {
+            let (interrupts, policy) = (interrupts_of(&one.interrupts)?, policy_of(&one.policy)?);
+            Ok(Condition { overheads, interrupts, policy, supply: &**supply })
+        })
+        .collect::<PyResult<Vec<_>>>()?;
+    let counted = py.detach(|| {
+        let points = (0..).zip(&utilizations);
+        points.map(|(point, &utilization)| count_schedulable(&population, (point, utilization), &conditions)).collect()
+    });
+    let counted: Vec<Vec<Counted>> = Result::map_err(counted, |error: RecipeError| wrong(error))?;
+    let pairs = |one: Vec<Counted>| one.iter().map(|one| (one.schedulable, one.not_judged)).collect();
+    Ok(counted.into_iter().map(pairs).collect())
+}
+
+impl ConditionArgument {
+    /// By the number of tasks, from 1 on.
+    fn overheads(&self) -> Vec<Overheads> {
+        let none = Overheads { tick_period_ns: self.tick_period_ns, ..Overheads::default() };
+        let of = |row: &[u64; Overhead::ALL.len()]| {
+            Overhead::ALL.into_iter().zip(row).fold(none, |sum, (overhead, &ns)| sum.with(overhead, ns))
+        };
+        self.overheads.iter().map(of).collect()
+    }
+}
+
+/// Assign tasks, pairs of cost and period, to CPUs.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+pub fn partition_tasks(tasks: Vec<(u64, u64)>, cpus: usize, fit: &str) -> PyResult<Vec<usize>> {
+    let fit = match fit {
+        "first" => Fit::First,
+        "best" => Fit::Best,
+        "worst" => Fit::Worst,
+        other => return Err(unknown("heuristic", other)),
+    };
+    let tasks: Vec<Task> = tasks.into_iter().map(|(cost, period)| Task::implicit(cost, period)).collect();
+    tasks.iter().enumerate().try_for_each(|(index, task)| task.check(index)).map_err(wrong)?;
+    generate::partition(&tasks, cpus, fit).map_err(wrong)
+}
+
+/// Adds the names that files and options use.
+pub fn add_names(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("OVERHEADS", Overhead::ALL.map(Overhead::name).to_vec())?;
+    module.add("UTILIZATION_LAWS", UtilizationLaw::NAMED.map(|(name, _)| name).to_vec())?;
+    module.add("PERIOD_LAWS", PeriodLaw::NAMED.map(|(name, _)| name).to_vec())?;
+    module.add("PARTS_PER_MILLION", PARTS_PER_MILLION)
+}

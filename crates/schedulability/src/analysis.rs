@@ -1,0 +1,97 @@
+//! One question about one CPU, and its answer.
+
+use crate::charging::{Charged, charge_fixed_priority, charge_preemption_centric};
+use crate::edf::{Demand, demand_verdict};
+use crate::error::Error;
+use crate::fixed_priority::{Response, Solver};
+use crate::overheads::{Interrupts, Overheads};
+use crate::supply::Supply;
+use crate::task::Task;
+
+/// Who runs next, and how that is analysed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Preemptive fixed priorities.
+    FixedPriority(Accounting),
+    /// Preemptive earliest deadline first, overheads charged preemption-centrically.
+    EarliestDeadlineFirst,
+}
+
+/// What overheads are charged for under fixed priorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounting {
+    /// Each job, as `SchedCAT` does.
+    Job,
+    /// Each stretch of one running job, as PROSA has proved it.
+    Stretch,
+}
+
+/// Is this set schedulable on this CPU?
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The highest priority first.
+    pub tasks: &'a [Task],
+    pub overheads: Overheads,
+    pub interrupts: Interrupts,
+    pub policy: Policy,
+    pub supply: &'a dyn Supply,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Of each task, the highest priority first.
+    Responses(Vec<Response>),
+    /// EDF: of the set.
+    Demand(Demand),
+}
+
+impl Question<'_> {
+    /// Analyse the set.
+    ///
+    /// # Errors
+    /// A task that cannot be, or why there is no verdict under EDF; a [`Response`] has its own reason.
+    pub fn answer(&self) -> Result<Verdict, Error> {
+        self.check()?;
+        match self.policy {
+            Policy::FixedPriority(accounting) => {
+                let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
+                let mut responses = Vec::with_capacity(self.tasks.len());
+                Solver::default().responses(&workload, self.supply, &mut responses);
+                Ok(Verdict::Responses(responses))
+            }
+            Policy::EarliestDeadlineFirst => self.demand().map(Verdict::Demand),
+        }
+    }
+
+    /// Tell only whether all deadlines are met.
+    ///
+    /// # Errors
+    /// As [`Self::answer`], and why it is not known.
+    pub fn is_schedulable(&self) -> Result<bool, Error> {
+        self.check()?;
+        match self.policy {
+            Policy::FixedPriority(accounting) => {
+                let workload = charge_fixed_priority(self.tasks, &self.overheads, self.interrupts, accounting)?;
+                Solver::default().meets_all(&workload, self.supply)
+            }
+            Policy::EarliestDeadlineFirst => Ok(self.demand()? == Demand::Met),
+        }
+    }
+
+    fn demand(&self) -> Result<Demand, Error> {
+        match charge_preemption_centric(self.tasks, &self.overheads, self.interrupts)? {
+            Charged::Tasks(tasks) => demand_verdict(&tasks, self.supply),
+            Charged::NothingLeft => Ok(Demand::Overloaded),
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.tasks.iter().enumerate().try_for_each(|(index, task)| {
+            if self.policy == Policy::EarliestDeadlineFirst && task.blocking_ns > 0 {
+                return Err(Error::Task { index, problem: "EDF with blocking is not analysed" });
+            }
+            task.check(index)
+        })
+    }
+}

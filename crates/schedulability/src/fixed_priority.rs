@@ -1,0 +1,257 @@
+//! Response-time analysis under preemptive fixed priorities on one CPU.
+//!
+//! Joseph and Pandya (The Computer Journal 29(5), 1986), with release jitter and blocking as Audsley, Burns,
+//! Richardson, Tindell and Wellings have it (Software Engineering Journal 8(5), 1993), and with several jobs in
+//! one busy window as Lehoczky (RTSS 1990) and Tindell, Burns and Wellings (Real-Time Systems 6(2), 1994).
+
+use crate::arrivals::{Arrivals, Interference};
+use crate::error::{Error, MOST_STEPS};
+use crate::supply::Supply;
+use crate::task::Task;
+
+/// After so many steps it is asked whether there can be a fixed point at all.
+const STEPS_BEFORE_DOUBT: u32 = 2_000;
+
+/// What one CPU has to do, overheads included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// The highest priority first.
+    pub tasks: Vec<Task>,
+    /// What comes before all tasks: interrupts.
+    pub interrupts: Vec<Interference>,
+    /// Charged for every arrival of the task's or a higher priority.
+    pub per_arrival_ns: u64,
+    /// Charged once in a busy window.
+    pub per_window_ns: u64,
+}
+
+impl Workload {
+    /// Tasks alone.
+    pub fn without_overheads(tasks: &[Task]) -> Self {
+        Self { tasks: tasks.to_vec(), ..Self::default() }
+    }
+
+    fn demands_until(&self, last: usize) -> Vec<(u64, u64)> {
+        let tasks = self.tasks[..=last].iter();
+        let tasks = tasks.map(|task| (task.cost_ns.saturating_add(self.per_arrival_ns), task.period_ns));
+        tasks.chain(self.interrupts.iter().map(|one| (one.cost_ns, one.period_ns))).collect()
+    }
+}
+
+/// The bound of a task's response time, from arrival to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// No job takes longer.
+    Bounded(u64),
+    /// The bound, if there is one, is at least this.
+    AtLeast(u64, Error),
+}
+
+impl Response {
+    /// Whether every deadline is met; None if that is not known.
+    pub fn meets(&self, deadline_ns: u64) -> Option<bool> {
+        match *self {
+            Self::Bounded(ns) => Some(ns <= deadline_ns),
+            Self::AtLeast(_, Error::Overloaded) => Some(false),
+            Self::AtLeast(ns, _) => (ns > deadline_ns).then_some(false),
+        }
+    }
+}
+
+/// Analyses one workload after the other in the same memory.
+#[derive(Clone, Debug, Default)]
+pub struct Solver {
+    ahead: Arrivals,
+    further: Arrivals,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Only until a deadline is missed.
+    UntilMiss,
+    Whole,
+}
+
+/// What a busy window looks like when the search ends.
+struct Found {
+    response: Response,
+    /// Of the first job in it.
+    window_ns: u64,
+}
+
+impl Solver {
+    /// Bound every task's response time; `responses` is emptied first.
+    pub fn responses<S: Supply + ?Sized>(&mut self, workload: &Workload, supply: &S, responses: &mut Vec<Response>) {
+        responses.clear();
+        self.each(workload, supply, Extent::Whole, |response| {
+            responses.push(response);
+            true
+        });
+    }
+
+    /// Tell whether every deadline is met: `R = J + w <= D` for all; None if that is not known.
+    pub fn meets_all<S: Supply + ?Sized>(&mut self, workload: &Workload, supply: &S) -> Result<bool, Error> {
+        let mut verdict = Ok(true);
+        let mut deadlines = workload.tasks.iter().map(|task| task.deadline_ns);
+        self.each(workload, supply, Extent::UntilMiss, |response| {
+            match response.meets(deadlines.next().unwrap_or_default()) {
+                Some(true) => true,
+                Some(false) => {
+                    verdict = Ok(false);
+                    false
+                }
+                None => {
+                    // A task of a lower priority may yet miss, which would decide.
+                    if let (Ok(_), Response::AtLeast(_, error)) = (&verdict, response) {
+                        verdict = Err(error);
+                    }
+                    true
+                }
+            }
+        });
+        verdict
+    }
+
+    fn each<S: Supply + ?Sized>(
+        &mut self,
+        workload: &Workload,
+        supply: &S,
+        extent: Extent,
+        mut take: impl FnMut(Response) -> bool,
+    ) {
+        let mut window = 1;
+        let mut blocked = 0;
+        self.ahead.clear();
+        let mut broken = workload.interrupts.iter().try_for_each(|&one| self.ahead.push(one, window)).err();
+        for (index, task) in workload.tasks.iter().enumerate() {
+            if broken.is_none() && task.blocking_ns.saturating_add(task.cost_ns) < blocked {
+                // The last task was blocked for so long that this one's window may be shorter.
+                window = 1;
+                broken = self.start_over(workload, index).err();
+            }
+            blocked = task.blocking_ns;
+            let found = match broken {
+                Some(error) => Found { response: Response::AtLeast(window, error), window_ns: window },
+                None => self.one(workload, index, supply, (extent, window)),
+            };
+            window = found.window_ns;
+            if !take(found.response) {
+                return;
+            }
+            broken = broken.or_else(|| self.ahead.raise_last(task.cost_ns).err());
+        }
+    }
+
+    /// Count again what comes before a task, in the shortest window.
+    fn start_over(&mut self, workload: &Workload, index: usize) -> Result<(), Error> {
+        self.ahead.clear();
+        for &one in &workload.interrupts {
+            self.ahead.push(one, 1)?;
+        }
+        for task in &workload.tasks[..index] {
+            self.ahead
+                .push(with_cost(task, task.cost_ns.checked_add(workload.per_arrival_ns).ok_or(Error::Overflow)?), 1)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves in `ahead` what arrives in the first job's window, the task itself with its overheads alone.
+    fn one<S: Supply + ?Sized>(
+        &mut self,
+        workload: &Workload,
+        index: usize,
+        supply: &S,
+        (extent, start): (Extent, u64),
+    ) -> Found {
+        let task = &workload.tasks[index];
+        let mut search = Search { workload, index, supply, extent, window: start, at_least: 0, steps: 0 };
+        let first = self
+            .ahead
+            .push(with_cost(task, workload.per_arrival_ns), start)
+            .and_then(|()| search.job(&mut self.ahead, 0));
+        let window_ns = search.window;
+        let response = match first.and_then(|first| search.later_jobs(first, &self.ahead, &mut self.further)) {
+            Ok(response) => Response::Bounded(response),
+            Err(error) => Response::AtLeast(search.at_least, error),
+        };
+        Found { response, window_ns }
+    }
+}
+
+fn with_cost(task: &Task, cost_ns: u64) -> Interference {
+    Interference { cost_ns, period_ns: task.period_ns, jitter_ns: task.jitter_ns }
+}
+
+/// The search for one task's fixed points.
+struct Search<'a, S: ?Sized> {
+    workload: &'a Workload,
+    index: usize,
+    supply: &'a S,
+    extent: Extent,
+    /// Never longer than the fixed point that is sought.
+    window: u64,
+    /// The longest response seen so far.
+    at_least: u64,
+    steps: u32,
+}
+
+impl<S: Supply + ?Sized> Search<'_, S> {
+    /// The response of the job that has `before` others of its task in front of it, all in one busy window.
+    ///
+    /// With [`Extent::UntilMiss`] the first response beyond the deadline is enough.
+    #[inline]
+    fn job(&mut self, ahead: &mut Arrivals, before: u64) -> Result<u64, Error> {
+        let task = &self.workload.tasks[self.index];
+        let own =
+            if before == 0 { task.cost_ns } else { task.cost_ns.checked_mul(before + 1).ok_or(Error::Overflow)? };
+        let base = self.workload.per_window_ns + task.blocking_ns;
+        let base = base.checked_add(own).ok_or(Error::Overflow)?;
+        // What the window is longer than the response.
+        let arrived = before.checked_mul(task.period_ns).ok_or(Error::Overflow)?;
+        loop {
+            let demand = base.checked_add(ahead.demand_in(self.window)?).ok_or(Error::Overflow)?;
+            let window = self.supply.window_for(demand)?;
+            let converged = window <= self.window;
+            self.window = self.window.max(window);
+            // An earlier job's response may have been longer, this one's window not yet long enough to exceed it.
+            let response = (self.window.checked_add(task.jitter_ns).ok_or(Error::Overflow)?).saturating_sub(arrived);
+            self.at_least = self.at_least.max(response);
+            if converged || (self.extent == Extent::UntilMiss && response > task.deadline_ns) {
+                return Ok(response);
+            }
+            self.doubt()?;
+        }
+    }
+
+    /// The longest response of the first job and of those that arrive before the CPU has been free of this task.
+    #[inline]
+    fn later_jobs(&mut self, first: u64, ahead: &Arrivals, further: &mut Arrivals) -> Result<u64, Error> {
+        let task = &self.workload.tasks[self.index];
+        if first <= task.period_ns || (self.extent == Extent::UntilMiss && first > task.deadline_ns) {
+            return Ok(first);
+        }
+        further.clone_from(ahead);
+        let mut longest = first;
+        for before in 1.. {
+            let response = self.job(further, before)?;
+            longest = longest.max(response);
+            if response <= task.period_ns || (self.extent == Extent::UntilMiss && response > task.deadline_ns) {
+                break;
+            }
+            self.doubt()?;
+        }
+        Ok(longest)
+    }
+
+    /// Count a step, and give up where there can be no end.
+    fn doubt(&mut self) -> Result<(), Error> {
+        self.steps += 1;
+        if self.steps == STEPS_BEFORE_DOUBT && !self.supply.carries(&self.workload.demands_until(self.index)) {
+            return Err(Error::Overloaded);
+        }
+        if self.steps == MOST_STEPS {
+            return Err(Error::NotConverged { steps: self.steps, window_ns: self.window });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Is a task set schedulable on one CPU, with what margin, and which overhead costs most?
+//!
+//! Pure computation over whole nanoseconds: nothing here reads a clock or a file. Results are exact, or rounded
+//! towards the longer response; what overflows, diverges or was not observed is an [`Error`] and no verdict.
+//! `docs/schedulability.md` defines every bound with its source.
+
+mod analysis;
+mod arrivals;
+mod charging;
+mod curve;
+mod edf;
+mod error;
+mod fixed_priority;
+pub mod generate;
+mod margin;
+mod overheads;
+mod supply;
+mod task;
+mod utilization;
+
+pub use analysis::{Accounting, Policy, Question, Verdict};
+pub use arrivals::Interference;
+pub use charging::{Charged, charge_fixed_priority, charge_preemption_centric};
+pub use curve::{Condition, Counted, Population, count_schedulable};
+pub use edf::{Demand, demand_verdict};
+pub use error::{Error, RecipeError};
+pub use fixed_priority::{Response, Solver, Workload};
+pub use margin::{Influence, Margin, PARTS_PER_MILLION, influences, largest_scale, smallest_budget};
+pub use overheads::{Interrupts, Overhead, Overheads};
+pub use supply::{Constrained, Dedicated, Linear, Observed, Periodic, Supply};
+pub use task::{LONGEST_NS, Task};
+pub use utilization::{Utilization, exceeds_one};

@@ -1,0 +1,158 @@
+//! The supply that was seen: everything but the gaps of one observation.
+
+use super::{Linear, Supply};
+use crate::error::Error;
+use crate::utilization::exceeds_one;
+
+/// The lower supply function of one observation, as rt-muse measures it for threads (Maggio, Lelli and Bini,
+/// Real-Time Systems 53, 2017): the least service in any window that lies in the observation.
+///
+/// It bounds what was observed, and nothing else: no later window need keep to it.
+#[derive(Clone, Debug)]
+#[allow(clippy::struct_field_names)] // each with its unit
+pub struct Observed {
+    observed_ns: u64,
+    /// Begin of each gap.
+    start_ns: Vec<u64>,
+    /// Service from the observation's begin to each gap, then to its end.
+    served_ns: Vec<u64>,
+}
+
+impl Observed {
+    /// From gaps `(start, length)` in order of time, from the begin of an observation.
+    ///
+    /// # Errors
+    /// [`Error::Supply`]: they overlap, are empty or not within the observation, there is no service at all, or the
+    /// observation exceeds 104 days.
+    pub fn new(observed_ns: u64, gaps: &[(u64, u64)]) -> Result<Self, Error> {
+        if observed_ns > crate::LONGEST_NS {
+            return Err(Error::Supply("the observation exceeds 104 days"));
+        }
+        let mut served = 0;
+        let mut last_end = 0;
+        let mut one = Self { observed_ns, start_ns: Vec::new(), served_ns: Vec::new() };
+        for &(start, length) in gaps {
+            let end = start.checked_add(length).ok_or(Error::Overflow)?;
+            if length == 0 {
+                return Err(Error::Supply("a gap is empty"));
+            }
+            if end > observed_ns {
+                return Err(Error::Supply("a gap ends after the observation"));
+            }
+            if start < last_end {
+                return Err(Error::Supply("gaps overlap or are not in order of time"));
+            }
+            served += start - last_end;
+            one.start_ns.push(start);
+            one.served_ns.push(served);
+            last_end = end;
+        }
+        one.served_ns.push(served + (observed_ns - last_end));
+        if one.served_ns.last() == Some(&0) {
+            return Err(Error::Supply("nothing was served in the whole observation"));
+        }
+        Ok(one)
+    }
+
+    fn served_in_all(&self) -> u64 {
+        *self.served_ns.last().unwrap_or(&0)
+    }
+
+    /// Service from the begin to `at_ns`.
+    fn served_until(&self, at_ns: u64) -> u64 {
+        let gaps_before = self.start_ns.partition_point(|&start| start < at_ns);
+        if gaps_before == 0 {
+            return at_ns;
+        }
+        let gap = gaps_before - 1;
+        let after_gap = at_ns.saturating_sub(self.end_of(gap));
+        self.served_ns[gap] + after_gap
+    }
+
+    fn end_of(&self, gap: usize) -> u64 {
+        let next_start = self.start_ns.get(gap + 1).copied().unwrap_or(self.observed_ns);
+        next_start - (self.served_ns[gap + 1] - self.served_ns[gap])
+    }
+
+    /// The first time by which that much was served.
+    fn reached(&self, served_ns: u64) -> u64 {
+        let gaps_before = self.served_ns[..self.start_ns.len()].partition_point(|&served| served < served_ns);
+        if gaps_before == 0 {
+            return served_ns;
+        }
+        let gap = gaps_before - 1;
+        self.end_of(gap) + (served_ns - self.served_ns[gap])
+    }
+
+    /// The last time from which on that much was served.
+    fn left_from(&self, service_ns: u64) -> u64 {
+        let served = self.served_in_all() - service_ns;
+        // The begin of a gap is followed by as much service as its end: the last such time is the end.
+        let gaps_until = self.served_ns[..self.start_ns.len()].partition_point(|&before| before <= served);
+        if gaps_until == 0 {
+            return served;
+        }
+        let gap = gaps_until - 1;
+        self.end_of(gap) + (served - self.served_ns[gap])
+    }
+
+    /// The share of the whole observation, and the least delay with which the linear bound stays below this one.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`].
+    pub fn fitted(&self) -> Result<Linear, Error> {
+        let (all, span) = (i128::from(self.served_in_all()), i128::from(self.observed_ns));
+        // For a window from s to e the delay is at least (e - s) - (served(e) - served(s)) / share. Times the
+        // service in all, that is height(e) - height(s), largest for an e at the end of a gap and an s at the
+        // begin of one before, or at the ends of the observation.
+        let height = |at: u64, served: u64| i128::from(at) * all - i128::from(served) * span;
+        let mut lowest = 0;
+        let mut delay = 0;
+        for gap in 0..self.start_ns.len() {
+            lowest = lowest.min(height(self.start_ns[gap], self.served_ns[gap]));
+            delay = delay.max(height(self.end_of(gap), self.served_ns[gap]) - lowest);
+        }
+        delay = delay.max(height(self.observed_ns, self.served_in_all()) - lowest);
+        let delay = u128::try_from(delay).map_err(|_| Error::Overflow)?.div_ceil(all.unsigned_abs());
+        let delay = u64::try_from(delay).map_err(|_| Error::Overflow)?;
+        Linear::new(self.served_in_all(), self.observed_ns, delay)
+    }
+}
+
+impl Supply for Observed {
+    fn service_in(&self, window_ns: u64) -> Result<u64, Error> {
+        if window_ns > self.observed_ns {
+            return Err(Error::NotObserved { observed_ns: self.observed_ns, service_ns: self.served_in_all() });
+        }
+        // The service of a sliding window is least where it begins with a gap, or at an end of the observation.
+        let last_start = self.observed_ns - window_ns;
+        let starts = self.start_ns.iter().copied().take_while(|&start| start <= last_start).chain([0, last_start]);
+        let service = starts.map(|start| self.served_until(start + window_ns) - self.served_until(start));
+        Ok(service.min().unwrap_or(0))
+    }
+
+    fn window_for(&self, service_ns: u64) -> Result<u64, Error> {
+        let not_observed = Error::NotObserved { observed_ns: self.observed_ns, service_ns };
+        if service_ns == 0 {
+            return Ok(0);
+        }
+        let all = self.served_in_all();
+        if service_ns > all {
+            return Err(not_observed);
+        }
+        let mut longest = self.reached(service_ns).max(self.observed_ns - self.left_from(service_ns));
+        for (&start, &before) in self.start_ns.iter().zip(&self.served_ns) {
+            if before + service_ns > all {
+                break;
+            }
+            longest = longest.max(self.reached(before + service_ns) - start);
+        }
+        Ok(longest)
+    }
+
+    fn carries(&self, pairs: &[(u64, u64)]) -> bool {
+        let mut all = pairs.to_vec();
+        all.push((self.observed_ns - self.served_in_all(), self.observed_ns));
+        !exceeds_one(&all)
+    }
+}

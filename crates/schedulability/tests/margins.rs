@@ -1,0 +1,122 @@
+//! Margins are the edge itself: one step further and a deadline is missed.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod rigs;
+
+use proptest::prelude::*;
+use rigs::{small_overheads, small_set};
+use stealtime_schedulability::{
+    Accounting, Dedicated, Error, Interrupts, Margin, Overhead, Overheads, Periodic, Policy, Question, Task,
+    influences, largest_scale, smallest_budget,
+};
+
+const JOB: Policy = Policy::FixedPriority(Accounting::Job);
+
+fn question(tasks: &[Task], overheads: Overheads, policy: Policy) -> Question<'_> {
+    Question { tasks, overheads, interrupts: Interrupts::Here, policy, supply: &Dedicated }
+}
+
+/// A thousand units a unit, so that a millionth is less than a unit.
+fn large(tasks: &[Task]) -> Vec<Task> {
+    let larger = |task: &Task| Task {
+        cost_ns: task.cost_ns * 1_000_000,
+        period_ns: task.period_ns * 1_000_000,
+        deadline_ns: task.deadline_ns * 1_000_000,
+        jitter_ns: task.jitter_ns * 1_000_000,
+        blocking_ns: 0,
+    };
+    tasks.iter().map(larger).collect()
+}
+
+#[test]
+fn a_set_of_half_utilization_and_harmonic_periods_may_double() {
+    let tasks = [Task::implicit(1_000_000, 4_000_000), Task::implicit(2_000_000, 8_000_000)];
+    for policy in [JOB, Policy::EarliestDeadlineFirst] {
+        let found = largest_scale(&question(&tasks, Overheads::default(), policy)).unwrap();
+        assert_eq!(found, Margin::Factor(2_000_000));
+    }
+}
+
+#[test]
+fn the_overhead_that_costs_most_is_found() {
+    let tasks = [Task::implicit(1_000_000, 10_000_000), Task::implicit(2_000_000, 20_000_000)];
+    let overheads =
+        Overheads { context_switch_ns: 400_000, scheduling_ns: 1_000, event_latency_ns: 10, ..Overheads::default() };
+    let found = influences(&question(&tasks, overheads, JOB)).unwrap();
+    let largest = found.iter().max_by_key(|one| match one.margin_without {
+        Margin::Factor(millionths) => millionths,
+        Margin::None => 0,
+    });
+    assert_eq!(largest.unwrap().overhead, Overhead::ContextSwitch);
+    // Those that are 0 are left out.
+    assert_eq!(found.len(), 3);
+}
+
+#[test]
+fn overheads_alone_can_be_too_much() {
+    let tasks = [Task::implicit(1, 10)];
+    let overheads = Overheads { event_latency_ns: 10, ..Overheads::default() };
+    for policy in [JOB, Policy::EarliestDeadlineFirst] {
+        assert_eq!(largest_scale(&question(&tasks, overheads, policy)), Ok(Margin::None));
+    }
+}
+
+#[test]
+fn budgets_of_no_period_are_refused() {
+    let tasks = [Task::implicit(1, 10)];
+    assert!(matches!(smallest_budget(&question(&tasks, Overheads::default(), JOB), 0), Err(Error::Supply(_))));
+}
+
+proptest! {
+    #[test]
+    fn the_margin_is_the_edge(tasks in small_set(5, 3), overheads in small_overheads(), edf in any::<bool>()) {
+        let policy = if edf { Policy::EarliestDeadlineFirst } else { JOB };
+        let tasks = large(&tasks);
+        let asked = question(&tasks, overheads, policy);
+        // A full CPU with jitter has endless busy windows: not judged, and rightly no margin.
+        let Ok(margin) = largest_scale(&asked) else { return Ok(()) };
+        let fits = |millionths: u64| {
+            let scale = |task: &Task| Task { cost_ns: (task.cost_ns * millionths).div_ceil(1_000_000).max(1), ..*task };
+            let tasks: Vec<Task> = tasks.iter().map(scale).collect();
+            Question { tasks: &tasks, ..asked }.is_schedulable().unwrap_or(false)
+        };
+        match margin {
+            Margin::Factor(millionths) => {
+                prop_assert!(fits(millionths));
+                prop_assert!(!fits(millionths + 1));
+                prop_assert_eq!(asked.is_schedulable().unwrap(), millionths >= 1_000_000);
+            }
+            Margin::None => prop_assert!(!fits(0)),
+        }
+    }
+
+    #[test]
+    fn the_smallest_budget_is_the_edge(tasks in small_set(4, 2), period in 1..=12_u64, edf in any::<bool>()) {
+        let policy = if edf { Policy::EarliestDeadlineFirst } else { JOB };
+        let asked = question(&tasks, Overheads::default(), policy);
+        let fits = |budget: u64| {
+            let supply = Periodic::new(period, budget).unwrap();
+            Question { supply: &supply, ..asked }.is_schedulable()
+        };
+        let Ok(found) = smallest_budget(&asked, period) else { return Ok(()) };
+        match found {
+            Some(budget) => {
+                prop_assert!(fits(budget).unwrap());
+                prop_assert!(budget == 1 || !fits(budget - 1).unwrap());
+            }
+            None => prop_assert!(!fits(period).unwrap()),
+        }
+    }
+
+    #[test]
+    fn no_overhead_costs_less_than_nothing(tasks in small_set(4, 2), overheads in small_overheads()) {
+        let tasks = large(&tasks);
+        let asked = question(&tasks, overheads, JOB);
+        let (Ok(margin), Ok(found)) = (largest_scale(&asked), influences(&asked)) else { return Ok(()) };
+        let factor = |margin: Margin| if let Margin::Factor(millionths) = margin { millionths } else { 0 };
+        for one in found {
+            prop_assert!(factor(one.margin_without) >= factor(margin), "{one:?} {margin:?}");
+        }
+    }
+}

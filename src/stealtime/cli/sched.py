@@ -1,0 +1,243 @@
+"""``stealtime sched``: is a task set schedulable, and how much room is left?"""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stealtime.cli.parameters import AsJson, duration_of
+
+
+class Policy(StrEnum):
+    """Who runs next."""
+
+    FIXED_PRIORITY = "fixed-priority"
+    EDF = "edf"
+
+
+class Accounting(StrEnum):
+    """What overheads are charged for, under fixed priorities."""
+
+    JOB = "job"
+    STRETCH = "stretch"
+
+
+def application() -> typer.Typer:
+    """Give the group of commands."""
+    group = typer.Typer(
+        help="Schedulability of real-time task sets, with overheads and under a share of a CPU.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    for command in (generate, analyze, curve):
+        group.command()(command)
+    return group
+
+
+def generate(
+    law: Annotated[
+        str,
+        typer.Option(
+            "--law",
+            help="Of utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
+            "very-light-uniform, mixed-uniform; uunifast-discard or randfixedsum with --total.",
+            show_default=False,
+        ),
+    ],
+    per_cpu: Annotated[int, typer.Option("-k", metavar="N", help="Tasks for each CPU.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same set.")] = 1,
+    cpus: Annotated[int, typer.Option("--cpus", help="CPUs that the tasks are partitioned to.")] = 1,
+    total: Annotated[
+        float | None,
+        typer.Option("--total", help="The utilization of all tasks together.", show_default=False),
+    ] = None,
+    periods: Annotated[
+        str,
+        typer.Option(
+            "--periods",
+            help="short (3 to 33 ms), moderate (10 to 100), long (50 to 250), the same with log-, or harmonic "
+            "(25, 50, 100, 200).",
+        ),
+    ] = "moderate",
+    deadlines: Annotated[
+        str, typer.Option("--deadlines", help="implicit, constrained (up to the period) or arbitrary.")
+    ] = "implicit",
+    over_utilized: Annotated[
+        str,
+        typer.Option(
+            "--over-utilized",
+            help="A set above 100 % of the CPUs: redraw it (at most 1000 times), scale its costs, shed tasks, "
+            "or keep it.",
+        ),
+    ] = "redraw",
+    fit: Annotated[
+        str, typer.Option("--fit", help="Which CPU gets a task, larger ones first: worst, best or first fit.")
+    ] = "worst",
+) -> None:
+    """Draw a task set by a published law and print it as a task file, with how it was drawn.
+
+        stealtime sched generate --law light-uniform -k 10 --seed 1 > t.toml
+
+    Exit codes: 1 no set was found under the rule.
+    """
+    from stealtime.schedulability import generation
+    from stealtime.schedulability.task_file import write_task_file
+
+    recipe = generation.Recipe(
+        law=law,
+        per_cpu=per_cpu,
+        seed=seed,
+        cpus=cpus,
+        total=total,
+        periods=periods,
+        deadlines=deadlines,
+        over_utilized=over_utilized,
+        fit=fit,
+    )
+    sys.stdout.write(write_task_file(generation.generate(recipe)))
+
+
+def analyze(
+    file: Annotated[
+        Path, typer.Argument(metavar="TASKS.toml", help="The tasks; `stealtime schema tasks`.", show_default=False)
+    ],
+    overheads: Annotated[
+        Path | None,
+        typer.Option(
+            "--overheads",
+            metavar="FILE",
+            help="What the kernel takes: CSV with the columns of SchedCAT, or TOML.  [default: nothing]",
+        ),
+    ] = None,
+    policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
+    accounting: Annotated[
+        Accounting,
+        typer.Option(
+            "--accounting",
+            help="Fixed priorities: charge overheads for each job (as SchedCAT), or for each stretch of one "
+            "running job (as PROSA has proved it).",
+        ),
+    ] = Accounting.JOB,
+    supply: Annotated[
+        str,
+        typer.Option(
+            "--supply",
+            metavar="SUPPLY",
+            help="dedicated, or what a vCPU gets: BUDGET/PERIOD or BUDGET/PERIOD/DEADLINE.",
+        ),
+    ] = "dedicated",
+    budget_period: Annotated[
+        str | None,
+        typer.Option(
+            "--least-budget", metavar="PERIOD", help="Also find the smallest budget of a periodic resource of PERIOD."
+        ),
+    ] = None,
+    tick_period: Annotated[
+        str | None,
+        typer.Option(
+            "--tick-period", metavar="DURATION", help="From one tick to the next.  [default: the file's, or 1ms]"
+        ),
+    ] = None,
+    interrupts_elsewhere: Annotated[
+        bool,
+        typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Bound the response time of every task; say whether all deadlines are met, and with what margin.
+
+    Exit codes: 0 schedulable; 3 not schedulable; 4 not judged, and the output says why.
+    """
+    from dataclasses import replace
+
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.schedulability.analysis import Terms, exit_code
+    from stealtime.schedulability.analysis import analyze as analyze_file
+    from stealtime.schedulability.overheads import NO_OVERHEADS, read_overheads
+    from stealtime.schedulability.supply import parse_supply
+    from stealtime.schedulability.task_file import read_task_file
+    from stealtime.schedulability.terminal import AnalysisPage
+
+    tick_period_ns = duration_of("--tick-period", tick_period)
+    model = NO_OVERHEADS if overheads is None else read_overheads(overheads)
+    terms = Terms(
+        policy=policy.value,
+        accounting=accounting.value,
+        overheads=model if tick_period_ns is None else replace(model, tick_period_ns=tick_period_ns),
+        interrupts="on another CPU" if interrupts_elsewhere else "here",
+        supply=parse_supply(supply),
+        budget_period_ns=duration_of("--least-budget", budget_period),
+    )
+    document = analyze_file(read_task_file(file), str(file), terms)
+    if json:
+        print_document(document)
+    else:
+        data_console().print(AnalysisPage(document))
+    raise typer.Exit(exit_code(document))
+
+
+def curve(
+    law: Annotated[
+        str,
+        typer.Option(
+            "--law",
+            help="Of utilizations: light-, medium- or heavy- with uniform, bimodal or exponential; "
+            "very-light-uniform, mixed-uniform.",
+            show_default=False,
+        ),
+    ],
+    overheads: Annotated[
+        list[Path] | None,
+        typer.Option("--overheads", metavar="FILE", help="A condition beside no overheads; CSV or TOML; repeatable."),
+    ] = None,
+    supply: Annotated[
+        str | None,
+        typer.Option("--supply", metavar="SUPPLY", help="All conditions again under BUDGET/PERIOD[/DEADLINE]."),
+    ] = None,
+    policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
+    accounting: Annotated[
+        Accounting, typer.Option("--accounting", help="Fixed priorities: charge overheads for each job or stretch.")
+    ] = Accounting.JOB,
+    sets: Annotated[int, typer.Option("--sets", help="Of each utilization.")] = 1000,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same sets.")] = 1,
+    periods: Annotated[str, typer.Option("--periods", help="As of `generate`.")] = "moderate",
+    deadlines: Annotated[str, typer.Option("--deadlines", help="implicit, constrained or arbitrary.")] = "implicit",
+    interrupts_elsewhere: Annotated[
+        bool,
+        typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Show which share of random task sets is schedulable, by utilization: what overheads and a vCPU's share cost.
+
+    Every condition sees the same sets, of one CPU.
+
+    Exit codes: 4 a set is not judged.
+    """
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
+    from stealtime.schedulability.overheads import read_overheads
+    from stealtime.schedulability.supply import parse_supply
+    from stealtime.schedulability.terminal import CurvePage
+
+    document = trace_curve(
+        CurveRequest(
+            law=law,
+            periods=periods,
+            deadlines=deadlines,
+            sets=sets,
+            seed=seed,
+            overheads=tuple(map(read_overheads, overheads or [])),
+            supply=None if supply is None else parse_supply(supply),
+            policy=policy.value,
+            accounting=accounting.value,
+            interrupts="on another CPU" if interrupts_elsewhere else "here",
+        )
+    )
+    if json:
+        print_document(document)
+    else:
+        data_console().print(CurvePage(document))
+    raise typer.Exit(curve_exit_code(document))

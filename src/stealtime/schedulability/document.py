@@ -1,0 +1,141 @@
+"""What ``stealtime sched analyze --json`` and ``sched curve --json`` print."""
+
+from typing import Literal
+
+from stealtime.vocabulary.readings import Model
+
+SCHEMA_VERSION = 1
+"""Rises when a key goes away or means something else; new figures and keys do not raise it."""
+
+Verdict = Literal["schedulable", "not schedulable", "not judged"]
+TaskVerdict = Literal["meets its deadline", "misses its deadline", "not judged"]
+Policy = Literal["fixed-priority", "edf"]
+Accounting = Literal["job", "stretch"]
+
+
+class TaskDocument(Model):
+    """One task, in the order of priority (EDF: of deadlines)."""
+
+    name: str
+    priority: int | None
+    cost_ns: int
+    period_ns: int
+    deadline_ns: int
+    jitter_ns: int
+    response_ns: int | None
+    """The bound of the response time, from arrival to end; null where there is none, and under EDF."""
+    at_least_ns: int | None
+    """What a bound that was not found is at least."""
+    verdict: TaskVerdict | None
+    """null under EDF, which is judged as a whole."""
+    because: str | None
+    """Why there is no bound."""
+
+
+class DemandDocument(Model):
+    """EDF: the first window found in which more is due than is certainly served."""
+
+    window_ns: int
+    demand_ns: int
+    service_ns: int
+
+
+class InfluenceDocument(Model):
+    """One overhead that is not 0, and what it takes of the margin."""
+
+    overhead: str
+    overhead_ns: int
+    cost_factor_without: float | None
+    """The margin if this overhead alone were 0; null: there is none even then."""
+
+
+class CpuDocument(Model):
+    """The tasks of one CPU."""
+
+    cpu: int
+    verdict: Verdict
+    because: str | None
+    """What decided, where it is not schedulable or not judged."""
+    utilization_percent: float
+    """Of the tasks alone, without overheads."""
+    tasks: tuple[TaskDocument, ...]
+    demand: DemandDocument | None
+    cost_factor: float | None
+    """The largest factor of all costs with which the set is schedulable, in steps of a millionth; null: there is
+    none, or it is not judged."""
+    overheads: tuple[InfluenceDocument, ...]
+    dominant_overhead: str | None
+    """The one without which the margin is largest; null where none takes anything."""
+    least_budget_ns: int | None
+    """The smallest budget of a periodic resource of ``budget_period_ns``; null: not asked, or none is enough."""
+    margin_because: str | None
+    """Why margin, overheads or budget are not judged."""
+
+
+class AnalysisDocument(Model):
+    """Is a task set schedulable, with what margin, and which overhead costs most?"""
+
+    schema_version: int = SCHEMA_VERSION
+    file: str
+    policy: Policy
+    accounting: Accounting | None
+    """Fixed priorities: whether each job or each stretch of one running job is charged."""
+    bound: str
+    """The analysis, with its source."""
+    supply: str
+    overheads: str
+    """Where they come from."""
+    tick_period_ns: int
+    interrupts: Literal["here", "on another CPU"]
+    budget_period_ns: int | None
+    verdict: Verdict
+    """Of all CPUs together."""
+    cpus: tuple[CpuDocument, ...]
+
+
+class CurveShare(Model):
+    """The sets of one utilization under one condition."""
+
+    schedulable_share: float | None
+    """Of the sets that are judged; null: none is."""
+    low: float | None
+    """The ends of its confidence interval."""
+    high: float | None
+    not_judged: int
+    """Sets."""
+
+
+class CurvePoint(Model):
+    """The sets of one utilization."""
+
+    utilization: float
+    """Of the tasks alone; each set is filled up to it."""
+    conditions: tuple[CurveShare, ...]
+    """In the order of the document's ``conditions``."""
+
+
+class WeightedDocument(Model):
+    """One number for a curve: the shares weighted by utilization (Bastoni, Brandenburg, Anderson, OSPERT 2010)."""
+
+    condition: str
+    schedulability: float | None
+    """null: at some utilization no set is judged."""
+
+
+class CurveDocument(Model):
+    """Which share of random sets is schedulable, by utilization and condition; all conditions see the same sets."""
+
+    schema_version: int = SCHEMA_VERSION
+    law: str
+    periods: str
+    deadlines: str
+    sets: int
+    """Of each utilization."""
+    seed: int
+    policy: Policy
+    accounting: Accounting | None
+    interrupts: Literal["here", "on another CPU"]
+    confidence_percent: float
+    conditions: tuple[str, ...]
+    points: tuple[CurvePoint, ...]
+    weighted: tuple[WeightedDocument, ...]

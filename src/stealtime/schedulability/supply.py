@@ -1,0 +1,62 @@
+"""What the CPU gives, as an option says it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import format_duration, parse_duration_ns
+
+if TYPE_CHECKING:
+    from stealtime._core import SupplyDict
+
+_HINT = "dedicated, BUDGET/PERIOD such as 6ms/10ms, or BUDGET/PERIOD/DEADLINE such as 6ms/10ms/8ms"
+
+
+@dataclass(frozen=True)
+class Supply:
+    """A dedicated CPU or a reservation."""
+
+    kind: Literal["dedicated", "periodic"]
+    parameters: tuple[int, ...] = ()
+    """periodic: period, budget, deadline in ns."""
+
+    @property
+    def text(self) -> str:
+        """As people read it."""
+        if self.kind == "dedicated":
+            return "a dedicated CPU"
+        period, budget, deadline = map(format_duration, self.parameters)
+        within = "" if deadline == period else f", within {deadline}"
+        return f"{budget} of every {period}{within}"
+
+    def for_core(self) -> "SupplyDict":
+        """Give it as the analysis takes it."""
+        return {"kind": self.kind, "parameters": list(self.parameters), "gaps": []}
+
+
+DEDICATED = Supply("dedicated")
+
+
+def parse_supply(text: str) -> Supply:
+    """Read ``dedicated``, ``6ms/10ms`` or ``6ms/10ms/8ms``.
+
+    Raises:
+        UsageError: It is none of them, or no reservation can be so.
+    """
+    if text == "dedicated":
+        return DEDICATED
+    parts = text.split("/")
+    if len(parts) not in (2, 3):
+        raise UsageError(f"--supply: {text!r} is no supply", hint=_HINT)
+    try:
+        budget, period, *deadlines = map(parse_duration_ns, parts)
+    except ValueError as error:
+        raise UsageError(f"--supply: {error}", hint=_HINT) from None
+    deadline = deadlines[0] if deadlines else period
+    if not budget <= deadline <= period:
+        raise UsageError(
+            f"--supply: {text!r} has a budget of {format_duration(budget)} within {format_duration(deadline)} "
+            f"of every {format_duration(period)}",
+            hint="the budget must be at most the deadline, and the deadline at most the period",
+        )
+    return Supply("periodic", (period, budget, deadline))

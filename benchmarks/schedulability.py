@@ -2,8 +2,8 @@
 
 The sets have 20 tasks, a total utilization of 0.8 (randfixedsum, moderate periods) and deadline-monotonic priorities;
 they are drawn once from seeds. Every side bounds the response time of every task on one core; the bounds of both
-crates must have equal sums. Ours and the peer run in one Rust process (``crates/schedulability/examples/throughput.rs``),
-which reads the sets before any time is taken; plain Python gets the first sets only, and its rate is compared.
+crates must have equal sums. Ours and the peer run in one Rust process (``examples/throughput.rs`` of the crate), which
+reads the sets before any time is taken; plain Python gets the first sets only, and its rate is compared.
 
 Targets: 200,000 sets/s, at least 5 times the peer and 100 times plain Python. Printed, not asserted.
 """

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from co_located.mixes import PIECES, SLOTS, Mix, Pool
 from stealtime.lab.platforms import registry
+from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.platforms.share import Share
-from stealtime.lab.tracing.views import between, look
 from stealtime.vocabulary.readings import Absent, Reading
 from stealtime.wire.message import RunTrial
 

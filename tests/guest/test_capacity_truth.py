@@ -26,11 +26,10 @@ from stealtime.capacity.judgement import Judgement, judge
 from stealtime.capacity.rules import load_rules
 from stealtime.capacity.use import Use, between
 from stealtime.capacity.watch.neighbours import BUFFER_BYTES_PER_CPU, read_neighbours
-from stealtime.lab.platforms import registry
+from stealtime.lab.platforms import host_views, registry
 from stealtime.lab.platforms.machine import BootedMachine
 from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.platforms.share import Share
-from stealtime.lab.tracing import views
 from stealtime.lab.tracing.host import host_tracer
 from stealtime.vocabulary.readings import Absent, Value
 from stealtime.wire.message import CpuLoad, LoadRequest, TraceRequest
@@ -208,13 +207,13 @@ async def test_counters_agree_with_psutil_and_a_second_reader(tmp_path: Path) ->
         )
         with Collector() as collector:
             collector.sample()
-            cpus, delays = psutil.cpu_times(percpu=True), views.look(threads, CPUS)
+            cpus, delays = psutil.cpu_times(percpu=True), host_views.look(threads, CPUS)
             used = {one.id: one.user_time + one.system_time for one in psutil.Process(qemu).threads()}
             begin, before = time.monotonic(), collector.sample()
             await asyncio.sleep(5)
             after, elapsed_s = collector.sample(), time.monotonic() - begin
             used_after = {one.id: one.user_time + one.system_time for one in psutil.Process(qemu).threads()}
-            gained = views.between(delays, views.look(threads, CPUS))
+            gained = host_views.between(delays, host_views.look(threads, CPUS))
             cpus_after = psutil.cpu_times(percpu=True)
             key = next(iter(ours(collector, machine)))
             use = between(before, after)

@@ -18,11 +18,11 @@ from machines import HOUSEKEEPING_CPU, PRIORITY, marked_processes, needs_root, r
 from stealtime._core import owner_fate, owner_of
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.process import run_mark
 from stealtime.lab.platforms.uml import kernel_threads
 from stealtime.lab.tracing.host import HostTracer, host_tracer
-from stealtime.lab.tracing.views import between, look
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.connection import TrialResult

@@ -15,11 +15,11 @@ from test_runner import Bench
 
 from stealtime.campaigns.beside import neighbour_findings, neighbour_table
 from stealtime.campaigns.events import Booting, CellFailed
+from stealtime.lab.platforms.host_views import between, look
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.lab.scenarios.neighbour_load import Loaded
 from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import NeighbourResult, neighbours
-from stealtime.lab.tracing.views import between, look
 from stealtime.store.export_tables import write_tables_csv
 from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial

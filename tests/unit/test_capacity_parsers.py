@@ -16,7 +16,7 @@ from stealtime.capacity.counters.parsers import (
 )
 from stealtime.capacity.counters.quota import group_of, quotas_above, read_throttled
 from stealtime.lab.platforms.cgroup import CpuHierarchy
-from stealtime.lab.tracing.views import parse_guest_ticks
+from stealtime.lab.platforms.host_views import parse_guest_ticks
 from stealtime.vocabulary.readings import Absent
 
 RECORDED = Path(__file__).parent / "recorded_counters"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from stealtime.campaigns.host_views import with_guest_steal
-from stealtime.lab.tracing.views import between, look
+from stealtime.lab.platforms.host_views import between, look
 from stealtime.store.model import HostViews
 from stealtime.studies.latency.attribution.views import steal_at_most_ns
 from stealtime.vocabulary.readings import Absent, Value

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from stealtime.lab.platforms.host_views import HostDelays
 from stealtime.lab.platforms.throttling import Throttling
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.lab.tracing.views import HostDelays
 from stealtime.store.model import HostViews
 from stealtime.vocabulary.readings import Absent, Value
 

@@ -23,12 +23,12 @@ from stealtime.campaigns.host_views import host_views
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
+from stealtime.lab.platforms.host_views import HostLook, between, look
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.platforms.uml import kernel_threads
 from stealtime.lab.scenarios.neighbour_work import Work
-from stealtime.lab.tracing.views import HostLook, between, look
 from stealtime.store.model import HostViews, NeighbourRecord
 from stealtime.store.results import ResultKind
 from stealtime.store.surroundings import NeighbourTable

@@ -16,7 +16,7 @@ from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
 from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, ThreadsRead
 from stealtime.lab.platforms.cgroup import CpuHierarchy
-from stealtime.lab.tracing.views import parse_guest_ticks
+from stealtime.lab.platforms.host_views import parse_guest_ticks
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 

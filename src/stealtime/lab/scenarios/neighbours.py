@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from stealtime.lab.platforms.host_views import HostDelays, HostLook, between, look
 from stealtime.lab.platforms.model import HostThread, Machine, MachineRequest, Platform
 from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.share import Share
@@ -28,7 +29,6 @@ from stealtime.lab.scenarios.neighbour_load import (
 )
 from stealtime.lab.scenarios.neighbour_work import Work, Worked, WorkOn, own_work
 from stealtime.lab.scenarios.placement import SAME_WORK, PlacedNeighbour, Placement
-from stealtime.lab.tracing.views import HostDelays, HostLook, between, look
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding

@@ -87,13 +87,13 @@ def test_it_is_held_against_what_others_claim(stealtime: Command) -> None:
     lines = [" ".join(line.split()) for line in plain.splitlines()]
     told = [line for line in lines if line.startswith(("alone ", "echo, ", "all "))]
     assert told == [
-        "alone echo, 3 shouts nymph 1,000 1,000 - agrees",
-        "alone echo, 12 shouts nymph 2,000 1,000 - disagrees",
-        "alone echo, 3 shouts 1.00x 1.00x - agrees",
-        "alone echo, 12 shouts 2.00x 1.00x - disagrees",
-        "echo, 3 shouts 1.00x 1 1.00x 1.00x - 1 agrees",
-        "echo, 12 shouts 2.00x 1 2.00x 1.00x - 1 disagrees",
-        "all 1.41x 2 1.41x 1.00x - 2 disagrees",
+        "alone echo, 3 shouts nymph 1,000 1,000 agrees",
+        "alone echo, 12 shouts nymph 2,000 1,000 disagrees",
+        "alone echo, 3 shouts 1.00x 1.00x agrees",
+        "alone echo, 12 shouts 2.00x 1.00x disagrees",
+        "echo, 3 shouts 1.00x 1 1.00x 1.00x 1 agrees",
+        "echo, 12 shouts 2.00x 1 2.00x 1.00x 1 disagrees",
+        "all 1.41x 2 1.41x 1.00x 2 disagrees",
     ]
     assert "Of 7 ratios 3 agree with the paper's, 4 disagree, 0 could not be judged." in compared.out
     document = json.loads(stealtime("compare", "last", "--published", "metamorphoses", "--json").out)

@@ -135,6 +135,14 @@ def test_a_priority_is_not_judged_without_repetitions_and_not_seen_without_the_s
     assert not is_favoured(OTHER, [OTHER, OTHER])
 
 
+def test_the_work_is_named_with_units() -> None:
+    given = {"tasks": 1, "iterations": 60, "io_mean_ns": 0, "lock_percent": 50, "collection_bytes": 1 << 21, "seed": 3}
+    one = cell("native", "whole", NATIVE).model_copy(update={"parameters": given})
+    assert wording.work_words(one) == ("contend, 1 task of 60 iterations, collection 2 MiB, no io, lock 50 %, seed 3")
+    slow = one.model_copy(update={"parameters": {"tasks": 8, "iterations": 60, "io_mean_ns": 5_000_000}})
+    assert wording.work_words(slow) == "contend, 8 tasks of 60 iterations, io mean 5ms"
+
+
 def test_too_few_repetitions_and_other_work_are_not_judged() -> None:
     _, few, other = relate(
         [cell("native", "whole", NATIVE), cell("uml", "half", TWICE[:3]), cell("uml", "half", TWICE, checksum=8)]

@@ -57,7 +57,9 @@ def _claim_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
 def _mean_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
     table = new_table()
     table.add_column("test", no_wrap=True)
-    for heading in ("theirs\nall", "\nof", "theirs\nsame", "\nours", "ours\np99.99", "\nof"):
+    with_tail = any(row.mean.ours_p9999 is not None for row in group.means)
+    tail = ["ours\np99.99"] if with_tail else []
+    for heading in ("theirs\nall", "\nof", "theirs\nsame", "\nours", *tail, "\nof"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("\nverdict", no_wrap=True)
     for row in group.means:
@@ -67,7 +69,7 @@ def _mean_table(comparison: PublishedComparison, group: ClaimGroup) -> Table:
             str(row.theirs_count),
             notation.ratio(row.theirs_of_the_same),
             notation.ratio(row.mean.ours),
-            notation.ratio(row.mean.ours_p9999),
+            *([notation.ratio(row.mean.ours_p9999)] if with_tail else []),
             str(row.ours_count),
             row.mean.verdict,
             style=STYLES[row.mean.verdict],

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
+from pydantic import JsonValue
+
 from stealtime.report import notation
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, Provisioning, Stretch, StretchCell
+from stealtime.vocabulary.quantities import approximate_size, format_duration
 
 
 @dataclass(frozen=True)
@@ -18,13 +21,26 @@ class GuestRow:
 
 
 def work_words(cell: StretchCell) -> str:
-    """Name the work: ``contend, 8 tasks of 30 iterations, lock percent 50``; of the rest only what is unusual."""
-    amount = ("tasks", "iterations")
-    counts = [cell.parameters.get(name) for name in amount]
-    rest = [
-        f"{name.replace('_', ' ')} {value}" for name, value in sorted(cell.parameters.items()) if name not in amount
-    ]
-    return ", ".join([cell.probe, f"{counts[0]} tasks of {counts[1]} iterations", *rest])
+    """Name the work: ``contend, 8 tasks of 30 iterations, lock 50 %``; of the rest only what is unusual."""
+    parameters = dict(cell.parameters)
+    tasks = parameters.pop("tasks", None)
+    amount = f"{tasks} task{'' if tasks == 1 else 's'} of {parameters.pop('iterations', None)} iterations"
+    return ", ".join([cell.probe, amount, *(_parameter_words(*one) for one in sorted(parameters.items()))])
+
+
+def _parameter_words(name: str, value: JsonValue) -> str:
+    """Give a parameter with its unit, which is in its name."""
+    *words, unit = name.split("_")
+    match unit, value:
+        case "ns", 0:
+            return f"no {words[0]}"
+        case "ns", int():
+            return f"{' '.join(words)} {format_duration(value)}"
+        case "percent", int():
+            return f"{' '.join(words)} {value} %"
+        case "bytes", int():
+            return f"{' '.join(words)} {approximate_size(value)}"
+    return f"{name.replace('_', ' ')} {value}"
 
 
 def stretch_words(one: Stretch) -> str:

@@ -121,7 +121,7 @@ def _ratio(elapsed_s: Sequence[float], base_s: Sequence[float], base: str, check
         return Stretch(base=base, ratio=None, low=None, high=None, because=because)
     count = min(len(elapsed_s), len(base_s))
     if count < REPETITIONS_MIN:
-        because = f"one side has {count} valid repetitions, {REPETITIONS_MIN} are needed"
+        because = f"one side has {count} valid repetition{'' if count == 1 else 's'}, {REPETITIONS_MIN} are needed"
         return Stretch(base=base, ratio=fmean(elapsed_s) / fmean(base_s), low=None, high=None, because=because)
     found = ratio_of_repetitions(base_s, elapsed_s, same_session=True)
     return Stretch(base=base, ratio=found.value, low=found.low, high=found.high)

@@ -25,6 +25,7 @@ from co_located.verdict import document, tables, toml_of
 from stealtime.lab.host import read_host_facts
 from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.studies.stretch.analysis.accuracy import FILE
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 
 DATA = Path(__file__).parent / "co_located" / "measured.jsonl"
@@ -55,7 +56,10 @@ def measure(data: Path) -> None:
             raise SystemExit(f"the pool {pool.name} needs {pool.cpus} CPUs, and {len(cpus)} may be used")
         began = time.monotonic()
         drawn = mixes(pool, COUNTS)
-        lines = asyncio.run(measure_pool(pool, drawn, cpus[-pool.cpus :], EFFORT))
+        try:
+            lines = asyncio.run(measure_pool(pool, drawn, cpus[-pool.cpus :], EFFORT))
+        except StealtimeError as error:
+            raise SystemExit(f"{pool.name}: {error.message}\nhint: {error.hint or 'see stealtime doctor'}") from error
         head = {"pool": pool.name, "measured": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}
         # Whole or not there: what was interrupted is measured again.
         with data.open("a") as file:
@@ -71,6 +75,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of the tables")
     parser.add_argument("--write", action="store_true", help=f"write the errors to the study's {FILE.name}")
     options = parser.parse_args()
+    if not options.data.parent.is_dir():
+        parser.error(f"--data {options.data}: there is no folder {options.data.parent}")
     measure(options.data)
     lines = lines_of(options.data)
     heads = [line for line in lines if "machine" in line]

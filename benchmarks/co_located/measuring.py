@@ -59,8 +59,7 @@ def rate_per_s(starts_ns: NDArray[np.int64], durations_ns: NDArray[np.int64], be
 class PoolMeasuring:
     """The guests of one pool, up."""
 
-    def __init__(self, pool: Pool, machines: list[Machine], cpus: tuple[int, ...], folder: Path) -> None:
-        self._pool = pool
+    def __init__(self, machines: list[Machine], cpus: tuple[int, ...], folder: Path) -> None:
         self._machines = machines
         self._cpus = cpus
         self._folder = folder
@@ -130,7 +129,7 @@ async def measure_pool(pool: Pool, drawn: list[Mix], cpus: tuple[int, ...], effo
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         machines = [await _boot(stack, pool, slot, cpus, folder) for slot in range(len(SLOTS))]
         await asyncio.sleep(_SETTLE_S)
-        measuring = PoolMeasuring(pool, machines, cpus, folder)
+        measuring = PoolMeasuring(machines, cpus, folder)
         lines: list[dict[str, Any]] = []
         for repetition in range(1, effort.repetitions + 1):
             todo: list[str | Mix] = [*alone * effort.alone_times, *drawn]

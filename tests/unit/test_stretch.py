@@ -416,7 +416,7 @@ def test_the_interval_is_at_least_as_wide_as_the_error_on_mixes_that_were_held_o
 
 
 def test_work_that_sleeps_is_predicted_to_wait_less() -> None:
-    def predicted(**alone: float) -> float:
+    def predicted(**alone: Any) -> float:
         native = cell("native", "whole", [0.5] * 4, vcpus=2)
         beside = cell("uml", "filled", [4.0] * 4, beside=[BUSY] * 3)
         one = relate([native, cell("uml", "half", [2.0] * 4, **alone), beside])[2].predicted

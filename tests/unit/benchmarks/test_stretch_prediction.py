@@ -53,8 +53,8 @@ def measured() -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = [
         {"pool": "native-1", "repetition": 1, "mix": None, "guests": {"0": guest("cpu", 50.0)}}
     ]
-    roles: list[Role] = ["calibration"] * 5 + ["held-out"] * 2
-    for number, role in enumerate(roles):
+    for number in range(7):
+        role: Role = "calibration" if number < 5 else "held-out"
         # The last is 25 % faster than two that share a CPU.
         rate = 25.0 if number < 6 else 31.25
         both = {"0": guest("cpu", rate), "1": guest("cpu", rate)}

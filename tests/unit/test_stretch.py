@@ -1,6 +1,7 @@
 """Stretch, lost seconds and predictions, from cells whose right answers are known."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,11 +25,12 @@ from stealtime.studies.stretch.analysis.provisioning import judged
 from stealtime.studies.stretch.analysis.recorded import Moment, moment_of
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.figures import lost_axis, lost_bars, predicted_against_native, stretch_axis
+from stealtime.studies.stretch.page.over_time import charts
 from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.stored import Contention
 from stealtime.studies.stretch.study import STUDY
 from stealtime.vocabulary.readings import Absent, Reading, Value
-from stretch_cells import BUSY, cell, recording, related, together
+from stretch_cells import BUSY, cell, recording, recordings, related, together
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]
@@ -509,3 +511,21 @@ def test_too_few_seconds_and_a_host_that_could_not_be_read_are_not_judged() -> N
     assert (host.verdict, machine.verdict, machine.rule) == ("over-committed host", "over-committed host", "vcpu-wait")
     alien = [row._replace(subject="other") if row.subject == "machine" else row for row in recording(12)]
     assert judged([alien], is_guest=True)[1].because == "the machine was not found among the guests of the host"
+
+
+@pytest.mark.parametrize(("factor", "unit", "longest"), [(1.0, "ms", 3.0), (1e-3, "us", 3.0), (1e4, "s", 30.0)])
+def test_the_axis_of_waits_has_round_marks_of_a_fitting_unit(factor: float, unit: str, longest: float) -> None:
+    def scaled(one: Moment) -> Moment:
+        wait_ns = one.wait_per_dispatch_ns
+        return replace(one, wait_per_dispatch_ns=None if wait_ns is None else factor * wait_ns)
+
+    drawn = [None if one is None else replace(one, moments=tuple(map(scaled, one.moments))) for one in recordings()]
+    found = charts(related(), drawn)
+    assert found.waits[0].words == f"0 {unit}"
+    assert found.waits[-1].words == f"{longest:g} {unit}"
+    # The longest wait is 3.2 of that unit: just above the last mark.
+    top = min(
+        point.y for line in found.charts[2].lines if line.kind == "dispatch" for piece in line.pieces for point in piece
+    )
+    assert 0.0 < top < found.waits[-1].place
+    assert charts(related(), [None] * 3).waits == ()

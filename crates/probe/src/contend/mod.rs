@@ -14,7 +14,8 @@
 //!   counts the time that its host took from it as its own.
 //! * Page faults: each page is touched once before the collection is filled, and the CPU time of that is kept
 //!   apart. In a guest it holds what its hypervisor spends on giving the memory.
-//! * Cycles and instructions of the tasks, in kernel and user mode: where the machine has such counters.
+//! * Cycles and instructions of the tasks in kernel and user mode, without allocating and filling: where the
+//!   machine has such counters.
 //! * Lock wait: from a lock that was found taken until it is ours; one that is free costs no reading of a
 //!   clock.
 //! * The duration of the request is a limit: work that is not done by then makes the result invalid.

@@ -39,7 +39,7 @@ pub struct TaskOutcome {
     pub io_asked_ns: u64,
     /// How long it was runnable without a CPU; none where its kernel does not tell.
     pub run_delay_ns: Option<u64>,
-    /// From its start to its end; none where its machine does not count them.
+    /// From its start to its end, without allocating and filling; none where its machine does not count them.
     pub hardware: Option<HardwareCounts>,
 }
 
@@ -112,18 +112,23 @@ struct Task<'a> {
     shared: &'a Shared<'a>,
     number: u32,
     outcome: TaskOutcome,
+    /// None where the machine has none, or others use them too.
+    counters: Option<CounterGroup>,
+    /// What they counted of allocating and filling.
+    filling: HardwareCounts,
 }
 
 impl<'a> Task<'a> {
     fn new(shared: &'a Shared, number: u32) -> Self {
-        Self { shared, number, outcome: TaskOutcome::default() }
+        Self { shared, number, outcome: TaskOutcome::default(), counters: None, filling: HardwareCounts::default() }
     }
 
     fn run(mut self) -> io::Result<TaskOutcome> {
         let contend = self.shared.contend;
         let origin = self.shared.recorder.origin();
-        // Why a machine has none is one of its facts.
-        let counters = CounterGroup::hardware().ok();
+        // Why a machine has none is one of its facts. Without measuring each iteration there is no telling what
+        // filling took of them.
+        self.counters = contend.each_iteration.then(|| CounterGroup::hardware().ok()).flatten();
         let (cpu_ns, delay_ns) = (thread_cpu_ns(), run_delay_ns());
         if contend.each_iteration {
             self.outcome.rows.reserve_exact(contend.iterations as usize);
@@ -136,14 +141,14 @@ impl<'a> Task<'a> {
             let row = if contend.each_iteration {
                 self.measured_iteration(iteration, now - origin)?
             } else {
-                self.iterate(iteration, || 0)?
+                self.iterate(iteration)?
             };
             now = now_ns();
             self.outcome.done += 1;
             self.keep(row, now - origin);
         }
         self.outcome.end_ns = now - origin;
-        self.outcome.hardware = counters.and_then(|group| group.hardware_counts().ok());
+        self.outcome.hardware = self.counted().and_then(|all| all.since(self.filling));
         self.outcome.cpu_ns = thread_cpu_ns() - cpu_ns;
         self.outcome.run_delay_ns = run_delay_ns().zip(delay_ns).map(|(after, before)| after - before);
         Ok(self.outcome)
@@ -151,7 +156,7 @@ impl<'a> Task<'a> {
 
     fn measured_iteration(&mut self, iteration: u32, start_ns: u64) -> io::Result<Iteration> {
         let (usage, cpu_ns) = (ThreadUsage::now(), thread_cpu_ns());
-        let mut row = self.iterate(iteration, thread_cpu_ns)?;
+        let mut row = self.iterate(iteration)?;
         row.cpu_ns = thread_cpu_ns() - cpu_ns;
         let used = ThreadUsage::now();
         row.start_ns = start_ns;
@@ -176,18 +181,33 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Does one iteration; `cpu_ns` is read around the faults and the filling.
-    fn iterate(&mut self, iteration: u32, cpu_ns: impl Fn() -> u64) -> io::Result<Iteration> {
+    fn counted(&self) -> Option<HardwareCounts> {
+        self.counters.as_ref()?.hardware_counts().ok()
+    }
+
+    /// Keeps apart what was counted since `before`; counters that cannot be read (any more) are given up.
+    fn leave_out(&mut self, before: Option<HardwareCounts>) {
+        let gained = before.zip(self.counted()).and_then(|(before, after)| after.since(before));
+        match gained {
+            Some(gained) => self.filling = self.filling.and(gained),
+            None => self.counters = None,
+        }
+    }
+
+    /// Does one iteration; what filling takes is read where each iteration is measured.
+    fn iterate(&mut self, iteration: u32) -> io::Result<Iteration> {
         let contend = self.shared.contend;
+        let cpu_ns = || if contend.each_iteration { thread_cpu_ns() } else { 0 };
         let mut row = Iteration { task: self.number, iteration, ..Iteration::default() };
         let unit = u64::from(self.number) * u64::from(contend.iterations) + u64::from(iteration);
         let mut numbers = SplitMix::of_unit(contend.seed, unit);
-        let before_ns = cpu_ns();
+        let (counted, before_ns) = (self.counted(), cpu_ns());
         let mut collection = Mapping::new(cells(contend))?;
         collection.touch();
         row.fault_cpu_ns = cpu_ns() - before_ns;
         work::fill(collection.cells_mut(), &mut numbers);
         row.fill_cpu_ns = cpu_ns() - before_ns;
+        self.leave_out(counted);
         let (mut left, mut run) = (contend.searches, 0);
         while left > 0 {
             let count = left.min(contend.lock_searches);

@@ -34,10 +34,25 @@ struct Attributes {
 }
 
 /// Cycles and instructions of one thread, in kernel and user mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HardwareCounts {
     pub cycles: u64,
     pub instructions: u64,
+}
+
+impl HardwareCounts {
+    /// What came after `earlier`; none if that is more.
+    pub fn since(self, earlier: Self) -> Option<Self> {
+        Some(Self {
+            cycles: self.cycles.checked_sub(earlier.cycles)?,
+            instructions: self.instructions.checked_sub(earlier.instructions)?,
+        })
+    }
+
+    /// Both together.
+    pub fn and(self, other: Self) -> Self {
+        Self { cycles: self.cycles + other.cycles, instructions: self.instructions + other.instructions }
+    }
 }
 
 /// Counters that are on the CPU together or not at all, of the thread that opened them.
@@ -153,15 +168,22 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_taken_apart_and_put_together() {
+        let counts = |cycles, instructions| HardwareCounts { cycles, instructions };
+        assert_eq!(counts(7, 9).since(counts(2, 3)), Some(counts(5, 6)));
+        assert_eq!(counts(7, 9).since(counts(2, 10)), None);
+        assert_eq!(counts(7, 9).and(counts(2, 3)), counts(9, 12));
+    }
+
+    #[test]
     fn hardware_counts_what_was_executed_or_says_why_not() {
         match CounterGroup::hardware().and_then(|group| {
             let before = group.hardware_counts()?;
             busy_loop(1_000_000);
-            let after = group.hardware_counts()?;
-            Ok((after.cycles - before.cycles, after.instructions - before.instructions))
+            Ok(group.hardware_counts()?.since(before).unwrap())
         }) {
             // Four instructions a turn, and the kernel's beside them.
-            Ok((cycles, instructions)) => {
+            Ok(HardwareCounts { cycles, instructions }) => {
                 assert!((4_000_000..4_400_000).contains(&instructions), "{instructions}");
                 assert!(cycles > 1_000_000, "{cycles}");
             }

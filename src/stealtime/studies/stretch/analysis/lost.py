@@ -9,7 +9,7 @@ is then in the part that it would have been taken from: page faults in filling m
 in executing more slowly, everything else in the rest.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
 from stealtime.lab.platforms.traits import traits_of
@@ -30,6 +30,7 @@ PARTS: Mapping[str, str] = {
     "uneven": "idle at the end, fewer tasks than CPUs",
 }
 """In the order in which they are told. All are seconds of elapsed time."""
+_SHOWN_S = 0.0005
 _COMPUTING = ("host_steal", "page_faults", "memory", "exits", "execution")
 
 
@@ -62,6 +63,12 @@ def lost_seconds(cell: StretchCell, base: StretchCell) -> LostSeconds | None:
         unexplained_s=elapsed_s - base_elapsed_s - sum(parts.values()),
         absent=[f"{PARTS[name]}: {why}" for name, why in absent.items()],
     )
+
+
+def shown_parts(cells: Sequence[StretchCell]) -> list[str]:
+    """Give the parts that are told of some cell and do not round to nothing everywhere."""
+    lost = [cell.lost for cell in cells if cell.lost is not None]
+    return [name for name in PARTS if any(abs(one.parts_s.get(name, 0.0)) >= _SHOWN_S for one in lost)]
 
 
 def waited_share(cell: StretchCell) -> float:

@@ -13,7 +13,7 @@ from stealtime.studies.stretch.page.figures import WIDTH, Axis
 
 HEIGHT = 130.0
 """Of the drawing area, in the units of the SVG."""
-_NS_A_MS = 1e6
+_UNITS_NS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Charts:
     charts: tuple[Chart, ...]
     seconds: tuple[Tick, ...]
     percent: tuple[Tick, ...]
-    milliseconds: tuple[Tick, ...]
+    waits: tuple[Tick, ...]
     """There are none where no virtual CPU was seen to be dispatched."""
 
 
@@ -81,22 +81,32 @@ def charts(cells: Sequence[StretchCell], recordings: Sequence[Recording | None])
     """
     moments = [moment for one in recordings if one is not None for moment in one.moments]
     seconds = Axis(0.0, max([1.0, *(moment.at_s for moment in moments)]))
-    waits_ms = [one.wait_per_dispatch_ns / _NS_A_MS for one in moments if one.wait_per_dispatch_ns is not None]
-    right = Axis(0.0, 1.05 * max(waits_ms)) if waits_ms and max(waits_ms) > 0 else None
+    longest_ns = max((one.wait_per_dispatch_ns or 0.0 for one in moments), default=0.0)
+    unit, unit_ns = next(one for one in _UNITS_NS if longest_ns >= one[1] or one[1] == 1.0)
+    # On a scale of its unit, so that the marks are round.
+    right = Axis(0.0, 1.05 * longest_ns / unit_ns) if longest_ns > 0 else None
     left = Axis(0.0, 105.0)
     return Charts(
         charts=tuple(
-            _chart(cell, one, seconds, left, right) for cell, one in zip(cells, recordings, strict=True) if one
+            _chart(cell, one, _Axes(seconds, left, right, unit_ns))
+            for cell, one in zip(cells, recordings, strict=True)
+            if one
         ),
         seconds=tuple(Tick(seconds.place(value), f"{value:g} s") for value in seconds.ticks),
         percent=tuple(Tick(_height(value, left), f"{value} %") for value in (0, 25, 50, 75, 100)),
-        milliseconds=()
-        if right is None
-        else tuple(Tick(_height(value, right), f"{value:g} ms") for value in right.ticks),
+        waits=() if right is None else tuple(Tick(_height(value, right), f"{value:g} {unit}") for value in right.ticks),
     )
 
 
-def _chart(cell: StretchCell, recording: Recording, seconds: Axis, left: Axis, right: Axis | None) -> Chart:
+@dataclass(frozen=True)
+class _Axes:
+    seconds: Axis
+    percent: Axis
+    waits: Axis | None
+    waits_unit_ns: float
+
+
+def _chart(cell: StretchCell, recording: Recording, axes: _Axes) -> Chart:
     moments = recording.moments
     if not moments:
         return Chart(cell.title, "no whole second, which is the shortest interval: nothing is drawn", ())
@@ -108,7 +118,9 @@ def _chart(cell: StretchCell, recording: Recording, seconds: Axis, left: Axis, r
             if found is None:
                 pieces.append([])
             else:
-                at = Point(seconds.place(moment.at_s), _height(found, axis), f"{moment.at_s:.1f} s: {words(found)}")
+                at = Point(
+                    axes.seconds.place(moment.at_s), _height(found, axis), f"{moment.at_s:.1f} s: {words(found)}"
+                )
                 pieces[-1].append(at)
         return Line(kind, tuple(tuple(piece) for piece in pieces if piece))
 
@@ -116,18 +128,19 @@ def _chart(cell: StretchCell, recording: Recording, seconds: Axis, left: Axis, r
         return f"{value:.1f} %"
 
     lines = [
-        line("busy", lambda moment: moment.busy_percent, left, percent),
-        line("run", lambda moment: moment.run_percent, left, percent),
-        line("wait", lambda moment: moment.wait_percent, left, percent),
+        line("busy", lambda moment: moment.busy_percent, axes.percent, percent),
+        line("run", lambda moment: moment.run_percent, axes.percent, percent),
+        line("wait", lambda moment: moment.wait_percent, axes.percent, percent),
     ]
-    if right is not None:
-        lines.append(line("dispatch", _wait_ms, right, lambda value: notation.duration(value * _NS_A_MS)))
+    unit_ns = axes.waits_unit_ns
+
+    def wait(moment: Moment) -> float | None:
+        return None if moment.wait_per_dispatch_ns is None else moment.wait_per_dispatch_ns / unit_ns
+
+    if axes.waits is not None:
+        lines.append(line("dispatch", wait, axes.waits, lambda value: notation.duration(value * unit_ns)))
     words = f"repetition {recording.repetition}, that of median elapsed time of {recording.of}"
     return Chart(cell.title, words, tuple(one for one in lines if one.pieces))
-
-
-def _wait_ms(moment: Moment) -> float | None:
-    return None if moment.wait_per_dispatch_ns is None else moment.wait_per_dispatch_ns / _NS_A_MS
 
 
 def _height(value: float, axis: Axis) -> float:

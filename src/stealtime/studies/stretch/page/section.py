@@ -7,7 +7,7 @@ from stealtime.report import notation
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.studies.stretch import wording
-from stealtime.studies.stretch.analysis.lost import PARTS
+from stealtime.studies.stretch.analysis.lost import PARTS, shown_parts
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Recording
 from stealtime.studies.stretch.page import figures, over_time
@@ -65,6 +65,7 @@ class _Group:
         self.lost_axis = figures.lost_axis(cells)
         self.bars = figures.lost_bars(cells, self.lost_axis)
         self.predicted = [cell for cell in cells if cell.predicted is not None and cell.against_alone is not None]
+        self.shown = shown_parts(cells)
         self.provisioned = [cell for cell in cells if cell.provisioning]
         self.over_time = over_time.charts(cells, recordings)
         self.sentences = [

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.plain_table import INVALID_MARK, new_table
-from stealtime.studies.stretch.analysis.lost import PARTS
+from stealtime.studies.stretch.analysis.lost import PARTS, shown_parts
 from stealtime.studies.stretch.analysis.model import Stretch, StretchCell
 from stealtime.studies.stretch.terminal.provisioning import provisioning_table
 from stealtime.studies.stretch.wording import (
@@ -102,7 +102,7 @@ def _against(one: Stretch | None) -> str:
 
 def _lost_table(cells: Sequence[StretchCell]) -> Table:
     lost = [(cell, cell.lost) for cell in cells if cell.lost is not None]
-    shown = [name for name in PARTS if any(abs(one.parts_s.get(name, 0.0)) >= _SHOWN_S for _, one in lost)]
+    shown = shown_parts(cells)
     table = new_table("Where the seconds went that it takes longer than natively")
     table.add_column("platform, scenario", no_wrap=True)
     table.add_column("longer by", justify="right")
@@ -112,10 +112,6 @@ def _lost_table(cells: Sequence[StretchCell]) -> Table:
         values = [one.lost_s, *(one.parts_s.get(name) for name in shown), one.unexplained_s]
         table.add_row(cell.title, *(notation.ABSENT if value is None else f"{value:.3f} s" for value in values))
     return table
-
-
-_SHOWN_S = 0.0005
-"""A part that rounds to nothing everywhere has no column."""
 
 
 def _is_predicted(cell: StretchCell) -> bool:

@@ -138,7 +138,12 @@ impl Solver {
             if !take(found.response) {
                 return;
             }
-            broken = broken.or_else(|| self.ahead.raise_last(task.cost_ns).err());
+            let counted = if workload.per_arrival_ns == 0 {
+                self.ahead.push(with_cost(task, task.cost_ns), window)
+            } else {
+                self.ahead.raise_last(task.cost_ns)
+            };
+            broken = broken.or(counted.err());
         }
     }
 
@@ -165,10 +170,10 @@ impl Solver {
     ) -> Found {
         let task = &workload.tasks[index];
         let mut search = Search { workload, index, supply, extent, window: start, at_least: 0, steps: 0 };
-        let first = self
-            .ahead
-            .push(with_cost(task, workload.per_arrival_ns), start)
-            .and_then(|()| search.job(&mut self.ahead, 0));
+        // Of the task's own arrivals only the overheads are in front of it.
+        let own = with_cost(task, workload.per_arrival_ns);
+        let counted = if own.cost_ns == 0 { Ok(()) } else { self.ahead.push(own, start) };
+        let first = counted.and_then(|()| search.job(&mut self.ahead, 0));
         let window_ns = search.window;
         let response = match first.and_then(|first| search.later_jobs(first, &self.ahead, &mut self.further)) {
             Ok(response) => Response::Bounded(response),

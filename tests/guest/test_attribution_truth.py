@@ -6,8 +6,7 @@ and less than 10 % of the excess may stay unexplained. What breaks this rule is 
 again: the host of a virtual machine takes what it likes, and does not say so.
 """
 
-import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns, measure_attributed, measured_ns
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
 from outside_observer import observing
+from retried import retried_once
 
 from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
@@ -50,23 +50,6 @@ def judge(
     assert LANDED_SHARE_MIN * truth_ns <= landed_ns <= LANDED_SHARE_MAX * truth_ns, text
     assert attributed.unexplained_share < UNEXPLAINED_SHARE_MAX, text
     return text
-
-
-Test = Callable[[str, Path, Callable[[str], None]], Coroutine[Any, Any, None]]
-
-
-def retried_once(test: Test) -> Test:
-    """Measure once more if the rule was broken."""
-
-    @functools.wraps(test)
-    async def tried(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
-        try:
-            await test(platform, tmp_path / "first", tell)
-        except AssertionError as broken:
-            tell(f"attribution, measured again: {str(broken).splitlines()[0][:200]}")
-            await test(platform, tmp_path / "second", tell)
-
-    return tried
 
 
 def value_ns(reading: Reading) -> float:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
+from retried import retried_once
 
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.counters import monitor
@@ -110,7 +111,10 @@ def explained(*judgements: Judgement) -> str:
 
 
 @pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
-async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(tmp_path: Path, platform: str) -> None:
+@retried_once
+async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
+    tmp_path: Path, platform: str, tell: Callable[[str], None]
+) -> None:
     async with AsyncExitStack() as stack:
         pair = [
             await stack.enter_async_context(guest(tmp_path / name, threads=1, platform=platform)) for name in ("a", "b")
@@ -143,7 +147,10 @@ async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -
         assert host.verdict != "over-provisioned host" or max(busy) < 40, f"busy {busy}: {explained(host)}"
 
 
-async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(tmp_path: Path) -> None:
+@retried_once
+async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(
+    tmp_path: Path, tell: Callable[[str], None]
+) -> None:
     async with guest(tmp_path / "a", threads=6) as machine:
         prefer(machine)
         unseen = await watch(machine)
@@ -160,7 +167,10 @@ async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(tmp_path: Pa
     assert "--guest-view" in (withheld.because or "")
 
 
-async def test_a_guest_that_a_quota_holds_back_is_told_so_and_its_host_is_not_blamed(tmp_path: Path) -> None:
+@retried_once
+async def test_a_guest_that_a_quota_holds_back_is_told_so_and_its_host_is_not_blamed(
+    tmp_path: Path, tell: Callable[[str], None]
+) -> None:
     async with guest(tmp_path / "a", threads=1, share=Share(quota_percent=50, weight=10_000)) as machine:
         prefer(machine)
         seen = await watch(machine)
@@ -199,7 +209,8 @@ def busy_percent(first: Any, last: Any) -> float:
     return 100 * (total - gained["idle"] - gained["iowait"] - gained["steal"]) / total
 
 
-async def test_counters_agree_with_psutil_and_a_second_reader(tmp_path: Path) -> None:
+@retried_once
+async def test_counters_agree_with_psutil_and_a_second_reader(tmp_path: Path, tell: Callable[[str], None]) -> None:
     async with guest(tmp_path / "a", threads=1, platform="qemu-tcg-paravirt") as machine:
         threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]
         (qemu,) = {psutil.Process(thread.tid).pid for thread in machine.threads() if thread.role == "emulator"} & set(
@@ -254,7 +265,10 @@ def not_counted_s(cpu: int) -> float:
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="a neighbour elsewhere needs a second CPU")
 @pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
-async def test_neighbours_are_named_and_nobody_else_is_blamed(tmp_path: Path, platform: str) -> None:
+@retried_once
+async def test_neighbours_are_named_and_nobody_else_is_blamed(
+    tmp_path: Path, platform: str, tell: Callable[[str], None]
+) -> None:
     other_cpu = next(cpu for cpu in CPUS if cpu != MEASURED_CPU)
     async with (
         guest(tmp_path / "a", threads=1, platform=platform) as machine,

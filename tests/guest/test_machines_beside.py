@@ -20,6 +20,8 @@ from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.platforms.process import run_mark
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
+from stealtime.lab.scenarios.neighbour_load import Loaded
+from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import NeighbourResult, Neighbours, neighbours
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.errors import StealtimeError
@@ -59,8 +61,21 @@ def nothing_left() -> Iterator[None]:
     assert our_groups(run_mark()) == [], "a CPU group outlived its machine"
 
 
+def work(trial: int) -> Work:
+    """Give what the machine under test does, which neighbours with a load of their own need not know."""
+    request = RunTrial(
+        trial=trial, probe=TickProbe(iterations=10_000), cpus=[0], priority=80, duration_ns=1_000_000_000
+    )
+    return Work(request, uses_every_cpu=False, needs=("samples",), deadline_s=60.0)
+
+
+def loaded(result: NeighbourResult) -> Loaded:
+    assert isinstance(result.did, Loaded)
+    return result.did
+
+
 def rows(result: NeighbourResult) -> dict[str, list[int]]:
-    with pa.OSFile(str(result.table)) as file:
+    with pa.OSFile(str(loaded(result).table)) as file:
         table = pa.ipc.open_stream(file).read_all()
     columns: dict[str, list[int]] = table.to_pydict()
     return columns
@@ -73,16 +88,9 @@ async def test_a_machine_is_measured_beside_a_guest_and_a_process(tmp_path: Path
         placement.vcpu_cpus, placement.housekeeping_cpus, tmp_path, emulator_cpus=placement.emulator_cpus
     )
     async with registry.find("uml").boot(request) as machine, booted(placement, tmp_path) as beside:
-        await beside.start(1)
-        trial = RunTrial(
-            trial=1,
-            probe=TickProbe(iterations=10_000),
-            cpus=list(machine.measured_cpus),
-            priority=80,
-            duration_ns=1_000_000_000,
-        )
-        outcome = (await machine.connection.run_trial(trial, tmp_path, deadline_s=60)).outcome
-        guest, process = await beside.stop(1, tmp_path / "tables")
+        await beside.start(work(1), tmp_path / "tables")
+        outcome = (await machine.connection.run_trial(work(1).request, tmp_path, deadline_s=60)).outcome
+        guest, process = await beside.stop(is_whole=True)
         assert beside.failure() is None
         assert beside.findings == (), "in a guest the measuring threads are no real-time threads of the host"
     assert outcome.counters["recorded"] > 100
@@ -90,10 +98,10 @@ async def test_a_machine_is_measured_beside_a_guest_and_a_process(tmp_path: Path
         ("neighbour 1", "machine", "uml"),
         ("neighbour 2", "process", "native"),
     ]
-    assert (guest.outcome.unit, process.outcome.unit) == ("loops", "bytes")
+    assert (loaded(guest).outcome.unit, loaded(process).outcome.unit) == ("loops", "bytes")
     for each in (guest, process):
         table = rows(each)
-        assert each.outcome.work == sum(table["work"]) > 0
+        assert loaded(each).outcome.work == sum(table["work"]) > 0
         assert each.before.host_monotonic_raw_ns < each.after.host_monotonic_raw_ns
         assert each.before.error_ns > 0
         assert any(set(thread.cpus) == {MEASURED_CPU} for thread in each.threads), each.threads
@@ -101,7 +109,7 @@ async def test_a_machine_is_measured_beside_a_guest_and_a_process(tmp_path: Path
         assert each.before.machine_tsc < table["start"][0]
         assert table["start"][-1] + table["duration"][-1] < each.after.machine_tsc
     starts = rows(guest)["start"]
-    period_cycles = 2 * PHASE_NS * guest.outcome.tsc_hz / 1e9
+    period_cycles = 2 * PHASE_NS * loaded(guest).outcome.tsc_hz / 1e9
     assert len(starts) >= 4
     assert all(later - start > 0.4 * period_cycles for start, later in itertools.pairwise(starts)), (
         "an alternating load must pause"
@@ -111,13 +119,13 @@ async def test_a_machine_is_measured_beside_a_guest_and_a_process(tmp_path: Path
 async def test_several_trials_beside_the_same_neighbours(tmp_path: Path) -> None:
     async with booted(placed(PROCESS), tmp_path, "native") as beside:
         for trial in (1, 2):
-            await beside.start(trial)
+            await beside.start(work(trial), tmp_path / f"trial-{trial}")
             await asyncio.sleep(0.1)
-            [result] = await beside.stop(trial, tmp_path / f"trial-{trial}")
-            assert result.outcome.work > 0
+            [result] = await beside.stop(is_whole=True)
+            assert loaded(result).outcome.work > 0
         assert [finding.code for finding in beside.findings] == ["neighbour_below_realtime"]
-        with pytest.raises(StealtimeError, match=r"neighbour 1 \(a process\) gave no result: .* no load"):
-            await beside.stop(3, tmp_path)
+        with pytest.raises(StealtimeError, match=r"neighbour 1 \(a process\) gave no result: .* nothing to stop"):
+            await beside.stop(is_whole=True)
 
 
 @pytest.mark.parametrize("platform", ["qemu-tcg-emulated", "qemu-tcg-paravirt"])
@@ -127,11 +135,11 @@ async def test_a_guest_under_qemu_copies_a_block_that_needs_more_memory_than_was
     await require_usable(platform)
     spec = NeighbourSpec.model_validate({"kind": "machine", "load": "memory-load", "cpus": "all", "block": "40MiB"})
     async with booted(placed(spec), tmp_path, platform) as beside:
-        await beside.start(1)
+        await beside.start(work(1), tmp_path / "tables")
         await asyncio.sleep(0.3)
-        [result] = await beside.stop(1, tmp_path / "tables")
+        [result] = await beside.stop(is_whole=True)
         assert (result.platform, result.kind) == (platform, "machine")
-        assert result.outcome.work == sum(rows(result)["work"]) > 0
+        assert loaded(result).outcome.work == sum(rows(result)["work"]) > 0
         # Every thread of it, the translator's and the emulator's, may run on every CPU.
         assert {thread.cpus for thread in result.threads} == {tuple(CPUS)}
 
@@ -141,9 +149,9 @@ async def test_a_neighbour_with_a_quota_says_what_was_held_back(tmp_path: Path) 
     spec = NeighbourSpec(kind="process", load="cpu-load", cpus="measured", share=Share(quota_percent=5))
     async with booted(placed(spec), tmp_path) as beside:
         assert [group.name for group in our_groups(run_mark())] == ["neighbour-1"]
-        await beside.start(1)
+        await beside.start(work(1), tmp_path / "tables")
         await asyncio.sleep(0.5)
-        [result] = await beside.stop(1, tmp_path / "tables")
+        [result] = await beside.stop(is_whole=True)
     assert result.throttling is not None
     for reading in (result.throttling.periods, result.throttling.throttled_periods, result.throttling.throttled_ns):
         assert isinstance(reading, Value), result.throttling
@@ -155,12 +163,12 @@ async def test_a_neighbour_with_a_quota_says_what_was_held_back(tmp_path: Path) 
 async def test_a_neighbour_that_is_killed_is_told(spec: NeighbourSpec, words: str, tmp_path: Path) -> None:
     await require_usable("uml")
     async with booted(placed(spec), tmp_path) as beside:
-        await beside.start(1)
+        await beside.start(work(1), tmp_path / "tables")
         os.kill(beside.threads()[0].tid, signal.SIGKILL)
         assert await until(lambda: beside.failure() is not None)
         assert f"{words} died: " in str(beside.failure())
         with pytest.raises(StealtimeError, match=rf"{re.escape(words)} gave no result: .*SIGKILL"):
-            await beside.stop(1, tmp_path / "tables")
+            await beside.stop(is_whole=True)
 
 
 async def test_a_neighbour_that_does_not_boot_is_named_and_the_others_end(tmp_path: Path) -> None:
@@ -174,8 +182,8 @@ async def test_a_neighbour_that_does_not_boot_is_named_and_the_others_end(tmp_pa
 async def test_no_neighbours_are_no_work(tmp_path: Path) -> None:
     async with booted(placed(), tmp_path) as beside:
         assert isinstance(beside, Neighbours)
-        await beside.start(1)
-        assert (await beside.stop(1, tmp_path), beside.failure(), beside.threads()) == ([], None, [])
+        await beside.start(work(1), tmp_path / "tables")
+        assert (await beside.stop(is_whole=True), beside.failure(), beside.threads()) == ([], None, [])
 
 
 BOOT_AND_WAIT = """
@@ -186,7 +194,9 @@ from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.platforms.process import run_mark
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.model import NeighbourSpec, Scenario
+from stealtime.lab.scenarios.neighbour_work import Work
 from stealtime.lab.scenarios.neighbours import neighbours
+from stealtime.wire.message import RunTrial, TickProbe
 
 async def main():
     measured, housekeeping, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
@@ -196,7 +206,8 @@ async def main():
     uml = registry.find("uml")
     request = MachineRequest(placement.vcpu_cpus, placement.housekeeping_cpus, folder, share=placement.share)
     async with uml.boot(request), neighbours(placement, uml, request) as beside:
-        await beside.start(1)
+        request = RunTrial(trial=1, probe=TickProbe(iterations=10), cpus=[0], priority=0, duration_ns=1_000_000)
+        await beside.start(Work(request, False, (), 60.0), folder / "tables")
         print(run_mark(), flush=True)
         await asyncio.sleep(600)
 

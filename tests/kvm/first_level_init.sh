@@ -33,8 +33,9 @@ done
 "$busybox" mount -t 9p -o "$options" exchange /whole/exchange || exec "$busybox" poweroff -f
 
 # QEMU's translator, which runs the processors as threads, trips when the kernel patches code that another processor is
-# running. So what would be patched again and again is switched on once, and stays: two unused sets of trace buffers (the
-# third user of an event is only one more in a list), statistics of waiting, a CPU quota, and below a machine of KVM.
+# running. So what would be patched again and again is switched on once, and stays: two unused sets of trace buffers
+# (the third user of an event is only one more in a list), statistics of waiting, a CPU quota, and below a machine of
+# KVM.
 for number in 1 2; do
     instance=/whole/sys/kernel/tracing/instances/kept-$number
     "$busybox" mkdir "$instance"

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Page, Playwright
+from stretch_cells import cell, provisioned, recordings, together
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.report.circumstances.limits import Limits
@@ -16,7 +17,6 @@ from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Recording
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.section import section
-from stretch_cells import cell, provisioned, recordings, together
 
 pytestmark = pytest.mark.browser
 

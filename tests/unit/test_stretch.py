@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
+from stretch_cells import BUSY, cell, recording, recordings, related, together
 from synthetic_use import guest, use
 
 from stealtime.capacity.recording import RecordedUse, unreadable
@@ -30,7 +31,6 @@ from stealtime.studies.stretch.page.section import section
 from stealtime.studies.stretch.stored import Contention
 from stealtime.studies.stretch.study import STUDY
 from stealtime.vocabulary.readings import Absent, Reading, Value
-from stretch_cells import BUSY, cell, recording, recordings, related, together
 
 NATIVE = [1.00, 1.02, 0.99, 1.01]
 TWICE = [2.01, 2.03, 1.98, 2.02]

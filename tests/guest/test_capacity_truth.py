@@ -25,6 +25,7 @@ from stealtime.capacity.gather import uses_beside
 from stealtime.capacity.guests.view import GuestViews
 from stealtime.capacity.judgement import Judgement, judge
 from stealtime.capacity.rules import load_rules
+from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import Use, between
 from stealtime.capacity.watch.neighbours import BUFFER_BYTES_PER_CPU, read_neighbours
 from stealtime.lab.platforms import host_views, registry
@@ -319,8 +320,14 @@ async def test_a_qemu_without_names_tells_its_virtual_cpus_over_qmp(tmp_path: Pa
     with halted_qemu("-qmp", f"unix:{path},server=on,wait=off", "-device", "virtio-balloon-pci") as pid:
         assert await until(path.exists)
         with Collector() as collector:
-            (found,) = [one for one in collector.sample().guests.values() if one.guest.pid == pid]
-        assert found.unreadable is None
+
+            def look() -> GuestSample | None:
+                return next((one for one in collector.sample().guests.values() if one.guest.pid == pid), None)
+
+            # Its monitor takes connections before it answers.
+            assert await until(lambda: (one := look()) is not None and one.unreadable is None)
+            found = look()
+        assert found is not None
         assert [thread.vcpu for thread in found.threads if thread.role == "vcpu"] == [0, 1]
         looked = await monitor.look(found.guest)
         assert looked.balloon_bytes == Value(value=64 << 20)

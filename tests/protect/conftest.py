@@ -7,7 +7,6 @@ from two_hosts import keep_evidence
 from watched import Shared, Watched
 
 _SHARED = Shared()
-_LOOK_AT_THIS_HOST = {"test_protect_command", "test_protect_refusals"}
 _HAS_FAILED = pytest.StashKey[bool]()
 _SHARES_NO_MORE = pytest.StashKey[bool]()
 
@@ -21,21 +20,9 @@ def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
         _SHARED.end(has_failed=has_failed)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests that share the machine follow each other, so that it stands beside no other one of its process.
-
-    With several processes (``--dist=loadgroup``) each file stays whole, as its tests share machines; and what looks at
-    the network devices of this host is in one process, lest it sees those that another test makes.
-    """
+    """Let the tests that share the machine follow each other, so that it stands beside no other one."""
     items.sort(key=_shares)
-    for item in items:
-        group = item.path.stem
-        if _shares(item):
-            group = "watched"
-        elif group in _LOOK_AT_THIS_HOST:
-            group = "this host"
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,6 +13,7 @@ from stealtime.protect.status import MemberStatus
 
 pytestmark = [
     pytest.mark.protect,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 

@@ -22,6 +22,7 @@ from stealtime.protect.state import State
 
 pytestmark = [
     pytest.mark.protect,
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 

@@ -1,6 +1,6 @@
 //! `tick`, `switch`, `wakeup`: a measurement without a control plane.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,10 @@ use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
-use stealtime_wire::{Facts, FindingLevel, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::cpu_list::CpuList;
-use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
+use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
@@ -82,9 +82,7 @@ impl Bench {
         })?;
         drop(watchdog);
         if let (Some(file), Some(path)) = (samples, &common.samples) {
-            let mut file = BufWriter::new(file);
-            tables::write(&recording, StreamName::Samples, &mut file).with_context(|| path.display().to_string())?;
-            file.flush().with_context(|| path.display().to_string())?;
+            fill(file, path, |rows| tables::write(&recording, StreamName::Samples, rows))?;
         }
         let document = Document::of(&recording, self.facts)?;
         if common.json {
@@ -145,11 +143,8 @@ fn show_progress(running: &RunningTrial, rate: &TscRate, duration: Duration, ove
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    schema_version: u32,
-    agent_version: &'static str,
-    valid: bool,
-    reasons: Vec<String>,
-    limits: Vec<String>,
+    #[serde(flatten)]
+    head: Head,
     stats: Option<Summary>,
     periods: Vec<Period>,
     outcome: TrialOutcome,
@@ -181,11 +176,7 @@ impl Document {
         // What comes periodically shows only in a series without blind gaps.
         let is_whole = matches!(outcome.layout, Some(Layout::Tiled));
         Ok(Self {
-            schema_version: SCHEMA_VERSION,
-            agent_version: env!("CARGO_PKG_VERSION"),
-            valid: outcome.is_valid(),
-            reasons: texts(&outcome.findings, FindingLevel::Invalidates),
-            limits: texts(&outcome.findings, FindingLevel::Limits),
+            head: Head::of(&outcome.findings),
             stats: series.as_ref().map(Series::summary),
             periods: series.as_ref().filter(|_| is_whole).map(Series::periods).unwrap_or_default(),
             outcome,
@@ -195,7 +186,7 @@ impl Document {
 
     fn exit_code(&self, max_overhead: Option<Duration>) -> ExitCode {
         let over = |stats: &Summary| max_overhead.is_some_and(|most| stats.max_overhead_ns > most.as_nanos() as f64);
-        if !self.valid {
+        if !self.head.valid {
             ExitCode::from(NOT_VALID)
         } else if self.stats.as_ref().is_some_and(over) {
             ExitCode::from(OVER_THRESHOLD)

@@ -1,6 +1,6 @@
 //! `contend`: the load generator without a control plane, and the search for a load of a wished length.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use clap::Args;
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling};
-use stealtime_wire::{Facts, FindingLevel, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::cpu_list::CpuList;
-use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
+use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
 use crate::tables;
 
@@ -85,9 +85,7 @@ pub fn run(contend: &Contend) -> Result<ExitCode> {
     let rows = contend.rows.as_deref().map(create).transpose()?;
     let recording = bench.measure(contend.iterations)?;
     if let (Some(file), Some(path)) = (rows, &contend.rows) {
-        let mut file = BufWriter::new(file);
-        tables::write(&recording, StreamName::Iterations, &mut file).with_context(|| path.display().to_string())?;
-        file.flush().with_context(|| path.display().to_string())?;
+        fill(file, path, |rows| tables::write(&recording, StreamName::Iterations, rows))?;
     }
     let document = Document::of(recording.outcome, facts::read());
     if contend.json {
@@ -95,7 +93,7 @@ pub fn run(contend: &Contend) -> Result<ExitCode> {
     } else {
         document.write_text(&mut io::stdout().lock())?;
     }
-    Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+    Ok(if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
 }
 
 /// What all executions have in common.
@@ -216,11 +214,8 @@ struct Calibration {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    schema_version: u32,
-    agent_version: &'static str,
-    valid: bool,
-    reasons: Vec<String>,
-    limits: Vec<String>,
+    #[serde(flatten)]
+    head: Head,
     elapsed_s: f64,
     iterations_per_s: f64,
     cpu_s: f64,
@@ -233,11 +228,7 @@ impl Document {
         let count = |name: &str| outcome.counters.get(name).copied().unwrap_or(0) as f64;
         let elapsed_s = count("elapsed_ns") * 1e-9;
         Self {
-            schema_version: SCHEMA_VERSION,
-            agent_version: env!("CARGO_PKG_VERSION"),
-            valid: outcome.is_valid(),
-            reasons: texts(&outcome.findings, FindingLevel::Invalidates),
-            limits: texts(&outcome.findings, FindingLevel::Limits),
+            head: Head::of(&outcome.findings),
             elapsed_s,
             iterations_per_s: count("iterations") / elapsed_s,
             cpu_s: count("cpu_ns") * 1e-9,

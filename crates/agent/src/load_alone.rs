@@ -1,6 +1,6 @@
 //! `load`: a load without a control plane.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::load::RunningLoad;
 use stealtime_probe::{facts, scheduling};
-use stealtime_wire::{Facts, FindingLevel, LoadOutcome, LoadRequest};
+use stealtime_wire::{Facts, LoadOutcome, LoadRequest};
 
 use crate::arguments::{Load, LoadKind};
-use crate::document::{NOT_VALID, SCHEMA_VERSION, create, print_json, texts, write_findings};
+use crate::document::{Head, NOT_VALID, create, fill, print_json, write_findings};
 use crate::load::write_table;
 use crate::quantities::nanoseconds;
 
@@ -48,9 +48,7 @@ pub fn run(load: &Load) -> Result<ExitCode> {
     let _ = interrupted.recv_timeout(load.duration);
     let recording = running.stop()?;
     if let (Some(file), Some(path)) = (rows, &load.rows) {
-        let mut file = BufWriter::new(file);
-        write_table(&recording, &mut file).with_context(|| path.display().to_string())?;
-        file.flush().with_context(|| path.display().to_string())?;
+        fill(file, path, |rows| write_table(&recording, rows))?;
     }
     let document = Document::of(request, recording.outcome, machine);
     if load.json {
@@ -58,17 +56,14 @@ pub fn run(load: &Load) -> Result<ExitCode> {
     } else {
         document.write_text(&mut io::stdout().lock())?;
     }
-    Ok(if document.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+    Ok(if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
 }
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    schema_version: u32,
-    agent_version: &'static str,
-    valid: bool,
-    reasons: Vec<String>,
-    limits: Vec<String>,
+    #[serde(flatten)]
+    head: Head,
     request: LoadRequest,
     outcome: LoadOutcome,
     machine: Facts,
@@ -76,17 +71,7 @@ struct Document {
 
 impl Document {
     fn of(request: LoadRequest, outcome: LoadOutcome, machine: Facts) -> Self {
-        let reasons = texts(&outcome.findings, FindingLevel::Invalidates);
-        Self {
-            schema_version: SCHEMA_VERSION,
-            agent_version: env!("CARGO_PKG_VERSION"),
-            valid: reasons.is_empty(),
-            limits: texts(&outcome.findings, FindingLevel::Limits),
-            reasons,
-            request,
-            outcome,
-            machine,
-        }
+        Self { head: Head::of(&outcome.findings), request, outcome, machine }
     }
 
     fn write_text(&self, output: &mut impl Write) -> io::Result<()> {

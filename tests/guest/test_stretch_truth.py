@@ -24,22 +24,29 @@ WIDER = 5.96 / 2.45
 QUIET_SHARE = 0.02
 """A task alone that waits for more of its time has company, and then nothing has a known value."""
 
+PROBE = """
+[[probes]]
+probe = "contend"
+tasks = {tasks}
+iterations = 60
+io = "none"
+duration = "1m"
+{lock}
+"""
+ALL_LOCKED = """
+lock = 100
+lock_searches = 60
+"""
+
 # One task on one CPU. The weight keeps what else runs on the host away from the group that has a quota. A quota gives
 # its CPU time at the beginning of each period: a short one, so that the last period, cut short, is a small part.
-ONE_CPU = """
+ONE_CPU = f"""
 name = "one-cpu"
 platforms = ["native", "uml"]
 scenarios = ["one", "beside", "quota"]
 repetitions = 4
 priority = 0
-
-[[probes]]
-probe = "contend"
-tasks = 1
-iterations = 60
-io = "none"
-duration = "1m"
-
+{PROBE.format(tasks=1, lock="")}
 [[define]]
 name = "one"
 emulator = "measured"
@@ -56,24 +63,17 @@ cpus = "measured"
 [[define]]
 name = "quota"
 emulator = "measured"
-share = { quota_percent = 50, weight = 10000, period = "20ms" }
+share = {{ quota_percent = 50, weight = 10000, period = "20ms" }}
 """
 
 # The same twice; a single task has nobody of its own to wait for.
-TWICE = """
+TWICE = f"""
 name = "twice"
 platforms = ["native"]
 scenarios = ["one", "again"]
 repetitions = 8
 priority = 0
-
-[[probes]]
-probe = "contend"
-tasks = 1
-iterations = 60
-io = "none"
-duration = "1m"
-
+{PROBE.format(tasks=1, lock="")}
 [[define]]
 name = "one"
 
@@ -82,29 +82,14 @@ name = "again"
 """
 
 # Two tasks on all CPUs, without and with a lock.
-LOCKED = """
+LOCKED = f"""
 name = "locked"
 platforms = ["native"]
 scenarios = ["whole"]
 repetitions = 4
 priority = 0
-
-[[probes]]
-probe = "contend"
-tasks = 2
-iterations = 60
-io = "none"
-duration = "1m"
-
-[[probes]]
-probe = "contend"
-tasks = 2
-iterations = 60
-io = "none"
-lock = 100
-lock_searches = 60
-duration = "1m"
-
+{PROBE.format(tasks=2, lock="")}
+{PROBE.format(tasks=2, lock=ALL_LOCKED)}
 [[define]]
 name = "whole"
 vcpus = "all"

@@ -4,7 +4,8 @@ Each statistic is judged on its own with 95 % confidence: of twenty comparisons 
 to be called different, and the comparison says how many that makes.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Self
 
 from pydantic import SerializeAsAny
 
@@ -49,6 +50,26 @@ class CellComparison(Figures):
     """Valid repetitions."""
     b_trials: int
     statistics: list[SerializeAsAny[StatisticComparison]]
+
+    @classmethod
+    def of(cls, cell: CellFigures, trials: tuple[int, int], statistics: Sequence[StatisticComparison]) -> Self:
+        """Compare a cell.
+
+        Args:
+            cell: In either run.
+            trials: Valid repetitions in a and in b.
+            statistics: Compared.
+        """
+        return cls(
+            platform=cell.platform,
+            scenario=cell.scenario,
+            probe=cell.probe,
+            parameters=dict(cell.parameters),
+            traced=cell.traced,
+            a_trials=trials[0],
+            b_trials=trials[1],
+            statistics=list(statistics),
+        )
 
 
 class Comparison(Figures):

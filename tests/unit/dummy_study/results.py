@@ -75,7 +75,4 @@ def compare_cells(a: EchoFigures, b: EchoFigures) -> CellComparison:
         statistic="echoes", a_count=first, b_count=second, ratio=second / first, ratio_low=None, ratio_high=None,
         verdict=verdict, method="counted", because=None,
     )  # fmt: skip
-    return CellComparison(
-        platform=a.platform, scenario=a.scenario, probe=a.probe, parameters=dict(a.parameters), traced=a.traced,
-        a_trials=len(a.echoes), b_trials=len(b.echoes), statistics=[counted],
-    )  # fmt: skip
+    return CellComparison.of(a, (len(a.echoes), len(b.echoes)), [counted])

@@ -166,16 +166,8 @@ def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
 def compare_cells(a: ProtectionFigures, b: ProtectionFigures) -> CellComparison:
     """Compare each figure that both have."""
     names = [one.name for one in a.figures if b.figure(one.name).of_repetitions]
-    return CellComparison(
-        platform=a.platform,
-        scenario=a.scenario,
-        probe=a.probe,
-        parameters=dict(a.parameters),
-        traced=False,
-        a_trials=a.repetitions,
-        b_trials=b.repetitions,
-        statistics=[_compare(name, a.figure(name), b.figure(name)) for name in names],
-    )
+    statistics = [_compare(name, a.figure(name), b.figure(name)) for name in names]
+    return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
 
 
 def ratio_to(

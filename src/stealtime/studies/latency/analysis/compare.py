@@ -48,21 +48,13 @@ def compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
     trials_a, trials_b = _usable(a), _usable(b)
     because = _why_not_comparable(trials_a, trials_b)
     resolution_ns = clock_resolution_ns(a, b)
-    return CellComparison(
-        platform=a.platform,
-        scenario=a.scenario,
-        probe=a.probe,
-        parameters=dict(a.parameters),
-        traced=a.traced,
-        a_trials=len(trials_a),
-        b_trials=len(trials_b),
-        statistics=[
-            _not_judged(name, trials_a, trials_b, because)
-            if because is not None
-            else _compare_statistic(name, trials_a, trials_b, resolution_ns)
-            for name in STATISTICS
-        ],
-    )
+    statistics = [
+        _not_judged(name, trials_a, trials_b, because)
+        if because is not None
+        else _compare_statistic(name, trials_a, trials_b, resolution_ns)
+        for name in STATISTICS
+    ]
+    return CellComparison.of(a, (len(trials_a), len(trials_b)), statistics)
 
 
 def _usable(cell: CellSummary) -> list[TrialSummary]:

@@ -41,16 +41,7 @@ def compare_cells(a: StretchCell, b: StretchCell) -> CellComparison:
         method=None if ratio is None else "Welch's t on logarithms of repetitions, with a variance between sessions",
         because=because,
     )
-    return CellComparison(
-        platform=a.platform,
-        scenario=a.scenario,
-        probe=a.probe,
-        parameters=dict(a.parameters),
-        traced=a.traced,
-        a_trials=len(a.repetitions),
-        b_trials=len(b.repetitions),
-        statistics=[elapsed],
-    )
+    return CellComparison.of(a, (len(a.repetitions), len(b.repetitions)), [elapsed])
 
 
 def _why_not(a: StretchCell, b: StretchCell) -> str | None:

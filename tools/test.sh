@@ -18,6 +18,8 @@ failed() {
 
 # Of one ring; more are no accident.
 most_again=5
+# What is lost once is lost: nothing that protects has a second chance.
+never_again=protect
 passed_again=()
 
 # ring NAME ARGUMENTS...: runs a ring with machines. On a host that shares its own with others, figures now and then
@@ -30,7 +32,7 @@ ring() {
     code=${PIPESTATUS[0]}
     ((code != 0)) || return 0
     mapfile -t again < <(((code != 1)) || failed "$name")
-    if ((${#again[@]} == 0 || ${#again[@]} > most_again)); then
+    if ((${#again[@]} == 0 || ${#again[@]} > most_again)) || grep -q "$never_again" <<<"${again[*]}"; then
         status=1
         return 0
     fi

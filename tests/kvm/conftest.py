@@ -96,11 +96,11 @@ def trial_of(runs: dict[str, Run]) -> Callable[[str, str], Trial]:
 
 
 @pytest.fixture(scope="session")
-def attributed_of(trial_of: Callable[[str, str], Trial]) -> Callable[[str], Attributed]:
-    """Split the ticks of a campaign."""
+def attributed_of(trial_of: Callable[[str, str], Trial]) -> Callable[..., Attributed]:
+    """Split the ticks of a campaign; spikes from ``long_ns`` on are its long ones."""
 
-    def split(campaign: str) -> Attributed:
+    def split(campaign: str, long_ns: float = LONG_NS) -> Attributed:
         trial = trial_of(campaign, "tick")
-        return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=LONG_NS))
+        return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=long_ns))
 
     return split

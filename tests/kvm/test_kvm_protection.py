@@ -25,7 +25,8 @@ long = pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make
 
 EPOCHS = 50
 """Of each comparison; of the four whose tracker protects pages, 200 together."""
-_COMPARED_WITHIN_S = 600.0
+_COMPARED_WITHIN_S = 1500.0
+"""A machine with nothing else to do takes half of what one with load takes: 586 s."""
 _TOLD = re.compile(
     r"^---- (\w+) stdout ----$(?:(?!^----).*\n)*"
     r"^page faults that KVM handled: median (\d+) an epoch\n(\d+) epochs, (\d+) pages written, 0 missed$",

@@ -109,6 +109,17 @@ def test_guests_come_and_go_while_they_are_watched(tmp_path: Path) -> None:
         assert sampled(collector).guest.name == "db"
 
 
+def test_a_virtual_cpu_that_comes_later_is_found_when_the_other_threads_are_read(tmp_path: Path) -> None:
+    proc = FabricatedProc(tmp_path / "proc")
+    proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+    with Collector(proc.root) as collector:
+        for _ in range(8):
+            assert [thread.vcpu for thread in sampled(collector).threads] == [None, 0]
+        proc.write_thread(100, 102, FabricatedThread("CPU 1/KVM"))
+        found = [len(sampled(collector).threads) for _ in range(5)]
+    assert found[-1] == 3, found
+
+
 def test_a_process_that_becomes_qemu_is_found(tmp_path: Path) -> None:
     proc = FabricatedProc(tmp_path / "proc")
     proc.add_process(100, ["stealtime-agent", "guard"])

@@ -1,6 +1,7 @@
-"""Guests whose processes hand their virtual CPU to each other, as they were recorded: who is said to wait for others."""
+"""Guests whose processes hand their virtual CPU to each other, as recorded: who is said to wait for others."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def sample_of(recorded: Any, allowed: list[list[int]]) -> Sample:
 def uses_of(case: str) -> list[Use]:
     recorded = RECORDED[case]
     samples = [sample_of(one, recorded["allowed_cpus"]) for one in recorded["samples"]]
-    return [between(before, after) for before, after in zip(samples, samples[1:], strict=False)]
+    return [between(before, after) for before, after in pairwise(samples)]
 
 
 def figures_of(judged: Judgement) -> dict[str, float]:

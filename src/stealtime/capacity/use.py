@@ -217,16 +217,17 @@ def _run_by_others(
 
 
 def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
+    others = sample.others
+    if others is not None and (known := others.uses.get(role)) is not None:
+        return known
     tids = sample.groups.get(role)
     if tids is None:
         return _NOTHING
-    if (others := sample.others) is None:
+    if others is None:
         return _NOT_YET
-    if (known := others.uses.get(role)) is None:
-        first, last = others.first, others.last
-        known = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
-        others.uses[role] = known
-    return known
+    first, last = others.first, others.last
+    use = others.uses[role] = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+    return use
 
 
 def run_percent(threads: ThreadsUse | Absent) -> Figure:

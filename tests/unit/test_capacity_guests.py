@@ -12,7 +12,7 @@ from stealtime.capacity.collector import Collector
 from stealtime.capacity.guest import GuestThread
 from stealtime.capacity.guests.command_line import read_guest
 from stealtime.capacity.guests.roles import roles_by_kvm, roles_by_name
-from stealtime.capacity.guests.view import read_view, read_ways
+from stealtime.capacity.guests.view import read_view, read_ways, ssh_command
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import between
 from stealtime.vocabulary.errors import UsageError
@@ -263,3 +263,19 @@ def test_ways_into_guests() -> None:
     for word in ("web", "web=telnet:x", "web=ssh:", "=ssh:x"):
         with pytest.raises(UsageError, match="how to reach"):
             read_ways([word])
+    with pytest.raises(UsageError, match="names no ssh host"):
+        read_ways(["web=ssh:web:70000"])
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("ssh:web", ["--", "web"]),
+        ("ssh:root@web:2222", ["-p", "2222", "--", "root@web"]),
+        ("ssh:[::1]:22", ["-p", "22", "--", "::1"]),
+    ],
+)
+def test_the_command_of_a_way_over_ssh(way: str, words: list[str]) -> None:
+    command = ssh_command(way)
+    assert command[0] == "ssh"
+    assert command[-len(words) :] == words

@@ -1,8 +1,9 @@
 """How often the verdicts on known mixes of real guests are wrong, or are not given.
 
 Guests of User-Mode Linux, one virtual CPU each. Each mix is watched once, and judged by stretches of ten samples, a
-second apart, which have none in common. The host must be quiet: what else runs on it belongs to its provisioning, so
-it is told how much that was. A false alarm is a verdict that asks for a change where none is due.
+second apart, which have none in common. What else runs on the host belongs to its provisioning, so it is told how much
+that was; busy guests win against it, an idle host cannot be had beside it. A false alarm is a verdict that asks for a
+change where none is due.
 """
 
 import argparse
@@ -12,11 +13,14 @@ import sys
 import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/rigs"))
+
 from scipy.stats import binomtest
+from watched_guests import faulting, ours, prefer
 
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.gather import uses_beside
@@ -30,38 +34,68 @@ from stealtime.vocabulary.readings import Absent
 from stealtime.wire.message import CpuLoad, LoadRequest
 
 CPUS = sorted(os.sched_getaffinity(0))
-FIRST, LAST = CPUS[0], CPUS[-1]
-
+FIRST, LAST = (CPUS[0],), (CPUS[-1],)
+BOTH = (CPUS[0], CPUS[-1])
 
 QUIET = ("efficiently provisioned", "not judged")
 """Verdicts that ask for nothing."""
 
 
 @dataclass(frozen=True)
+class Busy:
+    """What a guest does, and where it may."""
+
+    cpus: tuple[int, ...]
+    threads: int = 0
+    """How many of it compute."""
+    faults: bool = False
+    """Whether a task of it has pages mapped without end: its processes hand its virtual CPU to each other ..."""
+    sleep_ns: int = 0
+    """... and how long it sleeps now and then."""
+
+
+@dataclass(frozen=True)
 class Mix:
-    """Guests, each with its CPU and its busy threads, and what must be said of the host and of each of them."""
+    """Guests, and what must be said of the host and of each of them."""
 
     name: str
-    guests: tuple[tuple[int, int], ...]
+    guests: tuple[Busy, ...]
     host: str
     each: str
 
 
+OVER_COMMITTED, FITTING = ("over-committed host",) * 2, ("efficiently provisioned",) * 2
+FAULTING = Busy(LAST, faults=True)
+NAPPING = Busy(LAST, faults=True, sleep_ns=5_000_000)
+ROAMING = Busy(BOTH, faults=True)
 MIXES = (
-    Mix("two guests that idle", ((FIRST, 0), (LAST, 0)), "over-provisioned host", "efficiently provisioned"),
-    Mix("two busy guests on one CPU", ((LAST, 1), (LAST, 1)), "over-committed host", "over-committed host"),
-    Mix("a busy guest with six threads", ((LAST, 6),), "efficiently provisioned", "under-provisioned guest"),
-    Mix("a busy guest with one thread", ((LAST, 1),), "efficiently provisioned", "efficiently provisioned"),
+    Mix("two guests that idle", (Busy(FIRST), Busy(LAST)), "over-provisioned host", "efficiently provisioned"),
+    Mix("two busy guests on one CPU", (Busy(LAST, threads=1),) * 2, *OVER_COMMITTED),
+    Mix("a busy guest with six threads", (Busy(LAST, 6),), "efficiently provisioned", "under-provisioned guest"),
+    Mix("a busy guest with one thread", (Busy(LAST, 1),), *FITTING),
+    Mix("two guests that fault on one CPU", (FAULTING,) * 2, *OVER_COMMITTED),
+    Mix("two guests that fault and sleep on one CPU", (NAPPING,) * 2, *OVER_COMMITTED),
+    Mix("four guests that fault and roam over two CPUs", (ROAMING,) * 4, *OVER_COMMITTED),
+    Mix("a guest that faults", (FAULTING,), *FITTING),
+    Mix("a guest that faults and sleeps", (NAPPING,), *FITTING),
+    Mix("a guest that faults and roams over two CPUs", (ROAMING,), *FITTING),
+    Mix("two guests that fault and roam over two CPUs", (ROAMING,) * 2, *FITTING),
 )
 
 
-async def boot(stack: AsyncExitStack, folder: Path, cpu: int, threads: int) -> Machine:
+async def boot(stack: AsyncExitStack, folder: Path, cpus: tuple[int, ...]) -> Machine:
     await asyncio.to_thread(folder.mkdir)
-    request = MachineRequest(vcpu_cpus=((cpu,),), housekeeping_cpus=(FIRST,), folder=folder, memory_bytes=128 << 20)
-    machine = await stack.enter_async_context(registry.find("uml").boot(request))
-    if threads:
-        await machine.connection.start_load(0, LoadRequest(kind=CpuLoad(), threads=threads))
-    return machine
+    request = MachineRequest(vcpu_cpus=(cpus,), housekeeping_cpus=FIRST, folder=folder, memory_bytes=128 << 20)
+    return await stack.enter_async_context(registry.find("uml").boot(request))
+
+
+async def begin(stack: AsyncExitStack, machine: Machine, busy: Busy, folder: Path) -> None:
+    if busy.threads or busy.faults:
+        prefer(machine)
+    if busy.threads:
+        await machine.connection.start_load(0, LoadRequest(kind=CpuLoad(), threads=busy.threads))
+    if busy.faults:
+        await stack.enter_async_context(faulting(machine, folder, sleep_ns=busy.sleep_ns))
 
 
 @dataclass
@@ -109,15 +143,21 @@ async def watch(mix: Mix, stretches: int, folder: Path) -> tuple[Counter[str], C
     hosts: Counter[str] = Counter()
     guests: Counter[str] = Counter()
     async with AsyncExitStack() as stack:
-        for number, (cpu, threads) in enumerate(mix.guests):
-            await boot(stack, folder / f"{mix.name}-{number}", cpu, threads)
+        prefix = f"{MIXES.index(mix)}-"
+        # All have booted before one is preferred: it leaves nothing to do so with.
+        machines = [
+            await boot(stack, folder / f"{prefix}{number}", busy.cpus) for number, busy in enumerate(mix.guests)
+        ]
+        for number, (machine, busy) in enumerate(zip(machines, mix.guests, strict=True)):
+            await begin(stack, machine, busy, folder / f"{prefix}{number}-work")
         await asyncio.sleep(2)  # what the boots left behind
         views = GuestViews({})
         stack.callback(views.close)
         collector = stack.enter_context(Collector(guest_view=views.of))
         seen: list[Use] = []
         async for use in uses_beside(collector, 1.0):
-            seen.append(use)
+            keys = ours(collector, *machines)
+            seen.append(replace(use, guests={key: one for key, one in use.guests.items() if key in keys}))
             if len(seen) % rules.minimum_samples == 0:
                 host, each = judge(seen[-rules.minimum_samples :], rules)
                 hosts[host.verdict] += 1

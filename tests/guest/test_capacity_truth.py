@@ -18,6 +18,7 @@ import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
 from retried import retried_once
+from watched_guests import faulting, move, ours, prefer
 
 from stealtime.capacity.collector import Collector
 from stealtime.capacity.counters import monitor
@@ -68,22 +69,6 @@ async def guest(
         yield machine
 
 
-def ours(collector: Collector, *machines: BootedMachine) -> dict[tuple[int, int], int]:
-    """Give the keys of our own guests, with the number of the machine: others may run on this host."""
-    threads = {thread.tid: number for number, machine in enumerate(machines) for thread in machine.threads()}
-    return {key: threads[guest.pid] for key, (guest, _) in collector.threads().items() if guest.pid in threads}
-
-
-def prefer(machine: BootedMachine) -> None:
-    """Let a guest win against whatever else runs here."""
-    for thread in machine.threads():
-        os.setpriority(os.PRIO_PROCESS, thread.tid, -20)
-        # Where sessions are scheduled as groups (sched(7), autogroups) that counts within the group only.
-        autogroup = Path(f"/proc/{thread.tid}/autogroup")
-        if autogroup.exists():
-            autogroup.write_text("-20")
-
-
 async def watch(*machines: BootedMachine, samples: int = SAMPLES, view: bool = False) -> list[Use]:
     """Watch our own guests only: whatever else runs on this host is no part of the case."""
     asking = GuestViews({})
@@ -131,6 +116,32 @@ async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
         figures = one.figures.parts["vCPU 0"]
         assert 35 < figures["vcpu_run_percent"].mean < 55
         assert 35 < figures["vcpu_wait_percent"].mean < 65
+
+
+@pytest.mark.skipif(len(CPUS) < 2, reason="where guests fit each needs a CPU")
+@retried_once
+async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
+    tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    # The processes of such a guest hand its virtual CPU to each other thousands of times a second, and wait each time.
+    async with AsyncExitStack() as stack:
+        pair = [await stack.enter_async_context(guest(tmp_path / name, threads=0)) for name in ("a", "b")]
+        for machine in pair:  # once both have booted: one that is preferred leaves nothing to do so with
+            prefer(machine)
+            await stack.enter_async_context(faulting(machine, tmp_path / f"work-{pair.index(machine)}"))
+        together = await watch(*pair, samples=RULES.minimum_samples)
+        move(pair[0], HOUSEKEEPING_CPU)
+        apart = await watch(*pair, samples=RULES.minimum_samples)
+    host, guests = verdicts(together)
+    assert [one.verdict for one in (host, *guests)] == ["over-committed host"] * 3, explained(host, *guests)
+    for one in guests:
+        figures = one.figures.parts["vCPU 0"]
+        assert 35 < figures["vcpu_run_percent"].mean < 55
+        assert 35 < figures["vcpu_wait_share_percent"].mean < 65
+        assert figures["wait_per_dispatch_ns"].mean < 60_000, "then it is no case for a rule of its own"
+    host, guests = verdicts(apart)
+    assert "over-committed host" not in [one.verdict for one in (host, *guests)], explained(host, *guests)
+    assert [one.figures.parts["vCPU 0"]["vcpu_wait_share_percent"].mean < 20 for one in guests] == [True, True]
 
 
 async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -> None:

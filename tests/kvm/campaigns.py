@@ -5,6 +5,15 @@ from typing import Any
 TICK = {"probe": "tick", "loop": "68us", "duration": "4s"}
 SHORT_TICK = {**TICK, "duration": "2s"}
 WAKEUP = {"probe": "wakeup", "interval": "10ms", "duration": "2s"}
+CONTEND = {
+    "probe": "contend",
+    "tasks": 1,
+    "iterations": 200,
+    "collection": "64KiB",
+    "io": "2ms",
+    "io_spread": 0,
+    "duration": "3m",
+}
 HOG = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "20ms", "off": "180ms"}
 
 
@@ -33,4 +42,13 @@ CAMPAIGNS: dict[str, dict[str, Any]] = {
     "plain": _campaign(
         "qemu-kvm-emulated", {}, [SHORT_TICK], injection={"every": "20ms", "steal": "50us", "exit": "cpuid"}
     ),
+    "stretch": {
+        "name": "stretch",
+        "platforms": ["native", "qemu-kvm-paravirt"],
+        "define": [{"name": "one", "emulator": "measured"}],
+        "scenarios": ["one"],
+        "probes": [CONTEND],
+        "repetitions": 1,
+        "priority": 0,
+    },
 }

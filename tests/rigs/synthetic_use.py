@@ -35,12 +35,18 @@ def guest(
     quota_cpus: float | None = None,
     unreadable: Absent | None = None,
     cpus: Sequence[int] = (0, 1),
+    others_run: Figure | None = None,
 ) -> GuestUse:
-    """Give a guest's use; ``run`` and ``wait`` have one figure for each virtual CPU."""
+    """Give a guest's use; ``run`` and ``wait`` have one figure for each virtual CPU.
+
+    One of User-Mode Linux has ``others_run``, what others used of its CPUs.
+    """
     vcpus = {number: ThreadsUse(run[number], wait[number], 100.0, wait_per_dispatch_ns) for number in range(len(run))}
     view = None if queue is None else ViewUse(queue, len(run), 0.0, 0.0)
     return GuestUse(
-        guest=Guest(name, "qemu", pid=zlib.crc32(name.encode()) % 100_000, started_ticks=1),
+        guest=Guest(
+            name, "qemu" if others_run is None else "uml", pid=zlib.crc32(name.encode()) % 100_000, started_ticks=1
+        ),
         vcpus=vcpus,
         emulator=NOTHING,
         io=NOTHING,
@@ -49,6 +55,7 @@ def guest(
         throttled_percent=throttled,
         quota_cpus=quota_cpus,
         view=view,
+        others_run_percent=others_run,
     )
 
 

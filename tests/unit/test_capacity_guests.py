@@ -12,7 +12,7 @@ from stealtime.capacity.collector import Collector
 from stealtime.capacity.guest import GuestThread
 from stealtime.capacity.guests.command_line import read_guest
 from stealtime.capacity.guests.roles import roles_by_kvm, roles_by_name
-from stealtime.capacity.guests.view import read_view, read_ways
+from stealtime.capacity.guests.view import read_view, read_ways, ssh_command
 from stealtime.capacity.sample import GuestSample
 from stealtime.capacity.use import between
 from stealtime.vocabulary.errors import UsageError
@@ -107,6 +107,17 @@ def test_guests_come_and_go_while_they_are_watched(tmp_path: Path) -> None:
         assert {one.guest.name for one in collector.sample().guests.values()} == {"web,1", "db"}
         (tmp_path / "proc/100").rename(tmp_path / "gone")
         assert sampled(collector).guest.name == "db"
+
+
+def test_a_virtual_cpu_that_comes_later_is_found_when_the_other_threads_are_read(tmp_path: Path) -> None:
+    proc = FabricatedProc(tmp_path / "proc")
+    proc.add_process(100, LIBVIRT, [FabricatedThread("qemu"), vcpu()])
+    with Collector(proc.root) as collector:
+        for _ in range(8):
+            assert [thread.vcpu for thread in sampled(collector).threads] == [None, 0]
+        proc.write_thread(100, 102, FabricatedThread("CPU 1/KVM"))
+        found = [len(sampled(collector).threads) for _ in range(5)]
+    assert found[-1] == 3, found
 
 
 def test_a_process_that_becomes_qemu_is_found(tmp_path: Path) -> None:
@@ -252,3 +263,19 @@ def test_ways_into_guests() -> None:
     for word in ("web", "web=telnet:x", "web=ssh:", "=ssh:x"):
         with pytest.raises(UsageError, match="how to reach"):
             read_ways([word])
+    with pytest.raises(UsageError, match="names no ssh host"):
+        read_ways(["web=ssh:web:70000"])
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("ssh:web", ["--", "web"]),
+        ("ssh:root@web:2222", ["-p", "2222", "--", "root@web"]),
+        ("ssh:[::1]:22", ["-p", "22", "--", "::1"]),
+    ],
+)
+def test_the_command_of_a_way_over_ssh(way: str, words: list[str]) -> None:
+    command = ssh_command(way)
+    assert command[0] == "ssh"
+    assert command[-len(words) :] == words

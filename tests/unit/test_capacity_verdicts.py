@@ -15,6 +15,7 @@ from stealtime.vocabulary.readings import Absent
 
 RULES = load_rules()
 WITHHELD = Absent(absent="withheld")
+OVER_COMMITTED, FITTING = "over-committed host", "efficiently provisioned"
 N = 20
 
 
@@ -67,6 +68,18 @@ def test_busy_virtual_cpus_with_a_queue_are_an_under_provisioned_guest() -> None
         (guest(run=[99.0, 90.0], wait=[0.0, 0.0], queue=20.0), "efficiently provisioned"),
         (guest(run=[99.0, 90.1], wait=[0.0, 0.0], queue=20.0), "under-provisioned guest"),
         (guest(run=[99.0, 99.0], wait=[0.0, 0.0], queue=6.0), "efficiently provisioned"),
+        # The processes of User-Mode Linux hand their CPU to each other: not how long, but how much of what it wants.
+        (guest(run=[50.0], wait=[50.0], wait_per_dispatch_ns=17e3, others_run=50.0), "over-committed host"),
+        (guest(run=[30.0], wait=[10.0], wait_per_dispatch_ns=17e3, others_run=70.0), "efficiently provisioned"),
+        (guest(run=[30.0], wait=[10.1], wait_per_dispatch_ns=17e3, others_run=70.0), "over-committed host"),
+        (guest(run=[36.0], wait=[12.0], wait_per_dispatch_ns=17e3, others_run=70.0), "efficiently provisioned"),
+        (guest(run=[36.0], wait=[12.1], wait_per_dispatch_ns=17e3, others_run=70.0), "over-committed host"),
+        # Where nobody else uses its CPUs it waits for nobody else.
+        (guest(run=[36.0], wait=[30.0], wait_per_dispatch_ns=5e3, others_run=11.9), "efficiently provisioned"),
+        (guest(run=[36.0], wait=[30.0], wait_per_dispatch_ns=5e3, others_run=12.1), "over-committed host"),
+        # What its quota took is no wait for others.
+        (guest(run=[50.0], wait=[50.0], wait_per_dispatch_ns=17e3, others_run=50.0, throttled=9.0), OVER_COMMITTED),
+        (guest(run=[50.0], wait=[25.0], wait_per_dispatch_ns=17e3, others_run=50.0, throttled=9.0), FITTING),
         # A quota that holds back is named, and what it takes is no wait for the host.
         (guest(run=[50.0], wait=[50.0], throttled=10.0, quota_cpus=0.5), "over-committed host"),
         (guest(run=[50.0], wait=[50.0], throttled=50.0, quota_cpus=0.5), "under-provisioned guest"),
@@ -106,6 +119,7 @@ def test_seldom_is_five_percent_of_samples() -> None:
         (use([guest(unreadable=WITHHELD)]), "withheld"),
         (use([guest(run=[99.0], wait=[0.0])], busy=(99.0, 1.0)), "--guest-view"),
         (use([guest(throttled=WITHHELD)]), "withheld"),
+        (use([guest(wait=[30.0], wait_per_dispatch_ns=17e3, others_run=WITHHELD)]), "withheld"),
     ],
 )
 def test_a_guest_whose_counters_are_withheld_is_not_judged(seen: Use, because: str) -> None:
@@ -132,6 +146,16 @@ def test_a_host_whose_counters_are_withheld_is_not_judged(seen: Use, because: st
 def test_a_guest_that_waits_is_told_although_another_cannot_be_read() -> None:
     host, _ = verdicts(use([guest("a", unreadable=WITHHELD), guest("b", run=[50.0], wait=[50.0])]))
     assert host.verdict == "over-committed host"
+
+
+def test_a_rule_that_could_only_say_the_same_need_not_be_decided() -> None:
+    waits = guest("b", run=[50.0], wait=[50.0], wait_per_dispatch_ns=17e3, others_run=50.0)
+    host, _ = verdicts(use([guest("a", unreadable=WITHHELD), waits]))
+    assert host.outcome is not None
+    assert (host.verdict, host.outcome.rule.id, host.outcome.of_guest) == (OVER_COMMITTED, "vcpu-wait-share", "b")
+    # One that could say something else must be.
+    steal = use([guest("a", unreadable=WITHHELD), waits], steal=WITHHELD)
+    assert verdicts(steal)[0].verdict == "not judged"
 
 
 def test_an_optional_rule_that_cannot_be_tried_withholds_nothing() -> None:

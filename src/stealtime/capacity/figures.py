@@ -134,11 +134,12 @@ def guest_figures(uses: Sequence[GuestUse]) -> SubjectFigures:
         figures.parts[f"vCPU {number}"] = {
             "vcpu_run_percent": Series(uses, partial(_of_vcpu, number=number, name="run_percent")),
             "vcpu_wait_percent": Series(uses, partial(_wait_percent, number=number)),
+            "vcpu_wait_share_percent": Series(uses, partial(_wait_share_percent, number=number)),
             "wait_per_dispatch_ns": Series(uses, partial(_of_vcpu, number=number, name="wait_per_dispatch_ns")),
         }
     if not figures.parts:
         reason = next((use.unreadable for use in uses if use.unreadable), Absent(absent="it has no virtual CPU"))
-        names = ("vcpu_run_percent", "vcpu_wait_percent", "wait_per_dispatch_ns")
+        names = ("vcpu_run_percent", "vcpu_wait_percent", "vcpu_wait_share_percent", "wait_per_dispatch_ns")
         figures.whole |= {name: absent_series(reason) for name in names}
     figures.whole["throttled_percent"] = Series(uses, attrgetter("throttled_percent"))
     figures.whole["emulator_run_percent"] = Series(uses, lambda use: use.unreadable or run_percent(use.emulator))
@@ -176,6 +177,22 @@ def _of_vcpu(use: GuestUse, number: int, name: str) -> Figure:
 def _wait_percent(use: GuestUse, number: int) -> Figure:
     known = _of_vcpu(use, number, "wait_percent")
     return known if isinstance(known, Absent) else net_wait_percent(use, use.vcpus[number])
+
+
+def _wait_share_percent(use: GuestUse, number: int) -> Figure:
+    """Give how much of the time in which a virtual CPU wanted a CPU it waited for somebody else to leave one.
+
+    A virtual CPU of several threads also waits while one of them wakes another and has not left the CPU yet. While it
+    waits for others, they use a CPU on which it may run: it cannot have waited for them for longer than that.
+    """
+    known = _wait_percent(use, number)
+    if isinstance(known, Absent):
+        return known
+    if isinstance(use.others_run_percent, Absent):
+        return use.others_run_percent
+    wait = known if use.others_run_percent is None else min(known, use.others_run_percent)
+    wanted = use.vcpus[number].run_percent + wait
+    return 100 * wait / wanted if wanted > 0 else 0.0
 
 
 def _of_view(use: GuestUse, name: str) -> Figure:

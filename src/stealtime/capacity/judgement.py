@@ -2,7 +2,7 @@
 
 A rule holds, does not hold, or is undecided (``None``): a figure is absent, there are too few samples, or the interval
 of a mean spans the limit. One part of a rule that does not hold decides it, whatever the others would say. A verdict
-needs every rule before it to be decided, but for those that are optional.
+needs every rule before it to be decided, but for those that are optional and those that could only say the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +103,8 @@ def judge(uses: Sequence[Use], book: RuleBook) -> tuple[Judgement, list[Judgemen
 def _judge_guest(uses: Sequence[GuestUse], book: RuleBook) -> Judgement:
     guest = uses[-1].guest
     figures = guest_figures(uses)
-    outcomes = [apply(rule, figures, book) for rule in book.rules if rule.about == "guest"]
+    own = (rule for rule in book.rules if rule.about == "guest" and rule.kind in (None, guest.kind))
+    outcomes = [apply(rule, figures, book) for rule in own]
     return _decide(guest.name, guest, outcomes, figures, len(uses))
 
 
@@ -136,7 +137,7 @@ def _decide(
         if outcome.holds is None and not outcome.rule.optional:
             undecided.append(outcome)
         if outcome.holds:
-            if undecided:
+            if any(one.rule.verdict != outcome.rule.verdict for one in undecided):
                 break
             because = outcome.rule.why if outcome.rule.verdict == "not judged" else None
             return Judgement(subject, guest, outcome.rule.verdict, outcome, because, tuple(outcomes), samples, figures)

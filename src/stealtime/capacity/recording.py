@@ -19,6 +19,7 @@ _CPU, _VCPU = "CPU ", "vCPU "
 _OTHERS = ("emulator", "io")
 _PRESSURE = "_pressure_percent"
 _READABLE = "readable"
+_OTHERS_RUN = "others_run_percent"
 
 
 class Row(NamedTuple):
@@ -125,6 +126,8 @@ def _guest_figures(use: GuestUse) -> Iterator[tuple[str, str, Figure]]:
             yield from _threads_figures(part, threads)
     if use.unreadable is not None:
         yield "", _READABLE, use.unreadable
+    if use.others_run_percent is not None:
+        yield "", _OTHERS_RUN, use.others_run_percent
     if use.quota_cpus is not None:
         yield "", "quota_cpus", use.quota_cpus
     if isinstance(use.view, Absent):
@@ -188,6 +191,7 @@ def _guest_use(name: str, rows: Sequence[Row], numbers: dict[str, int]) -> Guest
         throttled_percent=whole.get("throttled_percent", _missing("throttled_percent")),
         quota_cpus=quota if isinstance(quota, float) else None,
         view=_view(whole),
+        others_run_percent=whole.get(_OTHERS_RUN, _missing(_OTHERS_RUN)) if kind == "uml" else None,
     )
 
 

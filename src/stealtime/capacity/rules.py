@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from stealtime.capacity.guest import Kind
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.toml_errors import explain
 from stealtime.vocabulary.toml_table import Table
@@ -18,6 +19,7 @@ Verdict = Literal[
 GuestFigure = Literal[
     "vcpu_run_percent",
     "vcpu_wait_percent",
+    "vcpu_wait_share_percent",
     "wait_per_dispatch_ns",
     "throttled_percent",
     "queue_per_vcpu",
@@ -35,7 +37,10 @@ HostFigure = Literal[
     "io_pressure_percent",
 ]
 OF_EACH_PART = frozenset(
-    {"vcpu_run_percent", "vcpu_wait_percent", "wait_per_dispatch_ns", "cpu_busy_percent", "cpu_steal_percent"}
+    {
+        *("vcpu_run_percent", "vcpu_wait_percent", "vcpu_wait_share_percent", "wait_per_dispatch_ns"),
+        *("cpu_busy_percent", "cpu_steal_percent"),
+    }
 )
 """Figures that each virtual CPU of a guest, or each CPU of the host, has; the others are of the whole."""
 PLACEHOLDERS = frozenset(
@@ -77,6 +82,8 @@ class Rule(Table):
     """What it says."""
     about: Literal["host", "guest"]
     """Whose figures it looks at. What a guest's rule says of the host is said of the host too."""
+    kind: Kind | None = None
+    """Only of guests of this kind; all without it."""
     of: Literal["any", "every"] = "any"
     """Whether it holds if it does of any CPU (virtual CPU), or only if of every one."""
     optional: bool = False
@@ -109,6 +116,8 @@ class Rule(Table):
         for condition in self.conditions:
             if condition.figure not in known:
                 raise ValueError(f"{condition.figure} is no figure of a {self.about} (known: {', '.join(known)})")
+        if self.about == "host" and self.kind is not None:
+            raise ValueError(f"the rule {self.id} is about the host, which is no guest of the kind {self.kind!r}")
         if self.about == "host" and self.verdict == "under-provisioned guest":
             raise ValueError(f"the rule {self.id} is about the host and cannot say {self.verdict!r}")
         return self

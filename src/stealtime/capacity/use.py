@@ -77,6 +77,9 @@ class GuestUse(NamedTuple):
     """Of the time of each virtual CPU, on average, by quotas of CPU groups; 0 where none holds."""
     quota_cpus: float | None = None
     view: ViewUse | Absent | None = None
+    others_run_percent: Figure | None = None
+    """What everything else used of the CPUs where its virtual CPU may run, in percent of one CPU; None where each
+    virtual CPU is one thread, of which nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,10 @@ def between(before: Sample, after: Sample) -> Use:
     elapsed_ns = after.at_ns - before.at_ns
     if elapsed_ns <= 0:
         raise ValueError(f"the second sample is {-elapsed_ns} ns before the first")
+    cpus = _cpus(before.cpus, after.cpus)
     return Use(
         elapsed_s=elapsed_ns / 1e9,
-        cpus=_cpus(before.cpus, after.cpus),
+        cpus=cpus,
         memory_available_percent=after.memory_bytes
         if isinstance(after.memory_bytes, Absent)
         else 100 * after.memory_bytes[1] / after.memory_bytes[0],
@@ -106,7 +110,7 @@ def between(before: Sample, after: Sample) -> Use:
             name: _pressure(before.pressure_us.get(name), one, elapsed_ns) for name, one in after.pressure_us.items()
         },
         guests={
-            key: _guest(before.guests[key], guest, elapsed_ns)
+            key: _guest(before.guests[key], guest, cpus, elapsed_ns)
             for key, guest in after.guests.items()
             if key in before.guests
         },
@@ -166,7 +170,7 @@ def _pressure(before: Mapping[str, int] | Absent | None, after: Mapping[str, int
     return 100 * gained * 1000 / elapsed_ns
 
 
-def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse:
+def _guest(before: GuestSample, after: GuestSample, cpus: Mapping[int, CpuUse] | Absent, elapsed_ns: int) -> GuestUse:
     unreadable = after.unreadable or before.unreadable
     vcpus: dict[int, ThreadsUse] = {}
     for group, tids in after.groups.items():
@@ -190,20 +194,40 @@ def _guest(before: GuestSample, after: GuestSample, elapsed_ns: int) -> GuestUse
         throttled_percent=throttled,
         quota_cpus=quota_cpus,
         view=None if after.view is None else _view(before.view, after.view, elapsed_ns),
+        others_run_percent=_run_by_others(vcpus, after.allowed_cpus, cpus) if after.guest.kind == "uml" else None,
     )
 
 
+def _run_by_others(
+    vcpus: Mapping[int, ThreadsUse], allowed_cpus: frozenset[int] | Absent, cpus: Mapping[int, CpuUse] | Absent
+) -> Figure:
+    """Give what the CPUs of a guest did beside running its virtual CPUs."""
+    if isinstance(allowed_cpus, Absent):
+        return allowed_cpus
+    if isinstance(cpus, Absent):
+        return cpus
+    busy_percent = 0.0
+    for cpu in allowed_cpus & cpus.keys():
+        of_cpu = cpus[cpu].busy_percent
+        if isinstance(of_cpu, Absent):
+            return of_cpu
+        busy_percent += of_cpu
+    # Ticks and nanoseconds differ a little.
+    return max(0.0, busy_percent - sum(one.run_percent for one in vcpus.values()))
+
+
 def _others(sample: GuestSample, role: str) -> ThreadsUse | Absent:
+    others = sample.others
+    if others is not None and (known := others.uses.get(role)) is not None:
+        return known
     tids = sample.groups.get(role)
     if tids is None:
         return _NOTHING
-    if (others := sample.others) is None:
+    if others is None:
         return _NOT_YET
-    if (known := others.uses.get(role)) is None:
-        first, last = others.first, others.last
-        known = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
-        others.uses[role] = known
-    return known
+    first, last = others.first, others.last
+    use = others.uses[role] = _threads(tids, first.counts, last.counts, last.at_ns - first.at_ns, is_one_vcpu=False)
+    return use
 
 
 def run_percent(threads: ThreadsUse | Absent) -> Figure:

@@ -20,8 +20,8 @@ GuestViews = Annotated[
     typer.Option(
         "--guest-view",
         metavar="WAY",
-        help="Also ask guests for their own run queue: `own` asks those of User-Mode Linux, GUEST=ssh:HOST "
-        "one over ssh; repeatable.",
+        help="Also ask guests for their own run queue: `own` asks those of User-Mode Linux, "
+        "GUEST=ssh:[USER@]HOST[:PORT] one over ssh; repeatable.",
     ),
 ]
 

@@ -60,6 +60,8 @@ class TrackedGuest:
         self._others = ThreadsRead(0, {})
         self._others_twice: ReadTwice | None = None
         self._until_others = 0
+        self._is_counted = False
+        """Whether its first thread was seen to have run: a kernel that counts goes on counting."""
         self.threads: tuple[GuestThread, ...] = ()
         """As of the last sample."""
         self._groups: dict[int | str, tuple[int, ...]] = {}
@@ -84,7 +86,11 @@ class TrackedGuest:
         Raises:
             GoneError: It has ended.
         """
-        self._list_threads_if_changed()
+        # Asking costs as much as reading the counters of two threads. QEMU's virtual CPUs stay, and one that does not
+        # fails to be read; its other threads come and go, and are read as seldom. User-Mode Linux has a process for
+        # each address space of its guest.
+        if self.guest.kind == "uml" or self._until_others <= 1 or 0 not in self._groups:
+            self._list_threads_if_changed()
         counts = self._read_counts(self._vcpu_files)
         if counts is None:
             self._links.clear()  # a thread was replaced by another: their number is the same
@@ -160,8 +166,11 @@ class TrackedGuest:
         return counts if is_whole else None
 
     def _unreadable(self, counts: dict[int, ThreadCounts]) -> Absent | None:
+        if self._is_counted and counts and 0 in self._groups:
+            return None
         main = counts.get(self.guest.pid) or self._others.counts.get(self.guest.pid)
-        if main is not None and not any(main):
+        self._is_counted = main is not None and any(main)
+        if main is not None and not self._is_counted:
             path = f"{self._proc}/{self.guest.pid}/schedstat"
             return Absent(
                 absent=f"{path} says 0 0 0 of a thread that ran: the kernel does not count ({NO_COUNTS_HINT})"

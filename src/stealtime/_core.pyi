@@ -327,13 +327,16 @@ class QuestionDict(TypedDict):
     supply: SupplyDict
 
 class AnswerDict(TypedDict, total=False):
-    """Fixed priorities: ``responses``; EDF: ``demand`` and ``exceeded``."""
+    """Fixed priorities: ``responses`` alone; EDF: all."""
 
-    responses: list[tuple[int | None, int, tuple[bool, str] | None]]
-    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason."""
+    responses: list[tuple[int | None, int, tuple[bool, str] | None]] | None
+    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason. None
+    under EDF on a supply or with an overload."""
     demand: Literal["met", "overloaded", "exceeded"]
-    exceeded: tuple[int, int, int] | None
-    """A window, what is due in it and what is certainly served in it, in ns."""
+    deciding: tuple[int, int, int] | None
+    """A window, what is due in it and certainly served in it, in ns: the first that exceeds, or the tightest."""
+    deciding_because: str | None
+    """Why none was found."""
 
 class ConditionDict(TypedDict):
     """What the sets of a curve are analysed under."""

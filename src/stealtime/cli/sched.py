@@ -208,20 +208,29 @@ def curve(
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write a page with the figure, one HTML file.", show_default=False
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show which share of random task sets is schedulable, by utilization: what overheads and a vCPU's share cost.
 
-    Every condition sees the same sets, of one CPU.
+    Every condition sees the same sets, of one CPU. The first line, and the page, say how much capacity is lost.
 
     Exit codes: 4 a set is not judged.
     """
     from stealtime.cli.output import data_console, print_document
+    from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
     from stealtime.schedulability.overheads import read_overheads
     from stealtime.schedulability.supply import parse_supply
     from stealtime.schedulability.terminal import CurvePage
 
+    if output is not None:
+        check_place(output.absolute())
     document = trace_curve(
         CurveRequest(
             law=law,
@@ -236,6 +245,10 @@ def curve(
             interrupts="on another CPU" if interrupts_elsewhere else "here",
         )
     )
+    if output is not None:
+        from stealtime.schedulability.page import write_curve
+
+        write_curve(document, ["stealtime", *sys.argv[1:]], output.absolute())
     if json:
         print_document(document)
     else:

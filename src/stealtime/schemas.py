@@ -25,6 +25,7 @@ from stealtime.report import summary
 from stealtime.report.acceptance import document as acceptance
 from stealtime.report.acceptance.model import BarFile
 from stealtime.report.claims import document as claims
+from stealtime.report.tails import document as tails
 from stealtime.schedulability import document as analysis
 from stealtime.schedulability.overheads import OverheadFile
 from stealtime.schedulability.task_file import TaskFile
@@ -116,6 +117,9 @@ ACCEPTANCE = JsonDocument(
     acceptance.SCHEMA_VERSION,
     command="stealtime show --accept --json",
 )
+TAILS = JsonDocument(
+    "tails", "stealtime.report.tails", tails.Tails, tails.SCHEMA_VERSION, command="stealtime show --tails --json"
+)
 ADVICE = JsonDocument(
     "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
 )
@@ -157,5 +161,5 @@ INPUT_FILES = {
 
 
 if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, DOCTOR, PROTECTION, ANALYSIS, CURVE):
+    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, ANALYSIS, CURVE):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -22,16 +23,16 @@ watched = "{watched}"
 """
 
 
-def wakeup(repetition: int = 1, **more: object) -> SyntheticCell:
+def wakeup(repetition: int = 1, **more: Any) -> SyntheticCell:
     """2,000 wake-ups in 2 s, the latest 410 us late."""
     return SyntheticCell(
         "native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 410_000.0, 0.4, 2_000, repetition=repetition, **more
-    )  # type: ignore[arg-type]
+    )
 
 
-def tick(**more: object) -> SyntheticCell:
+def tick(**more: Any) -> SyntheticCell:
     """Loops of 68 us, some 0.7 s in all, the longest 100 us longer."""
-    return SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 168_000.0, 0.4, 10_000, **more)  # type: ignore[arg-type]
+    return SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 168_000.0, 0.4, 10_000, **more)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     return make_command(monkeypatch, capsys)
 
 
-def held(stealtime: Command, cells: list[SyntheticCell], bars: str, *more: str) -> tuple[int, dict[str, object]]:
+def held(stealtime: Command, cells: list[SyntheticCell], bars: str, *more: str) -> tuple[int, dict[str, Any]]:
     write_synthetic_run(Path("run"), cells=cells)
     Path("bars.toml").write_text(bars)
     ended = stealtime("show", "run", "--accept", "bars.toml", "--json", *more)
@@ -63,7 +64,7 @@ def test_a_longest_value_is_no_pass_until_it_was_watched(
     stealtime: Command, wakeup_at_most: str, watched: str, verdict: str, code: int
 ) -> None:
     ended, document = held(stealtime, [wakeup()], BARS.format(wakeup=wakeup_at_most, watched=watched))
-    (cell,) = document["cells"]  # type: ignore[misc]
+    (cell,) = document["cells"]
     assert (ended, document["verdict"], cell["verdict"]) == (code, verdict, verdict)
     assert cell["longest_ns"] == pytest.approx(410_000, abs=1)
     assert cell["watched_s"] == 2.0
@@ -78,7 +79,7 @@ def test_valid_repetitions_are_watched_together(stealtime: Command) -> None:
 def test_an_invalid_cell_is_not_judged(stealtime: Command) -> None:
     bars = BARS.format(wakeup="1us", watched="1s")
     code, document = held(stealtime, [wakeup(findings=(CLOCK_DISAGREES,))], bars)
-    (cell,) = document["cells"]  # type: ignore[misc]
+    (cell,) = document["cells"]
     assert (code, cell["verdict"]) == (4, "not judged")
     assert "812 ppm" in cell["because"]
 
@@ -93,7 +94,7 @@ INTERRUPTION = 'title = "t"\n[[bars]]\nquantity = "interruption"\nat_most = "{}"
 
 def test_an_interruption_is_what_a_loop_takes_longer(stealtime: Command) -> None:
     code, document = held(stealtime, [tick()], INTERRUPTION.format("101us"))
-    (cell,) = document["cells"]  # type: ignore[misc]
+    (cell,) = document["cells"]
     assert (code, cell["longest_ns"]) == (0, pytest.approx(100_000, abs=1))
     assert cell["watched_s"] == pytest.approx(0.68, rel=0.05)
 
@@ -104,7 +105,7 @@ def test_a_pause_of_the_kernels_own_limit_is_neither_a_pass_nor_a_failure(stealt
         findings=(RT_THROTTLING,), counters=(("involuntary_context_switches", 1),),
     )  # fmt: skip
     code, document = held(stealtime, [paused], INTERRUPTION.format("10ms"))
-    (cell,) = document["cells"]  # type: ignore[misc]
+    (cell,) = document["cells"]
     assert (code, cell["verdict"]) == (4, "not judged")
     assert "RT throttling stopped the probe for up to 50 ms" in cell["because"]
 

@@ -11,6 +11,7 @@ from stealtime.cli.parameters import AsJson, RunName, RunsFolder
 if TYPE_CHECKING:
     from stealtime.report.acceptance.model import BarFile
     from stealtime.report.summary import RunSummary
+    from stealtime.store.run import Run
     from stealtime.vocabulary.errors import ExitCode
 
 
@@ -41,6 +42,13 @@ def show(
             "--junit", metavar="FILE", help="With --accept: also write a JUnit file, a test case for each cell and bar."
         ),
     ] = None,
+    tails: Annotated[
+        bool,
+        typer.Option(
+            "--tails",
+            help="Estimate instead how likely longer latencies than the longest seen are, where that can be.",
+        ),
+    ] = False,
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
@@ -51,8 +59,11 @@ def show(
     With --accept a cell passed, failed, is not judged, or was watched too short: a longest value is no pass until it
     was looked for as long as the bar asks.
 
-    Exit codes: 0 everything is valid, or passed; 3 a bar of --accept is exceeded; 4 something failed or is invalid, is
-    not judged or was watched too short, or no cell fits the paper's tables that were asked for; 1 the run is damaged.
+    With --tails a value that is exceeded in an hour with a small probability, or why none can be given.
+
+    Exit codes: 0 everything is valid, passed or estimated; 3 a bar of --accept is exceeded; 4 something failed or is
+    invalid, is not judged, was watched too short or has no estimate, or no cell fits the paper's tables that were asked
+    for; 1 the run is damaged.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.report.acceptance.library import find_bars
@@ -63,11 +74,15 @@ def show(
 
     if junit is not None and accept is None:
         raise UsageError("--junit needs --accept here", hint="`stealtime run --junit FILE` writes the cells themselves")
+    if tails and accept is not None:
+        raise UsageError("--tails and --accept are two different views", hint="give one of them")
     # Before the samples are read: a wrong name is told at once.
     bars = None if accept is None else find_bars(accept)
     found = find_run(run, runs_folder)
     found.check_tables()
     summary = summarize(found)
+    if tails:
+        raise typer.Exit(_estimate(found, summary, json))
     if accept is not None and bars is not None:
         raise typer.Exit(_hold(summary, bars, accept, junit, json))
     if json:
@@ -98,3 +113,19 @@ def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None,
     if junit is not None:
         write_junit(acceptance, junit)
     return exit_code(acceptance)
+
+
+def _estimate(run: "Run", summary: "RunSummary", json: bool) -> "ExitCode":
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.tails.run import tails_of
+    from stealtime.report.terminal.tails import render_tails
+    from stealtime.vocabulary.errors import ExitCode
+
+    with message_console().status("estimating tails"):
+        tails = tails_of(run, summary)
+    if json:
+        print_document(tails)
+    else:
+        data_console().print(render_tails(tails))
+    is_estimated = bool(tails.cells) and all(not one.refused_because for one in tails.cells)
+    return ExitCode.FINE if is_estimated else ExitCode.NOT_JUDGED

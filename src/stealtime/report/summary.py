@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
@@ -13,6 +13,9 @@ from stealtime.campaigns.registry import studies, study_of
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
+
+if TYPE_CHECKING:
+    from stealtime.report.tails.series import TailSeries
 
 SCHEMA_VERSION = 1
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
@@ -82,6 +85,10 @@ class CellFigures(Figures):
 
     def watched(self, _quantity: str) -> Watched | None:
         """Give the longest value of one of its ``quantities``; None where this cell does not measure it."""
+        return None
+
+    def tail_series(self, _trials: Sequence[Trial]) -> "TailSeries | None":
+        """Give the values whose tail can be estimated, from its measured trials in order; None where it has none."""
         return None
 
     def overhead_beyond_ns(self, _threshold_ns: int | None) -> float | None:

@@ -1,7 +1,5 @@
 """Holds the cells of a run against bars."""
 
-from collections.abc import Iterable
-
 from stealtime.report.acceptance.document import Acceptance, HeldCell, Verdict
 from stealtime.report.acceptance.model import Bar, BarFile
 from stealtime.report.summary import CellFigures, RunSummary, Watched, plain_cells
@@ -31,7 +29,9 @@ def hold(summary: RunSummary, bars: BarFile, name: str) -> Acceptance:
     held = tuple(one for bar in bars.bars for cell in cells if (one := _held(cell, bar)) is not None)
     measured = {one.quantity for one in held}
     unmeasured = tuple(bar.quantity for bar in bars.bars if bar.quantity not in measured)
-    verdicts: Iterable[Verdict] = [*(one.verdict for one in held), *("not judged" for _ in unmeasured)]
+    verdicts: list[Verdict] = [one.verdict for one in held]
+    if unmeasured:
+        verdicts.append("not judged")
     return Acceptance(
         run_id=summary.run_id,
         bars=name,

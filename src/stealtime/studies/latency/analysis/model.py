@@ -1,13 +1,17 @@
 """The figures of a run, as models: what ``stealtime show --json`` prints."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import JsonValue
 
 from stealtime.report import summary as report_summary
 from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
 from stealtime.report.summary import Figures, Watched
+
+if TYPE_CHECKING:
+    from stealtime.report.tails.series import TailSeries
+    from stealtime.store.run import Trial
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -185,6 +189,12 @@ class CellSummary(MeasuredCell, _Measured):
             pause = f"{self.held_back.longest_ns / 1e6:.3g} ms"
             hindrance = f"{self.held_back.cause} stopped the probe for up to {pause}: --lift-rt-throttling"
         return Watched(longest_ns, self.stats.count * interval_ns / 1e9, hindrance)
+
+    def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give lateness of wake-ups, or what loops take longer than the floor."""
+        from stealtime.studies.latency.analysis.tail_series import tail_series
+
+        return tail_series(self, trials)
 
     @property
     def lines(self) -> list[str]:

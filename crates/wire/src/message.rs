@@ -219,6 +219,19 @@ pub struct TraceRequest {
     /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their
     /// guests.
     pub user_mode_linux: Vec<u32>,
+    /// Groups of events beside those that every trace has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_groups: Vec<ExtraGroup>,
+}
+
+/// Groups of events that are recorded only where they are asked for, as each event costs time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtraGroup {
+    /// The callbacks of high-resolution timers.
+    Timers,
+    /// Entry to and exit from the scheduler.
+    Scheduler,
 }
 
 /// What came of a recording, besides its table.

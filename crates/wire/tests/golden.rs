@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockReading, ClockRecord, Contend, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
-    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe, Progress,
-    Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
+    ClockCheck, ClockReading, ClockRecord, Contend, ExtraGroup, Facts, Finding, FindingLevel, FrameDecoder, FrameKind,
+    FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe,
+    Progress, Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
     TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
@@ -44,7 +44,13 @@ fn trace_request() -> TraceRequest {
         buffer_bytes_per_cpu: 8 << 20,
         hidden_threads: Some("st-ring".to_owned()),
         user_mode_linux: vec![1234],
+        extra_groups: Vec::new(),
     }
+}
+
+fn extra_request() -> TraceRequest {
+    let extra_groups = vec![ExtraGroup::Timers, ExtraGroup::Scheduler];
+    TraceRequest { hidden_threads: None, user_mode_linux: Vec::new(), extra_groups, ..trace_request() }
 }
 
 fn tracing_outcome() -> TracingOutcome {
@@ -120,6 +126,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
         ("run_trial_contend", ToAgent::RunTrial(Box::new(contend))),
         ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),
+        ("start_tracing_extra", ToAgent::StartTracing { trial: 7, tracing: extra_request() }),
         ("stop_tracing", ToAgent::StopTracing { trial: 7 }),
         ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
         ("start_load_cpu", ToAgent::StartLoad { trial: 7, load: cpu }),

@@ -172,7 +172,11 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     own_priority = beside.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
-        tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
+        tracing = TraceRequest(
+            buffer_bytes_per_cpu=settings.trace_buffer_bytes,
+            hidden_threads=probe.hidden_threads,
+            extra_groups=list(probe.extra_trace_groups),
+        )
     return RunTrial(
         trial=number,
         probe=probe.request(cell.cell.parameters, settings.iterations),

@@ -74,6 +74,11 @@ class Injection(Model):
     """What each theft begins with."""
 
 
+ExtraGroup = Literal["timers", "scheduler"]
+"""Events that are recorded only where they are asked for, as each costs time: the callbacks of high-resolution timers,
+and entry to and exit from the scheduler."""
+
+
 class TraceRequest(Model):
     """What of a kernel's doings to record."""
 
@@ -84,6 +89,8 @@ class TraceRequest(Model):
     """Leave out switches between two threads whose names both begin like this."""
     user_mode_linux: list[int] = Field(default_factory=list)
     """Threads of User-Mode Linux kernels whose ``ptrace`` calls and signals tell what runs inside their guests."""
+    extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda groups: not groups)
+    """Groups of events beside those that every trace has."""
 
 
 class TrialRequest(Model):

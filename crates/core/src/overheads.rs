@@ -109,6 +109,7 @@ fn samples_of<'py>(py: Python<'py>, samples: &[Sample]) -> PyResult<Bound<'py, P
     dictionary.set_item("duration", column(samples, |it| it.duration).into_pyarray(py))?;
     dictionary.set_item("flags", column(samples, |it| it.flags.bits()).into_pyarray(py))?;
     dictionary.set_item("expiries", column(samples, |it| it.expiries).into_pyarray(py))?;
+    dictionary.set_item("releases", column(samples, |it| it.releases).into_pyarray(py))?;
     Ok(dictionary)
 }
 

@@ -58,6 +58,7 @@ pub struct Sample {
     pub start: u64,
     pub duration: u64,
     pub flags: Flags,
-    /// Of an interrupt: how many timers expired in it; otherwise 1.
+    /// Of an interrupt: how many timers expired in it, and how many of their callbacks woke a thread. Otherwise 0.
     pub expiries: u16,
+    pub releases: u16,
 }

@@ -94,6 +94,7 @@ struct OpenInterrupt {
     number: i64,
     begun: Begun,
     expiries: u16,
+    releases: u16,
     /// The first of the wake-ups that wait for its end.
     first_wake: usize,
 }
@@ -189,7 +190,14 @@ impl<'a, 'b> Pass<'a, 'b> {
                 self.interrupts += 1;
                 let begun = self.begin(time);
                 let first_wake = self.wakes.len();
-                self.interrupt_stack.push(OpenInterrupt { kind, number: value, begun, expiries: 0, first_wake });
+                self.interrupt_stack.push(OpenInterrupt {
+                    kind,
+                    number: value,
+                    begun,
+                    expiries: 0,
+                    releases: 0,
+                    first_wake,
+                });
             }
             EventKind::InterruptExit => self.end_interrupt(EventKind::InterruptEntry, value, time, place, discards),
             EventKind::VectorExit => self.end_interrupt(EventKind::VectorEntry, value, time, place, discards),
@@ -231,13 +239,14 @@ impl<'a, 'b> Pass<'a, 'b> {
         Begun { at, interrupts: self.interrupts }
     }
 
-    fn emit(&mut self, kind: SampleKind, thread: i32, begun: Begun, end: u64, more: (Flags, u16)) {
-        let flags = more.0
+    fn emit(&mut self, kind: SampleKind, thread: i32, begun: Begun, end: u64, about: Flags) {
+        let flags = about
             | Flags::INTERRUPTED.when(self.interrupts > begun.interrupts)
             | Flags::TAKEN.when(self.taken.overlap(begun.at, end))
             | Flags::LOST_NEAR.when(self.trace.lost_elsewhere(self.cpu, begun.at, end));
         let (start, duration) = (begun.at, end - begun.at);
-        self.samples.push(Sample { kind, cpu: self.cpu, thread, start, duration, flags, expiries: more.1 });
+        let (expiries, releases) = (0, 0);
+        self.samples.push(Sample { kind, cpu: self.cpu, thread, start, duration, flags, expiries, releases });
     }
 
     fn running_flag(&self) -> Flags {
@@ -251,8 +260,10 @@ impl<'a, 'b> Pass<'a, 'b> {
         };
         discards.pair(PairDiscard::Repeated, self.give_up_timers(position + 1));
         let Some(open) = self.timer_stack.pop() else { return };
-        for interrupt in &mut self.interrupt_stack {
+        let is_release = !open.is_tick && self.wakes.len() > open.first_wake;
+        for interrupt in self.interrupt_stack.iter_mut().take(open.depth) {
             interrupt.expiries = interrupt.expiries.saturating_add(1);
+            interrupt.releases = interrupt.releases.saturating_add(u16::from(is_release));
         }
         let was_interrupted = self.interrupts > open.begun.interrupts;
         let is_outside = open.depth == 0;
@@ -264,10 +275,10 @@ impl<'a, 'b> Pass<'a, 'b> {
         }
         if open.is_tick {
             let thread = self.running.map_or(0, |(thread, _)| thread);
-            self.emit(SampleKind::Tick, thread, open.begun, time, (self.running_flag(), 1));
+            self.emit(SampleKind::Tick, thread, open.begun, time, self.running_flag());
         } else if let Some(&wake) = self.wakes.get(open.first_wake) {
             let flags = Flags::REAL_TIME.when(is_real_time(wake.priority));
-            self.emit(SampleKind::Release, wake.thread, open.begun, time, (flags, 1));
+            self.emit(SampleKind::Release, wake.thread, open.begun, time, flags);
         }
         if is_outside {
             self.make_ready(open.first_wake, time);
@@ -296,7 +307,10 @@ impl<'a, 'b> Pass<'a, 'b> {
         }
         if open.expiries > 0 {
             let thread = self.running.map_or(0, |(thread, _)| thread);
-            self.emit(SampleKind::Interrupt, thread, open.begun, time, (self.running_flag(), open.expiries));
+            self.emit(SampleKind::Interrupt, thread, open.begun, time, self.running_flag());
+            if let Some(sample) = self.samples.last_mut() {
+                (sample.expiries, sample.releases) = (open.expiries, open.releases);
+            }
         }
         if self.timer_stack.is_empty() {
             self.make_ready(open.first_wake, time);
@@ -319,7 +333,7 @@ impl<'a, 'b> Pass<'a, 'b> {
         // No interrupt reaches over a switch: what is open has lost its end.
         discards.pair(PairDiscard::Repeated, self.give_up_interrupts(0));
         if let Some(begun) = self.schedule.take() {
-            self.emit(SampleKind::Scheduling, next, begun, time, (flags, 1));
+            self.emit(SampleKind::Scheduling, next, begun, time, flags);
         }
         let ready = std::mem::take(&mut self.ready);
         // A thread of higher or the same priority goes when it likes, not when the scheduler gets to it.
@@ -327,7 +341,7 @@ impl<'a, 'b> Pass<'a, 'b> {
         let woken = ready.iter().rev().find(|&&(thread, own, _)| thread == next && is_outranked(own));
         if let Some(&(_, _, begun)) = woken {
             let flags = Flags::REAL_TIME.when(is_real_time(priority));
-            self.emit(SampleKind::Dispatch, next, begun, time, (flags, 1));
+            self.emit(SampleKind::Dispatch, next, begun, time, flags);
         }
         if self.switch.replace((self.begin(time), flags.has(Flags::REAL_TIME))).is_some() && self.trace.tells_exits {
             discards.pair(PairDiscard::Repeated, 1);
@@ -338,9 +352,9 @@ impl<'a, 'b> Pass<'a, 'b> {
     fn leave_scheduler(&mut self, thread: i32, time: u64) {
         if let Some((begun, is_real_time)) = self.switch.take() {
             self.schedule = None;
-            self.emit(SampleKind::ContextSwitch, thread, begun, time, (Flags::REAL_TIME.when(is_real_time), 1));
+            self.emit(SampleKind::ContextSwitch, thread, begun, time, Flags::REAL_TIME.when(is_real_time));
         } else if let Some(begun) = self.schedule.take() {
-            self.emit(SampleKind::SchedulingInVain, thread, begun, time, (self.running_flag(), 1));
+            self.emit(SampleKind::SchedulingInVain, thread, begun, time, self.running_flag());
         }
     }
 }

@@ -110,7 +110,7 @@ fn one_burst_is_a_release_for_each_callback_and_one_interrupt() {
     let kinds = |kind| found.samples.iter().filter(move |it| it.kind == kind).collect::<Vec<_>>();
     assert_eq!(kinds(SampleKind::Release).iter().map(|it| it.duration).collect::<Vec<_>>(), [40, 40, 40]);
     let interrupts = kinds(SampleKind::Interrupt);
-    assert_eq!(interrupts.iter().map(|it| (it.duration, it.expiries)).collect::<Vec<_>>(), [(350, 3)]);
+    assert_eq!(interrupts.iter().map(|it| (it.duration, it.expiries, it.releases)).collect::<Vec<_>>(), [(350, 3, 3)]);
     assert_eq!(found.chains.interrupt, [350, 350, 350]);
     assert_eq!(
         parts_of(&found, 1),
@@ -303,8 +303,9 @@ fn a_tick_that_wakes_somebody_is_no_release() {
     history.vector_entry(1100);
     history.callback(1150, 1200, 70, TICK);
     history.vector_exit(1260);
-    let kinds: Vec<_> = history.measure().samples.iter().map(|it| it.kind).collect();
-    assert_eq!(kinds, [SampleKind::Tick, SampleKind::Interrupt]);
+    let samples = history.measure().samples;
+    assert_eq!(samples.iter().map(|it| it.kind).collect::<Vec<_>>(), [SampleKind::Tick, SampleKind::Interrupt]);
+    assert_eq!((samples[1].expiries, samples[1].releases), (1, 0));
 }
 
 proptest! {

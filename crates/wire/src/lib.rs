@@ -13,6 +13,7 @@ pub mod frame;
 pub mod injection;
 pub mod message;
 pub mod probe;
+pub mod rtload;
 
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
@@ -23,6 +24,9 @@ pub use message::{
     TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
+pub use rtload::{
+    ClockConversion, DrawnTaskSet, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome,
+};
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

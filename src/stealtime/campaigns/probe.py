@@ -101,9 +101,9 @@ class Probe:
     name: str
     cells: type[ProbeCells]
     """Its table in ``[[probes]]``."""
-    request: Callable[[Mapping[str, JsonValue], Mapping[int, int]], ProbeRequest] | None = None
-    """Makes what the agent is asked for, of a cell's parameters and of the iterations of each length of busy loop.
-    None where a stage carries it out."""
+    request: Callable[[Mapping[str, JsonValue], Mapping[int, int], int], ProbeRequest] | None = None
+    """Makes what the agent is asked for, of a cell's parameters, of the iterations of each length of busy loop, and of
+    the number of the repetition, from 1. None where a stage carries it out."""
     stage: Stage | None = None
     short: type[ShortProbe] = ShortProbe
     """Its table in ``[short]``."""

@@ -179,7 +179,7 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
         )
     return RunTrial(
         trial=number,
-        probe=probe.request(cell.cell.parameters, settings.iterations),
+        probe=probe.request(cell.cell.parameters, settings.iterations, cell.repetition),
         cpus=cpus_to_use(machine, len(beside.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,

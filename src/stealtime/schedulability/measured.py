@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Statistic = Literal["average", "p99", "p99.9", "worst"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
-_PERCENT: dict[Statistic, float] = {"p99": 99.0, "p99.9": 99.9}
+_SHARES: dict[Statistic, Fraction] = {"p99": Fraction(99, 100), "p99.9": Fraction(999, 1000)}
+"""Of the samples that do not exceed it."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def statistic_of(samples_ns: NDArray[np.float64], statistic: Statistic) -> float
         return float(samples_ns.mean())
     if statistic == "worst":
         return float(samples_ns.max())
-    return float(np.percentile(samples_ns, _PERCENT[statistic], method="inverted_cdf"))
+    rank = math.ceil(_SHARES[statistic] * len(samples_ns)) - 1
+    return float(np.partition(samples_ns, rank)[rank])
 
 
 def equal_count(samples_ns: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
@@ -139,9 +141,9 @@ def _count(condition: MeasuredCondition, name: str) -> int:
 
 
 def _refuse_too_few(source: str, counts: Mapping[str, int], statistic: Statistic) -> None:
-    if statistic not in _PERCENT:
+    if statistic not in _SHARES:
         return
-    needed = math.ceil(100 / (100 - _PERCENT[statistic]) - 1e-6)
+    needed = math.ceil(1 / (1 - _SHARES[statistic]))
     for name, count in counts.items():
         if count < needed:
             raise UsageError(

@@ -170,4 +170,5 @@ RTLOAD = Probe(
     short=ShortRtload,
     needs_fifo=True,
     result=JOBS_OF_TASKS,
+    extra_trace_groups=("timers", "scheduler"),
 )

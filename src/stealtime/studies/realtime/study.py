@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.schedulability.measured import MeasuredCondition
     from stealtime.store.run import Run, Trial
     from stealtime.studies.realtime.analysis.model import RealTimeCell
 
@@ -80,6 +81,12 @@ class RealTimeStudy:
         from stealtime.studies.realtime.page.section import section
 
         return section(own_cells(summary.cells))
+
+    def measured_overheads(self, run: "Run") -> "list[MeasuredCondition]":
+        """Give what the kernels of a run took, by machine and number of tasks."""
+        from stealtime.studies.realtime.analysis.overhead_source import measured_overheads
+
+        return measured_overheads(run)
 
     def compare_cells(self, a: "RealTimeCell", b: "RealTimeCell") -> "CellComparison":
         """Compare latencies and missed deadlines."""

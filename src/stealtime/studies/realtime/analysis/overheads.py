@@ -60,7 +60,7 @@ class TrialOverheads:
     @property
     def is_followed(self) -> NDArray[np.bool_]:
         """Which jobs have a chain."""
-        return self.found["chains"]["discard"] == 0
+        return np.equal(self.found["chains"]["discard"], 0)
 
     def part_ns(self, *parts: str) -> NDArray[np.float64]:
         """Give parts of all jobs, added up; 0 for those without a chain."""
@@ -103,7 +103,7 @@ class TrialOverheads:
         return next((period for period in periods_ns if abs(median_ns / period - 1) < 0.05), None)
 
     def _flag(self, name: str) -> NDArray[np.bool_]:
-        return (self.found["chains"]["flags"] & OVERHEAD_FLAGS[name]) != 0
+        return np.not_equal(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], 0)
 
     def _of_jobs(self, parts: tuple[str, ...], chosen: NDArray[np.bool_]) -> Samples:
         chains = self.found["chains"]
@@ -181,9 +181,9 @@ def joined(trials: Sequence[TrialOverheads]) -> Mapping[str, Samples]:
 def _own_trace(trial: "Trial") -> tuple[Path, "TracingOutcome"]:
     """Give the trace of the kernel that ran the tasks."""
     record = trial.record
-    is_native = traits_of(record.cell.platform).is_native
-    path = trial.host_trace_path if is_native else trial.machine_trace_path
-    tracing = record.host_tracing if is_native else record.outcome and record.outcome.tracing
+    path, tracing = trial.machine_trace_path, None if record.outcome is None else record.outcome.tracing
+    if traits_of(record.cell.platform).is_native:
+        path, tracing = trial.host_trace_path, record.host_tracing
     if path is None or tracing is None:
         raise StealtimeError(
             f"the kernel of {record.trial_id} was not traced",

@@ -40,6 +40,7 @@ JITTERY = '[[tasks]]\nname = "a"\ncost = "8ms"\nperiod = "10ms"\njitter = "5ms"\
 def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     # Files are named as a user in their folder names them.
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "tasks.toml").write_text(TIGHT.format(deadline="8ms"))
     (tmp_path / "missing.toml").write_text(TIGHT.format(deadline="7ms"))
     (tmp_path / "jittery.toml").write_text(JITTERY)
@@ -250,7 +251,9 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
     ("arguments", "message"),
     [
         (["analyze", "nowhere.toml"], "nowhere.toml"),
-        (["analyze", "tasks.toml", "--overheads", "last"], "last is no .csv or .toml file"),
+        (["analyze", "tasks.toml", "--overheads", "last"], "there is no run 'last'"),
+        (["analyze", "tasks.toml", "--supply", "last"], "there is no run 'last'"),
+        (["analyze", "tasks.toml", "--overheads", "overheads.toml", "--machine", "native"], "is a file"),
         (["analyze", "tasks.toml", "--supply", "12ms/10ms"], "--supply: '12ms/10ms'"),
         (["analyze", "tasks.toml", "--policy", "rm"], "'rm'"),
         (["generate", "--law", "uniform"], "--law: 'uniform' is unknown"),

@@ -1,5 +1,6 @@
 """``rtload``: periodic tasks whose jobs do a fixed amount of work, under real-time scheduling."""
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal, Self
@@ -116,7 +117,9 @@ class RtloadCells(ProbeCells):
             try:
                 task_sets.draw(parameters, 1)
             except StealtimeError as error:
-                raise ValueError(f"{error}; {error.hint}" if error.hint else str(error)) from None
+                words = f"{error}; {error.hint}" if error.hint else str(error)
+                # What an option is called on the command line is a key here.
+                raise ValueError(re.sub("--[a-z-]+", _as_key, words)) from None
 
     @staticmethod
     def _given(tasks: list[GivenTask]) -> list[dict[str, JsonValue]]:
@@ -167,6 +170,10 @@ def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int],
         polluter_bytes=whole(task_sets.parameter(parameters, "polluter_bytes")),
         drawn=drawn,
     )
+
+
+def _as_key(option: re.Match[str]) -> str:
+    return option[0].removeprefix("--").replace("-", "_")
 
 
 class TaskSetProbe(Probe):

@@ -38,8 +38,10 @@ pub struct RealTimeTask {
     pub period_ns: u64,
     /// From a release to when the job must have finished.
     pub deadline_ns: u64,
-    /// What one job was meant to take; under `deadline` the budget of a job.
+    /// What one job was meant to take.
     pub cost_ns: u64,
+    /// How long a job may run before it is put off to the next period; for the policy `deadline`, and only there.
+    pub budget_ns: Option<u64>,
     /// Of the busy loop: the work of one job.
     pub iterations: u64,
 }

@@ -77,6 +77,7 @@ fn rtload() -> Rtload {
         period_ns,
         deadline_ns: period_ns,
         cost_ns: period_ns / 8,
+        budget_ns: None,
         iterations: period_ns / 9,
     };
     Rtload {
@@ -164,7 +165,14 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         each_iteration: true,
     };
     let contend = TrialRequest { priority: 0, ..request(Probe::Contend(contend), None) };
-    let rtload = TrialRequest { priority: 80, ..request(Probe::Rtload(rtload()), None) };
+    let deadline = Rtload {
+        policy: RealTimePolicy::Deadline,
+        tasks: rtload().tasks.into_iter().map(|task| RealTimeTask { budget_ns: Some(task.cost_ns), ..task }).collect(),
+        polluters: 0,
+        drawn: None,
+        ..rtload()
+    };
+    let rtload = request(Probe::Rtload(rtload()), None);
     let memory = LoadRequest {
         kind: Load::Memory { block_bytes: 9 << 20 },
         cpus: vec![1],
@@ -183,6 +191,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
         ("run_trial_contend", ToAgent::RunTrial(Box::new(contend))),
         ("run_trial_rtload", ToAgent::RunTrial(Box::new(rtload))),
+        ("run_trial_rtload_deadline", ToAgent::RunTrial(Box::new(request(Probe::Rtload(deadline), None)))),
         ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),
         ("start_tracing_extra", ToAgent::StartTracing { trial: 7, tracing: extra_request() }),
         ("stop_tracing", ToAgent::StopTracing { trial: 7 }),

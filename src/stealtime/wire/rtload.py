@@ -19,7 +19,9 @@ class RealTimeTask(Model):
     deadline_ns: int = Field(gt=0)
     """From a release to when the job must have finished."""
     cost_ns: int = Field(gt=0)
-    """What one job was meant to take; under ``deadline`` the budget of a job."""
+    """What one job was meant to take."""
+    budget_ns: int | None = Field(gt=0)
+    """How long a job may run before it is put off to the next period; for the policy ``deadline``, and only there."""
     iterations: int = Field(gt=0)
     """Of the busy loop: the work of one job."""
 

@@ -12,11 +12,8 @@ use crate::sys;
 /// # Errors
 /// [`TrialError::Admission`].
 pub fn enter(task: &RealTimeTask) -> Result<(), TrialError> {
-    sys::set_deadline(task.cost_ns, task.deadline_ns, task.period_ns).map_err(|source| TrialError::Admission {
-        task: task.name.clone(),
-        hint: hint(&source),
-        source,
-    })
+    sys::set_deadline(task.budget_ns.unwrap_or(task.cost_ns), task.deadline_ns, task.period_ns)
+        .map_err(|source| TrialError::Admission { task: task.name.clone(), hint: hint(&source), source })
 }
 
 /// What the errors of `sched_setattr(2)` mean for a thread that asks for itself.
@@ -28,7 +25,7 @@ fn hint(error: &io::Error) -> String {
         }
         Some(libc::EPERM) => {
             "it takes root (or cap_sys_nice), and the tasks must be allowed on every CPU of their root domain: measure a \
-             machine of one CPU, a scenario that uses all CPUs, or an exclusive cpuset; or take policy = \"fifo\""
+             machine of one CPU, or on all CPUs (the scenario one-to-all), or take policy = \"fifo\""
         }
         Some(libc::EINVAL) => {
             "a budget must be at least 1024 ns, and a period between sched_deadline_period_min_us and \

@@ -87,13 +87,14 @@ impl Probe for Rtload {
         in_range("polluters", self.polluters.into(), 0, MOST_POLLUTERS)?;
         in_range("polluter_bytes", self.polluter_bytes, SMALLEST_POLLUTER_BYTES, 1 << 40)?;
         for task in &self.tasks {
-            let RealTimeTask { period_ns, deadline_ns, cost_ns, iterations, .. } = *task;
+            let RealTimeTask { period_ns, deadline_ns, budget_ns, iterations, .. } = *task;
             in_range("period_ns", period_ns, SHORTEST_PERIOD_NS, LONGEST_PERIOD_NS)?;
             in_range("iterations", iterations, 1, u64::MAX)?;
             in_range("deadline_ns", deadline_ns, 1, duration_ns)?;
             in_range("jobs", released(task, duration_ns), 1, u32::MAX.into())?;
             if self.policy == RealTimePolicy::Deadline {
-                in_range("deadline_ns", deadline_ns, cost_ns, period_ns)?;
+                in_range("deadline_ns", deadline_ns, 1, period_ns)?;
+                in_range("budget_ns", budget_ns.unwrap_or(0), 1, deadline_ns)?;
             }
         }
         Ok(())
@@ -155,7 +156,14 @@ mod tests {
     use super::*;
 
     fn task(period_ns: u64, deadline_ns: u64) -> RealTimeTask {
-        RealTimeTask { name: "t".to_owned(), period_ns, deadline_ns, cost_ns: 1_000, iterations: 1 }
+        RealTimeTask {
+            name: "t".to_owned(),
+            period_ns,
+            deadline_ns,
+            cost_ns: 1_000,
+            budget_ns: Some(1_000),
+            iterations: 1,
+        }
     }
 
     fn set(policy: RealTimePolicy, tasks: Vec<RealTimeTask>) -> Rtload {
@@ -180,7 +188,9 @@ mod tests {
         assert!(refused(&fifo(vec![task(99_999, 99_999)])).starts_with("period_ns = 99999"));
         assert!(refused(&fifo(vec![task(2_000_000_000, 2_000_000_000)])).starts_with("deadline_ns = 2000000000"));
         let later = set(RealTimePolicy::Deadline, vec![task(1_000_000, 2_000_000)]);
-        assert!(refused(&later).contains("it must be 1000 to 1000000"));
+        assert!(refused(&later).contains("it must be 1 to 1000000"));
+        let without = RealTimeTask { budget_ns: None, ..task(1_000_000, 1_000_000) };
+        assert!(refused(&set(RealTimePolicy::Deadline, vec![without])).starts_with("budget_ns = 0"));
     }
 
     #[test]

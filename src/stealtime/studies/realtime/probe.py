@@ -1,5 +1,6 @@
 """``rtload``: periodic tasks whose jobs do a fixed amount of work, under real-time scheduling."""
 
+import re
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal, Self
@@ -9,6 +10,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.realtime import task_sets
 from stealtime.studies.realtime.stored import JOBS_OF_TASKS
+from stealtime.studies.realtime.wording import describe
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration
 from stealtime.vocabulary.toml_table import Table
@@ -59,6 +61,9 @@ class RtloadCells(ProbeCells):
     """A set that is given instead of drawn; all repetitions have it."""
     work_percent: int = Field(default=95, alias="work", ge=1, le=100)
     """How much of its cost a job takes natively, undisturbed."""
+    budget_percent: int = Field(default=100, alias="budget", ge=1, le=10_000)
+    """Of the cost: how long a job may run under the policy ``deadline`` before it is put off to the next period; at
+    most its deadline. In a guest the same work may take more time than natively."""
     loop_ns: DurationNs = Field(default=68_000, alias="loop", ge=1_000)
     """The length of the busy loop by which work is calibrated."""
     polluters: int = Field(default=0, ge=0, le=1024)
@@ -112,7 +117,9 @@ class RtloadCells(ProbeCells):
             try:
                 task_sets.draw(parameters, 1)
             except StealtimeError as error:
-                raise ValueError(f"{error}; {error.hint}" if error.hint else str(error)) from None
+                words = f"{error}; {error.hint}" if error.hint else str(error)
+                # What an option is called on the command line is a key here.
+                raise ValueError(re.sub("--[a-z-]+", _as_key, words)) from None
 
     @staticmethod
     def _given(tasks: list[GivenTask]) -> list[dict[str, JsonValue]]:
@@ -154,16 +161,30 @@ def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int],
         tasks, drawn = task_sets.draw(parameters, repetition)
     loop_ns = whole(parameters["loop_ns"])
     work_percent = whole(task_sets.parameter(parameters, "work_percent"))
+    is_deadline = parameters["policy"] == "deadline"
+    budget_percent = whole(task_sets.parameter(parameters, "budget_percent")) if is_deadline else None
     return RtloadProbe(
-        policy="deadline" if parameters["policy"] == "deadline" else "fifo",
-        tasks=[task_sets.work_of(task, loop_ns, iterations[loop_ns], work_percent) for task in tasks],
+        policy="deadline" if is_deadline else "fifo",
+        tasks=[task_sets.work_of(task, loop_ns, iterations[loop_ns], work_percent, budget_percent) for task in tasks],
         polluters=whole(task_sets.parameter(parameters, "polluters")),
         polluter_bytes=whole(task_sets.parameter(parameters, "polluter_bytes")),
         drawn=drawn,
     )
 
 
-RTLOAD = Probe(
+def _as_key(option: re.Match[str]) -> str:
+    return option[0].removeprefix("--").replace("-", "_")
+
+
+class TaskSetProbe(Probe):
+    """It names a cell by its task set."""
+
+    def describe(self, parameters: Mapping[str, JsonValue]) -> str:
+        """Name a task set: ``rtload, 10 tasks light-uniform, fifo``."""
+        return f"{self.name}, {describe(parameters)}"
+
+
+RTLOAD = TaskSetProbe(
     name="rtload",
     cells=RtloadCells,
     request=_request,

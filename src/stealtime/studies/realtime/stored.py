@@ -32,7 +32,9 @@ class TaskRecord(Model):
     deadline_ns: int
     """Relative to a release."""
     cost_ns: int
-    """What a job was meant to take natively; under ``deadline`` its budget."""
+    """What a job was meant to take natively."""
+    budget_ns: int | None
+    """Of ``deadline``: how long a job may run before it is put off to the next period."""
     iterations: int
     """Of the busy loop: the work of a job."""
     released: int

@@ -15,6 +15,7 @@ DEFAULTS: Mapping[str, JsonValue] = {
     "over_utilized": "redraw",
     "seed": 1,
     "work_percent": 95,
+    "budget_percent": 100,
     "polluters": 0,
     "polluter_bytes": 4 << 20,
 }
@@ -72,7 +73,9 @@ def given(tasks: Sequence[Mapping[str, JsonValue]]) -> list[TaskTable]:
     return TaskFile.model_construct(tasks=tables, generated=None).on(0)
 
 
-def work_of(task: TaskTable, loop_ns: int, loop_iterations: int, work_percent: int) -> RealTimeTask:
+def work_of(
+    task: TaskTable, loop_ns: int, loop_iterations: int, work_percent: int, budget_percent: int | None
+) -> RealTimeTask:
     """Give a task whose jobs do a share of its cost, in iterations of the busy loop.
 
     Args:
@@ -80,11 +83,14 @@ def work_of(task: TaskTable, loop_ns: int, loop_iterations: int, work_percent: i
         loop_ns: A length of the busy loop ...
         loop_iterations: ... and the iterations that take it natively, undisturbed.
         work_percent: Of the cost: what is left is for what the calibration does not know of.
+        budget_percent: Of the cost; at most the deadline. None for no budget.
     """
+    budget_ns = None if budget_percent is None else min(task.deadline_ns, round(task.cost * budget_percent / 100))
     return RealTimeTask(
         name=task.name,
         period_ns=task.period,
         deadline_ns=task.deadline_ns,
         cost_ns=task.cost,
+        budget_ns=budget_ns,
         iterations=max(1, round(task.cost * work_percent / 100 * loop_iterations / loop_ns)),
     )

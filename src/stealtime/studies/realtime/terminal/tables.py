@@ -1,6 +1,6 @@
 """Missed deadlines and latencies, platforms beside each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,32 +19,33 @@ def render(cells: Sequence[RealTimeCell]) -> RenderableType:
     return Group(*parts, *map(Text, invalid_sentences(cells)), Text())
 
 
-def _named(title: str, cells: Sequence[RealTimeCell], *columns: str) -> tuple[Table, list[list[str]]]:
+def _named(title: str, *columns: str) -> Table:
     table = new_table(title)
-    for name in ("task set", "scenario", "platform"):
+    for name in ("task set", "platform, scenario"):
         table.add_column(name)
     for name in columns:
         table.add_column(name, justify="right")
-    heads = []
-    for cell in cells:
-        mark = ("" if cell.valid else f" {INVALID_MARK}") + (", traced" if cell.traced else "")
-        heads.append([set_words(cell), cell.scenario, cell.platform + mark])
-    return table, heads
+    return table
+
+
+def _head(cell: RealTimeCell) -> tuple[str, str]:
+    mark = ("" if cell.valid else f" {INVALID_MARK}") + (", traced" if cell.traced else "")
+    return set_words(cell), f"{cell.platform}, {cell.scenario}{mark}"
 
 
 def _missed_table(cells: Sequence[RealTimeCell]) -> Table:
-    columns = ("sets", "utilization", "jobs", "missed", "share", "sets that missed", "overruns", "not started")
-    table, heads = _named("Deadlines: jobs that were not done in time", cells, *columns)
-    for cell, head in zip(cells, heads, strict=True):
+    columns = ("sets", "utilization", "jobs", "missed", "share of jobs", "sets that missed", "overruns", "not started")
+    table = _named("Deadlines: jobs that were not done in time", *columns)
+    for cell in cells:
         one = cell.repetitions
         table.add_row(
-            *head,
+            *_head(cell),
             str(len(one)),
             _range([repetition.utilization for repetition in one]),
             str(cell.released),
             str(cell.missed),
             _share(cell.missed_share),
-            f"{cell.sets_missed} of {len(one)} {_interval(cell.sets_missed_share)}".rstrip(),
+            _share(cell.sets_missed_share),
             str(sum(repetition.overruns for repetition in one)),
             str(sum(repetition.unstarted for repetition in one)),
         )
@@ -52,24 +53,25 @@ def _missed_table(cells: Sequence[RealTimeCell]) -> Table:
 
 
 def _latency_table(cells: Sequence[RealTimeCell]) -> Table:
-    table, heads = _named(
-        "From release to start, and from release to finish as a share of the deadline (p50, p99, p99.9, worst)",
-        cells,
-        "jobs of the most urgent task",
-        "its start latency",
-        "start latency of all",
-        "response",
-    )
-    for cell, head in zip(cells, heads, strict=True):
-        urgent = cell.urgent_latency_ns
-        table.add_row(
-            *head,
-            notation.ABSENT if urgent is None else str(urgent.count),
-            _times(urgent),
-            _times(cell.start_latency_ns),
-            _shares(cell.response_share),
+    table = _named("Latency of jobs", "from release to", "jobs", "p50", "p99", "p99.9", "worst")
+    for cell in cells:
+        if not cell.repetitions:
+            continue
+        rows = (
+            ("start, most urgent task", cell.urgent_latency_ns, notation.duration),
+            ("start, all tasks", cell.start_latency_ns, notation.duration),
+            ("finish, of the deadline", cell.response_share, notation.percent),
         )
+        for number, (what, tail, notate) in enumerate(rows):
+            head = _head(cell) if number == 0 else ("", "")
+            table.add_row(*head, what, *_columns(tail, notate))
     return table
+
+
+def _columns(tail: Tail | None, notate: Callable[[float], str]) -> list[str]:
+    if tail is None:
+        return ["0", *[notation.ABSENT] * 4]
+    return [str(tail.count), *map(notate, (tail.p50, tail.p99, tail.p999, tail.max))]
 
 
 def _range(values: Sequence[float]) -> str:
@@ -80,22 +82,8 @@ def _range(values: Sequence[float]) -> str:
 
 
 def _share(share: Share | None) -> str:
-    return notation.ABSENT if share is None else f"{notation.percent(share.share)} {_interval(share)}".rstrip()
-
-
-def _interval(share: Share | None) -> str:
-    if share is None or share.low is None or share.high is None:
-        return ""
-    return f"({notation.percent(share.low)} to {notation.percent(share.high)})"
-
-
-def _times(tail: Tail | None) -> str:
-    if tail is None:
+    if share is None:
         return notation.ABSENT
-    return ", ".join(notation.duration(value, 3) for value in (tail.p50, tail.p99, tail.p999, tail.max))
-
-
-def _shares(tail: Tail | None) -> str:
-    if tail is None:
-        return notation.ABSENT
-    return ", ".join(notation.percent(value) for value in (tail.p50, tail.p99, tail.p999, tail.max))
+    if share.low is None or share.high is None:
+        return notation.percent(share.share)
+    return f"{notation.percent(share.share)} ({notation.percent(share.low)} to {notation.percent(share.high)})"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.realtime import task_sets
@@ -18,6 +18,7 @@ from stealtime.wire.rtload import RealTimePolicy, RtloadProbe
 
 MOST_TASKS = 99
 """Each has a priority of its own."""
+Laws = Annotated[list[str], BeforeValidator(lambda law: [law] if isinstance(law, str) else law), Field(min_length=1)]
 TaskCounts = Annotated[list[Annotated[int, Field(ge=1, le=MOST_TASKS)]], Field(min_length=1)]
 
 
@@ -41,10 +42,10 @@ class RtloadCells(ProbeCells):
     """The name of the probe."""
     policy: RealTimePolicy = "fifo"
     """``fifo``: fixed priorities on one CPU, shorter deadlines first; ``deadline``: SCHED_DEADLINE."""
-    law: str | None = None
-    """The law of utilizations that sets are drawn by, as of ``stealtime sched generate --law``."""
+    laws: Laws | None = Field(default=None, alias="law")
+    """The law of utilizations that sets are drawn by, as of ``stealtime sched generate --law``, or a list of laws."""
     tasks_per_cpu: TaskCounts = Field(default=[10], alias="k")
-    """How many tasks are drawn; each number is a cell."""
+    """How many tasks are drawn; each number is a cell, of each law."""
     total: float | None = Field(default=None, gt=0)
     """The utilization of a set, where the law is of a fixed total."""
     periods: str = "moderate"
@@ -80,7 +81,7 @@ class RtloadCells(ProbeCells):
 
     @model_validator(mode="after")
     def _is_a_set(self) -> Self:
-        if (self.law is None) == (self.tasks is None):
+        if (self.laws is None) == (self.tasks is None):
             raise ValueError("a set is either drawn (law) or given (tasks)")
         if (self.tasks is None) != (self.set_name is None):
             raise ValueError("a set that is given (tasks) needs a name (set), and only that")
@@ -143,12 +144,16 @@ class RtloadCells(ProbeCells):
             return [{**common, "set": self.set_name, "tasks": list[JsonValue](self._given(self.tasks))}]
         if self.total is not None:
             common["total"] = self.total
-        return [{**common, "law": self.law, "tasks_per_cpu": number} for number in self.tasks_per_cpu]
+        return [
+            {**common, "law": law, "tasks_per_cpu": number} for law in self.laws or () for number in self.tasks_per_cpu
+        ]
 
 
 class ShortRtload(ShortProbe):
     """``[short.rtload]``."""
 
+    laws: Laws | None = Field(default=None, alias="law")
+    """Replaces its laws."""
     tasks_per_cpu: TaskCounts | None = Field(default=None, alias="k")
     """Replaces its numbers of tasks."""
 

@@ -29,7 +29,7 @@ class RealTimeStudy:
 
     @property
     def campaigns(self) -> Traversable:
-        """None so far."""
+        """The one of 2013."""
         return resources.files("stealtime.studies.realtime") / "campaigns"
 
     @property

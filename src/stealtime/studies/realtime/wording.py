@@ -18,7 +18,8 @@ NOTES = (
 
 def describe(parameters: Mapping[str, JsonValue]) -> str:
     """Name a task set: ``10 tasks light-uniform, fifo``."""
-    name = parameters.get("set") or f"{parameters.get('tasks_per_cpu', '?')} tasks {parameters.get('law', '?')}"
+    count = parameters.get("tasks_per_cpu", "?")
+    name = parameters.get("set") or f"{count} {'task' if count == 1 else 'tasks'} {parameters.get('law', '?')}"
     others = [f"{key.replace('_', ' ')} {parameters[key]}" for key in (*DEFAULTS, "total") if key in parameters]
     return ", ".join([str(name), str(parameters.get("policy", "?")), *others])
 
@@ -26,6 +27,12 @@ def describe(parameters: Mapping[str, JsonValue]) -> str:
 def set_words(cell: "RealTimeCell") -> str:
     """Name the task set of a cell."""
     return describe(cell.parameters)
+
+
+def set_order(cell: "RealTimeCell") -> tuple[str, int]:
+    """Give what sets are sorted by: what they have in common, then how many tasks there are."""
+    count = cell.parameters.get("tasks_per_cpu")
+    return describe({**cell.parameters, "tasks_per_cpu": ""}), count if isinstance(count, int) else 0
 
 
 def invalid_sentences(cells: "Sequence[RealTimeCell]") -> list[str]:

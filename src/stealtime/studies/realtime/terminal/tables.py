@@ -9,12 +9,12 @@ from rich.text import Text
 from stealtime.report import notation
 from stealtime.report.plain_table import INVALID_MARK, new_table
 from stealtime.studies.realtime.analysis.model import RealTimeCell, Share, Tail
-from stealtime.studies.realtime.wording import NOTES, invalid_sentences, set_words
+from stealtime.studies.realtime.wording import NOTES, invalid_sentences, set_order, set_words
 
 
 def render(cells: Sequence[RealTimeCell]) -> RenderableType:
     """Give the tables of all cells of a run, the platforms of a set beside each other."""
-    ordered = sorted(cells, key=lambda cell: (set_words(cell), cell.scenario))
+    ordered = sorted(cells, key=lambda cell: (*set_order(cell), cell.scenario))
     parts: list[RenderableType] = [_missed_table(ordered), Text(), _latency_table(ordered), Text(), *map(Text, NOTES)]
     return Group(*parts, *map(Text, invalid_sentences(cells)), Text())
 

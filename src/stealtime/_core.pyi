@@ -9,6 +9,80 @@ from numpy.typing import NDArray
 EVENT_KINDS: tuple[str, ...]
 """What the column ``kind`` of a trace counts from 0 (``crates/wire/src/event_kind.rs``, ``docs/run-format.md``)."""
 
+JOB_PARTS: list[str]
+"""The parts of a job's latency, in the order of the bits of ``interrupted`` and ``taken``."""
+
+JOB_DISCARDS: list[str]
+"""What the column ``discard`` of chains counts from 0; the first is none."""
+
+OVERHEAD_SAMPLES: list[str]
+"""What the column ``kind`` of samples counts from 0."""
+
+OVERHEAD_FLAGS: dict[str, int]
+"""The bits of ``flags``."""
+
+class EventsDict(TypedDict):
+    """The table ``trace`` (``docs/run-format.md``); all arrays are equally long."""
+
+    time: NDArray[np.uint64]
+    cpu: NDArray[np.uint16]
+    kind: NDArray[np.uint8]
+    thread: NDArray[np.int32]
+    value: NDArray[np.int64]
+    other: NDArray[np.int32]
+    priority: NDArray[np.int16]
+    name: NDArray[np.uint32]
+    names: list[str]
+    covered: tuple[int, int]
+    """When the recording began and ended."""
+
+class StampedJobsDict(TypedDict):
+    """Jobs on the counter of the trace, each thread's in their order; all arrays are equally long."""
+
+    thread: NDArray[np.int32]
+    release: NDArray[np.uint64]
+    start: NDArray[np.uint64]
+    finish: NDArray[np.uint64]
+
+class OverheadSamplesDict(TypedDict):
+    """Pairs of events on one CPU, in cycles; all arrays are equally long."""
+
+    kind: NDArray[np.uint8]
+    cpu: NDArray[np.uint16]
+    thread: NDArray[np.int32]
+    start: NDArray[np.uint64]
+    duration: NDArray[np.uint64]
+    flags: NDArray[np.uint8]
+    expiries: NDArray[np.uint16]
+    releases: NDArray[np.uint16]
+
+class DiscardsDict(TypedDict):
+    """Counts by reason."""
+
+    jobs: dict[str, int]
+    pairs: dict[str, int]
+
+class OverheadsDict(TypedDict):
+    """What a trace tells of a kernel's overheads."""
+
+    chains: dict[str, NDArray[np.integer]]
+    """A row for each job: each of ``JOB_PARTS`` in cycles, ``flags``, ``discard``, ``interrupted`` and ``taken`` (bits
+    of parts), ``interrupt`` (the whole interrupt of its timer, in cycles)."""
+    samples: OverheadSamplesDict
+    discards: DiscardsDict
+
+def measure_overheads(trace: EventsDict, jobs: StampedJobsDict, taken: Sequence[tuple[int, int]]) -> OverheadsDict:
+    """Pair the events of a trace into samples, and split the latency of each job into parts that add up.
+
+    Args:
+        trace: In the order of time on each CPU.
+        jobs: On the same counter.
+        taken: Stretches in which the host is known to have taken the CPU.
+
+    Raises:
+        ValueError: The columns are no trace, or do not fit each other.
+    """
+
 class SummaryDict(TypedDict):
     """Figures of one series or of several pooled."""
 
@@ -327,13 +401,16 @@ class QuestionDict(TypedDict):
     supply: SupplyDict
 
 class AnswerDict(TypedDict, total=False):
-    """Fixed priorities: ``responses``; EDF: ``demand`` and ``exceeded``."""
+    """Fixed priorities: ``responses`` alone; EDF: all."""
 
-    responses: list[tuple[int | None, int, tuple[bool, str] | None]]
-    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason."""
+    responses: list[tuple[int | None, int, tuple[bool, str] | None]] | None
+    """The bound in ns; what it is at least; where there is none, whether that is an overload, and the reason. None
+    under EDF on a supply or with an overload."""
     demand: Literal["met", "overloaded", "exceeded"]
-    exceeded: tuple[int, int, int] | None
-    """A window, what is due in it and what is certainly served in it, in ns."""
+    deciding: tuple[int, int, int] | None
+    """A window, what is due in it and certainly served in it, in ns: the first that exceeds, or the tightest."""
+    deciding_because: str | None
+    """Why none was found."""
 
 class ConditionDict(TypedDict):
     """What the sets of a curve are analysed under."""

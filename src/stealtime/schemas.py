@@ -22,7 +22,10 @@ from stealtime.protect import status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
 from stealtime.report import summary
+from stealtime.report.acceptance import document as acceptance
+from stealtime.report.acceptance.model import BarFile
 from stealtime.report.claims import document as claims
+from stealtime.report.tails import document as tails
 from stealtime.schedulability import document as analysis
 from stealtime.schedulability.overheads import OverheadFile
 from stealtime.schedulability.task_file import TaskFile
@@ -107,6 +110,16 @@ PUBLISHED = JsonDocument(
     claims.SCHEMA_VERSION,
     command="stealtime compare --published --json",
 )
+ACCEPTANCE = JsonDocument(
+    "acceptance",
+    "stealtime.report.acceptance",
+    acceptance.Acceptance,
+    acceptance.SCHEMA_VERSION,
+    command="stealtime show --accept --json",
+)
+TAILS = JsonDocument(
+    "tails", "stealtime.report.tails", tails.Tails, tails.SCHEMA_VERSION, command="stealtime show --tails --json"
+)
 ADVICE = JsonDocument(
     "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
 )
@@ -140,6 +153,7 @@ INPUT_FILES = {
         InputFile("vm", "VM.toml of `stealtime protect start`", VmFile),
         InputFile("host", "HOST.toml of `stealtime protect host`", HostFile),
         InputFile("rules", "FILE of `stealtime advise --rules`", RuleBook),
+        InputFile("bars", "BARS.toml of `stealtime show --accept`", BarFile),
         InputFile("tasks", "TASKS.toml of `stealtime sched analyze`", TaskFile),
         InputFile("overheads", "OVERHEADS.toml of `stealtime sched analyze --overheads`", OverheadFile),
     )
@@ -147,5 +161,5 @@ INPUT_FILES = {
 
 
 if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, DOCTOR, PROTECTION, ANALYSIS, CURVE):
+    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, ANALYSIS, CURVE):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

@@ -25,7 +25,8 @@ long = pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make
 
 EPOCHS = 50
 """Of each comparison; of the four whose tracker protects pages, 200 together."""
-_COMPARED_WITHIN_S = 600.0
+_COMPARED_WITHIN_S = 1500.0
+"""A machine with nothing else to do takes half of what one with load takes: 586 s."""
 _TOLD = re.compile(
     r"^---- (\w+) stdout ----$(?:(?!^----).*\n)*"
     r"^page faults that KVM handled: median (\d+) an epoch\n(\d+) epochs, (\d+) pages written, 0 missed$",
@@ -35,6 +36,8 @@ _REPOSITORY = Path(__file__).parents[2]
 
 SLOWEST = 0.3
 """Of the host's time: the guest stands still in each outage, and for a while in each epoch."""
+FASTEST = {"monotonic_s": 1.1, "raw_s": 1.0}
+"""Of the host's time: its agent steers the first one, by 10 % at most, to make good what the guest stood still."""
 
 
 @long
@@ -44,10 +47,10 @@ def test_the_guest_s_clocks_never_jump(failover: dict[str, Any], tell: Callable[
     for before, after in pairwise(clocks):
         elapsed_s = after["host_s"] - before["host_s"]
         bound_s = (before["bound_s"] + after["bound_s"]) / 2
-        for clock in ("monotonic_s", "raw_s"):
+        for clock, fastest in FASTEST.items():
             gained_s = after[clock] - before[clock]
             # Over a failover the guest goes on with the counter that it was saved with: not back, and not ahead.
-            assert SLOWEST * elapsed_s - bound_s < gained_s < elapsed_s + bound_s, (clock, before, after)
+            assert SLOWEST * elapsed_s - bound_s < gained_s < fastest * elapsed_s + bound_s, (clock, before, after)
     gained_s = clocks[-1]["raw_s"] - clocks[0]["raw_s"]
     elapsed_s = clocks[-1]["host_s"] - clocks[0]["host_s"]
     tell(f"KVM, {failover['tracker']}: the guest's counter gained {gained_s:.1f} s in {elapsed_s:.1f} s of its hosts")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import scripted_tasks
 from pydantic import BaseModel
 
 from stealtime.lab.platforms.cgroup import CpuGroup
@@ -59,6 +60,7 @@ from stealtime.wire.message import (
     TrialRequest,
     to_agent,
 )
+from stealtime.wire.rtload import RtloadProbe
 
 UNITS_PER_S = 2e9
 ITERATIONS_A_US = 1000
@@ -203,6 +205,13 @@ class ScriptedPlatform:
             if isinstance(request.probe, ContendProbe):
                 self._stream(request.trial, "iterations", _iterations(), writer, send)
                 send(_done(request, None, CONTENTION, is_valid=behaviour == "measure"))
+                return behaviour
+            if isinstance(request.probe, RtloadProbe):
+                jobs, told = scripted_tasks.play(request.probe, request.duration_ns)
+                self._stream(request.trial, "jobs", jobs, writer, send)
+                self._stream(request.trial, "events", _events(), writer, send)
+                counted = _done(request, None, {"polluted_pages": 7}, is_valid=behaviour == "measure")
+                send(counted.model_copy(update={"rtload": told}))
                 return behaviour
             samples, layout = _samples(request)
             self._stream(request.trial, "samples", samples, writer, send)

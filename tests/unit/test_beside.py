@@ -161,7 +161,7 @@ async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) ->
     placement = bench.plan.placements["together"]
     probe = ContendCells.model_validate({"probe": "contend", "duration": "1s"}).parameter_sets()[0]
     assert CONTEND.request is not None
-    asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}), cpus=[0], priority=0, duration_ns=10**9)
+    asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}, 1), cpus=[0], priority=0, duration_ns=10**9)
     work = Work(asked, uses_every_cpu=True, needs=("iterations",), deadline_s=10)
     under_test = MachineRequest(((0, 1),), (0,), tmp_path)
     async with neighbours(placement, ScriptedPlatform("uml"), under_test) as around:

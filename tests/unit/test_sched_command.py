@@ -40,6 +40,7 @@ JITTERY = '[[tasks]]\nname = "a"\ncost = "8ms"\nperiod = "10ms"\njitter = "5ms"\
 def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
     # Files are named as a user in their folder names them.
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "tasks.toml").write_text(TIGHT.format(deadline="8ms"))
     (tmp_path / "missing.toml").write_text(TIGHT.format(deadline="7ms"))
     (tmp_path / "jittery.toml").write_text(JITTERY)
@@ -53,6 +54,7 @@ def stealtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         ["tasks.toml", "--overheads", "overheads.toml", "--least-budget", "1ms"],
         ["missing.toml"],
         ["missing.toml", "--policy", "edf", "--overheads", "overheads.toml", "--supply", "9ms/10ms"],
+        ["missing.toml", "--policy", "edf", "--overheads", "overheads.toml"],
     ],
 )
 def test_the_page(stealtime: Command, snapshot: SnapshotAssertion, arguments: list[str]) -> None:
@@ -123,6 +125,39 @@ def test_a_full_cpu_with_jitter_is_not_judged_under_edf(stealtime: Command, tmp_
     assert "not judged, because no fixed point was found" in ended.out
 
 
+def test_edf_names_the_window_that_decides(stealtime: Command, tmp_path: Path) -> None:
+    def demand(name: str) -> dict[str, int]:
+        cpu = json.loads(stealtime("sched", "analyze", name, "--policy", "edf", "--json").out)["cpus"][0]
+        window: dict[str, int] = cpu["demand"]
+        return window
+
+    # At 5 ms 3 ms are left over, at 7 ms 1 ms, and later not less.
+    assert demand("missing.toml") == {
+        "window_ns": 7_000_000,
+        "demand_ns": 6_000_000,
+        "service_ns": 7_000_000,
+        "slack_ns": 1_000_000,
+    }
+    (tmp_path / "late.toml").write_text(TIGHT.format(deadline="5ms"))
+    assert demand("late.toml") == {
+        "window_ns": 5_000_000,
+        "demand_ns": 6_000_000,
+        "service_ns": 5_000_000,
+        "slack_ns": -1_000_000,
+    }
+
+
+def test_edf_bounds_responses_on_a_dedicated_cpu(stealtime: Command) -> None:
+    def responses(*arguments: str) -> list[tuple[int | None, str | None]]:
+        ended = stealtime("sched", "analyze", "missing.toml", "--policy", "edf", *arguments, "--json")
+        return [(one["response_ns"], one["verdict"]) for one in json.loads(ended.out)["cpus"][0]["tasks"]]
+
+    # Released 2 ms after "logging" and due as late, "control" waits for it until 4 ms and ends at 6. Released with the
+    # other, "logging" ends at 6 ms; its deadline is before that of the other's second job.
+    assert responses() == [(4_000_000, "meets its deadline"), (6_000_000, "meets its deadline")]
+    assert responses("--supply", "9ms/10ms") == [(None, None), (None, None)]
+
+
 def test_generated_sets_are_analysed(stealtime: Command, tmp_path: Path) -> None:
     arguments = ("--law", "light-uniform", "-k", "10", "--seed", "1", "--cpus", "2")
     generated = stealtime("sched", "generate", *arguments)
@@ -164,6 +199,13 @@ def test_a_curve_tells_what_overheads_and_a_share_of_the_cpu_cost(stealtime: Com
             assert heavy == 0
         if point["utilization"] > 0.5:
             assert shared == [0, 0, 0]
+    for one in document["weighted"]:
+        assert one["cost"] == pytest.approx(document["weighted"][0]["schedulability"] - one["schedulability"])
+        assert one["cost_low"] <= one["cost"] <= one["cost_high"]
+    halves = [one["half_utilization"] for one in document["weighted"]]
+    assert halves == sorted(halves, reverse=True)
+    # What is lost to a supply of one half is half of a CPU at the most.
+    assert 0 < halves[3] <= 0.5 < halves[0] <= 1
     weighted = [one["schedulability"] for one in document["weighted"]]
     assert 1 > weighted[0] > weighted[2] > weighted[3] > weighted[5] > 0
 
@@ -173,6 +215,24 @@ def test_a_curve_is_the_same_again_and_looks_so(stealtime: Command, snapshot: Sn
     assert first == stealtime(*CURVE).out
     assert first != stealtime(*CURVE, "--seed", "2").out
     assert first == snapshot
+
+
+def test_a_curve_as_a_page_names_every_condition_and_runs_nothing(stealtime: Command, tmp_path: Path) -> None:
+    (tmp_path / "<i>.toml").write_text(OVERHEADS)
+    ended = stealtime(*CURVE, "--overheads", "<i>.toml", "-o", "curve.html")
+    assert ended.code == 0, ended.err
+    page = (tmp_path / "curve.html").read_text()
+    assert "&lt;i&gt;.toml" in page
+    assert "<i>" not in page
+    assert "<script" not in page
+    # The sentence at the top is the first line of the terminal.
+    assert " ".join(ended.out.split())[:60] in page
+    assert page.count("<polyline") == 3
+
+
+def test_a_curve_that_nothing_is_compared_with_says_so(stealtime: Command) -> None:
+    ended = stealtime("sched", "curve", "--law", "light-uniform", "--sets", "5")
+    assert ended.out.startswith("There is nothing to compare with no overheads")
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
@@ -191,7 +251,9 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
     ("arguments", "message"),
     [
         (["analyze", "nowhere.toml"], "nowhere.toml"),
-        (["analyze", "tasks.toml", "--overheads", "last"], "last is no .csv or .toml file"),
+        (["analyze", "tasks.toml", "--overheads", "last"], "there is no run 'last'"),
+        (["analyze", "tasks.toml", "--supply", "last"], "there is no run 'last'"),
+        (["analyze", "tasks.toml", "--overheads", "overheads.toml", "--machine", "native"], "is a file"),
         (["analyze", "tasks.toml", "--supply", "12ms/10ms"], "--supply: '12ms/10ms'"),
         (["analyze", "tasks.toml", "--policy", "rm"], "'rm'"),
         (["generate", "--law", "uniform"], "--law: 'uniform' is unknown"),
@@ -200,6 +262,7 @@ def test_the_interval_of_a_share_is_wilsons() -> None:
         (["curve", "--law", "light-uniform", "--sets", "0"], "--sets: 0 is not 1 to"),
         (["curve", "--law", "light-uniform", "--seed", "-1"], "--seed: -1 is not"),
         (["curve", "--law", "light-uniform", *["--overheads", "overheads.toml"] * 2], "is given twice"),
+        (["curve", "--law", "light-uniform", "-o", "nowhere/curve.html"], "nowhere does not exist"),
         (["generate"], "--law"),
     ],
 )

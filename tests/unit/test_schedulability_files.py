@@ -220,11 +220,11 @@ def test_an_overhead_file_that_cannot_be_is_refused(tmp_path: Path, text: str, m
         read_overheads(write(tmp_path, text, "o.toml"))
 
 
-def test_a_run_gives_no_overheads_yet(tmp_path: Path) -> None:
+def test_what_is_no_file_of_overheads_is_refused_as_one(tmp_path: Path) -> None:
     for path in (tmp_path, Path("last")):
         with pytest.raises(UsageError, match=r"is no \.csv or \.toml file") as refused:
             read_overheads(path)
-        assert "not here yet" in (refused.value.hint or "")
+        assert "a run" in (refused.value.hint or "")
 
 
 def test_supplies_are_read() -> None:

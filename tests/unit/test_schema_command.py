@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from importlib import resources
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ from test_protect_page import HOSTS, MACHINES
 from stealtime.campaigns.file import builtin_names
 from stealtime.campaigns.registry import studies
 from stealtime.capacity.rules import builtin_text
+from stealtime.report.acceptance.library import bar_names
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.schedulability.task_file import write_task_file
 from stealtime.schemas import INPUT_FILES
@@ -35,11 +37,16 @@ def builtin(name: str) -> str:
     return next(file for file in files if file.is_file()).read_text("utf-8")
 
 
+def builtin_bars(name: str) -> str:
+    return (resources.files("stealtime.report.acceptance") / "bars" / f"{name}.toml").read_text("utf-8")
+
+
 FILES = [
     *(("campaign", builtin(name)) for name in builtin_names()),
     *(("vm", text) for text in MACHINES),
     *(("host", text) for text in HOSTS),
     ("rules", builtin_text()),
+    *(("bars", builtin_bars(name)) for name in bar_names()),
     ("tasks", write_task_file(generate(Recipe(law="light-uniform", per_cpu=3, seed=1)))),
     ("overheads", 'event_latency = "100us"\ntick_period = "4ms"\n'),
 ]
@@ -60,6 +67,7 @@ def test_every_file_that_we_show_is_valid(stealtime: Command, name: str, text: s
         ("vm", {"mode": "remus"}, "'remus' is not one of"),
         ("host", {"listens": "unix:/x"}, "'listens' was unexpected"),
         ("rules", {"minimum_samples": 4}, "4 is less than the minimum of 5"),
+        ("bars", {"bars": [{"quantity": "interruption", "at_most": "20us"}]}, "'watched' is a required property"),
         ("tasks", {"tasks": []}, "should be non-empty"),
         ("tasks", {"tasks": [{"name": "a", "cost": 1, "period": "1ms"}]}, "1 is not of type 'string'"),
         ("overheads", {"ticks": "1us"}, "'ticks' was unexpected"),

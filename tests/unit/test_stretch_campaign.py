@@ -94,7 +94,7 @@ def test_only_the_amount_of_work_and_what_is_not_as_usual_stands_in_the_name_of_
     quiet = cells.model_copy(update={"io_mean_ns": "none", "lock_percent": 50})
     assert quiet.parameter_sets() == [{"io_mean_ns": 0, "iterations": 10, "lock_percent": 50, "tasks": 8}]
     assert CONTEND.request is not None
-    request = CONTEND.request(quiet.parameter_sets()[0], {})
+    request = CONTEND.request(quiet.parameter_sets()[0], {}, 1)
     assert request.model_dump() == {
         "name": "contend", "tasks": 8, "iterations": 10, "collection_bytes": 1 << 20, "searches": 60, "io_mean_ns": 0,
         "io_spread_percent": 100, "lock_percent": 50, "lock_searches": 1, "seed": 1, "each_iteration": True,

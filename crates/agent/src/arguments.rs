@@ -12,6 +12,7 @@ use crate::counting::{Ask, Count};
 use crate::cpu_list::CpuList;
 use crate::probes::{EXIT_CODES, ProbeCommand};
 use crate::quantities::parse_bytes;
+use crate::rtload::{self, RtloadArguments};
 
 /// Measures the latency of a machine, and loads it: the part of stealtime that runs on the machine under test.
 #[derive(Debug, Parser)]
@@ -28,6 +29,9 @@ pub enum Command {
     /// Do a fixed amount of work with many tasks, which compete for CPUs, memory and a lock, and show how long it takes
     #[command(after_help = EXIT_CODES)]
     Contend(Contend),
+    /// Run periodic real-time tasks whose jobs do a fixed amount of work, and show which missed their deadlines
+    #[command(after_help = rtload::EXIT_CODES)]
+    Rtload(RtloadArguments),
     /// Load CPUs with arithmetic or memory copies, steadily or in phases, and show how much work was done
     #[command(after_help = EXIT_CODES)]
     Load(Load),

@@ -2,7 +2,7 @@
 //!
 //! One static binary for every platform, so that native and guest are compared with the same machine code. It
 //! is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool without
-//! Python (`tick`, `switch`, `wakeup`, `contend`, `load`). `counter` is a workload whose losses can be proved, `count`
+//! Python (`tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). `counter` is a workload whose losses can be proved, `count`
 //! and `ask` are its clients. `guard` makes a command die with its parent, `restore` puts back what a killed
 //! agent had changed, `discipline` keeps the clock of a guest that is stopped often.
 
@@ -26,6 +26,7 @@ mod probes;
 mod process_one;
 mod quantities;
 mod restore;
+mod rtload;
 mod serve;
 mod streams;
 mod tables;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         Command::Probe(probe) => alone::measure(&probe),
         Command::Load(load) => load_alone::run(&load),
         Command::Contend(contend) => contend::run(&contend),
+        Command::Rtload(arguments) => rtload::run(&arguments),
         Command::Counter(counter) => counter::run(&counter),
         Command::Count(count) => counting::run(&count),
         Command::Ask(ask) => counting::run_ask(&ask),

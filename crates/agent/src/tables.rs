@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use stealtime_probe::{Iteration, Recording};
+use stealtime_probe::{Iteration, Job, Recording, Rows};
 use stealtime_wire::{Layout, StreamName};
 
 /// 1 MiB of durations.
@@ -22,22 +22,54 @@ pub fn write(recording: &Recording, stream: StreamName, output: impl Write) -> R
     match stream {
         StreamName::Samples => write_samples(recording, output),
         StreamName::Events => write_events(recording, output),
-        StreamName::Iterations => write_iterations(recording, output),
-        StreamName::Trace | StreamName::Load => {
-            Err(ArrowError::InvalidArgumentError(format!("a recording has no table {stream:?}")))
-        }
+        StreamName::Iterations | StreamName::Jobs => match &recording.rows {
+            Rows::Iterations(rows) => write_iterations(recording, rows, output),
+            Rows::Jobs(rows) => write_jobs(recording, rows, output),
+            Rows::None => Err(no_table(stream)),
+        },
+        StreamName::Trace | StreamName::Load => Err(no_table(stream)),
     }
+}
+
+fn no_table(stream: StreamName) -> ArrowError {
+    ArrowError::InvalidArgumentError(format!("a recording has no table {stream:?}"))
 }
 
 /// The tables that a trial has.
 pub fn streams(recording: &Recording) -> &'static [StreamName] {
-    match recording.outcome.layout {
-        Some(_) => &[StreamName::Samples, StreamName::Events],
-        None => &[StreamName::Iterations],
+    match recording.rows {
+        Rows::None => &[StreamName::Samples, StreamName::Events],
+        Rows::Iterations(_) => &[StreamName::Iterations],
+        Rows::Jobs(_) => &[StreamName::Jobs, StreamName::Events],
     }
 }
 
-fn write_iterations(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+fn write_jobs(recording: &Recording, jobs: &[Job], output: impl Write) -> Result<(), ArrowError> {
+    type Column = (&'static str, fn(&Job) -> u64);
+    const TIMES: [Column; 3] =
+        [("release", |job| job.release), ("start", |job| job.start), ("finish", |job| job.finish)];
+    let column = |name: &str, kind: DataType| Field::new(name, kind, false);
+    let fields: Vec<Field> = [column("task", DataType::UInt16), column("job", DataType::UInt32)]
+        .into_iter()
+        .chain(TIMES.map(|(name, _)| column(name, DataType::UInt64)))
+        .chain([column("cpu", DataType::UInt16)])
+        .collect();
+    let schema = Arc::new(Schema::new_with_metadata(fields, description(recording)));
+    let mut writer = StreamWriter::try_new(output, &schema)?;
+    for rows in jobs.chunks(BATCH_ROWS) {
+        let short = |of: fn(&Job) -> u16| -> ArrayRef { Arc::new(UInt16Array::from_iter_values(rows.iter().map(of))) };
+        let mut arrays =
+            vec![short(|job| job.task), Arc::new(UInt32Array::from_iter_values(rows.iter().map(|job| job.job)))];
+        arrays.extend(
+            TIMES.iter().map(|(_, of)| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(of))) }),
+        );
+        arrays.push(short(|job| job.cpu));
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+    }
+    writer.finish()
+}
+
+fn write_iterations(recording: &Recording, iterations: &[Iteration], output: impl Write) -> Result<(), ArrowError> {
     type Column = (&'static str, fn(&Iteration) -> u64);
     const WIDE: [Column; 10] = [
         ("start_ns", |row| row.start_ns),
@@ -56,7 +88,7 @@ fn write_iterations(recording: &Recording, output: impl Write) -> Result<(), Arr
     let fields: Vec<Field> = narrow.into_iter().chain(wide).collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, description(recording)));
     let mut writer = StreamWriter::try_new(output, &schema)?;
-    for rows in recording.iterations.chunks(BATCH_ROWS) {
+    for rows in iterations.chunks(BATCH_ROWS) {
         let mut arrays: Vec<ArrayRef> = vec![
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.task))),
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.iteration))),

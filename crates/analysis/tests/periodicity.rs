@@ -149,6 +149,18 @@ fn a_sample_of_a_quarter_of_the_period_still_shows_it() {
 }
 
 #[test]
+fn a_period_of_four_and_a_half_samples_is_not_halved() {
+    // Its occurrences fall into two heaps of phase, half a sample apart.
+    let (rate_hz, share) = (715.449_434_311_877, 0.219_533_117_261_612_98);
+    let world = World::quiet(share * 1e6 / rate_hz, 400.0 / rate_hz).with(rate_hz, 16_015.455_844_071_63);
+    assert_finds(&World { seed: 1_930_525_801_012_651_239, ..world }, &[rate_hz]);
+    // Nearly four: they wander through a quarter of the phases.
+    let (rate_hz, share) = (1_158.344_741_149_867, 0.237_488_123_759_861_25);
+    let world = World::quiet(share * 1e6 / rate_hz, 400.0 / rate_hz).with(rate_hz, 40_986.784_632_194_46);
+    assert_finds(&World { seed: 17_553_982_246_248_547_695, ..world }, &[rate_hz]);
+}
+
+#[test]
 fn a_rare_dear_cause_is_found_beside_a_frequent_cheap_one() {
     let periods = assert_finds(&World::quiet(68.0, 20.0).with(250.0, 3_000.0).with(1.0, 50e6), &[1.0, 250.0]);
     assert!((periods[0].cost_p50_ns - 52.5e6).abs() < 2e6, "{periods:?}");

@@ -241,7 +241,11 @@ impl<'a> Scheduler<'a> {
             | EventKind::GuestSwitch
             | EventKind::Lost
             | EventKind::Nmi
-            | EventKind::Runtime => {}
+            | EventKind::Runtime
+            | EventKind::TimerEntry
+            | EventKind::TimerExit
+            | EventKind::ScheduleEntry
+            | EventKind::ScheduleExit => {}
         }
         concerns.then_some(event)
     }

@@ -1,5 +1,5 @@
 //! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
-//! numpy arrays, of `stealtime-schedulability` for task sets, and of `stealtime-owner` for marks.
+//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, and of `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.
@@ -8,6 +8,7 @@ mod attribution;
 mod column;
 mod dictionary;
 mod hypervisor;
+mod overheads;
 mod owner;
 mod schedulability;
 mod series;
@@ -27,6 +28,8 @@ mod _core {
     #[pymodule_export]
     use crate::hypervisor::hypervisor_signature;
     #[pymodule_export]
+    use crate::overheads::measure_overheads;
+    #[pymodule_export]
     use crate::owner::{owner_fate, owner_of};
     #[pymodule_export]
     use crate::schedulability::{
@@ -40,6 +43,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::schedulability::add_names(module)?;
+        crate::overheads::add_names(module)?;
         module.add("EVENT_KINDS", PyTuple::new(module.py(), EventKind::NAMES)?)
     }
 }

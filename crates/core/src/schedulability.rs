@@ -182,24 +182,32 @@ pub fn analyze_tasks(py: Python<'_>, question: QuestionArgument) -> PyResult<Bou
     let asked = Asked::read(&question)?;
     let verdict = py.detach(|| asked.question().answer()).map_err(wrong)?;
     let dictionary = PyDict::new(py);
+    let row = |response: Response| match response {
+        Response::Bounded(ns) => (Some(ns), ns, None),
+        Response::AtLeast(ns, error) => (None, ns, Some((error == Error::Overloaded, error.to_string()))),
+    };
     match verdict {
         Verdict::Responses(responses) => {
-            let row = |response: Response| match response {
-                Response::Bounded(ns) => (Some(ns), ns, None),
-                Response::AtLeast(ns, error) => (None, ns, Some((error == Error::Overloaded, error.to_string()))),
-            };
             dictionary.set_item("responses", responses.into_iter().map(row).collect::<Vec<_>>())?;
         }
         Verdict::Demand(demand) => {
-            let (name, exceeded) = match demand {
-                Demand::Met => ("met", None),
-                Demand::Overloaded => ("overloaded", None),
-                Demand::Exceeded { window_ns, demand_ns, service_ns } => {
-                    ("exceeded", Some((window_ns, demand_ns, service_ns)))
-                }
+            let details = py.detach(|| asked.question().demand_details(&demand)).map_err(wrong)?;
+            let name = match demand {
+                Demand::Met => "met",
+                Demand::Overloaded => "overloaded",
+                Demand::Exceeded { .. } => "exceeded",
             };
             dictionary.set_item("demand", name)?;
-            dictionary.set_item("exceeded", exceeded)?;
+            let (deciding, reason) = match details.deciding {
+                Ok(window) => (window.map(|one| (one.window_ns, one.demand_ns, one.service_ns)), None),
+                Err(error) => (None, Some(error.to_string())),
+            };
+            dictionary.set_item("deciding", deciding)?;
+            dictionary.set_item("deciding_because", reason)?;
+            let bound =
+                |one: Result<u64, Error>| row(one.map_or_else(|error| Response::AtLeast(0, error), Response::Bounded));
+            let responses = details.responses.map(|all| all.into_iter().map(bound).collect::<Vec<_>>());
+            dictionary.set_item("responses", responses)?;
         }
     }
     Ok(dictionary)

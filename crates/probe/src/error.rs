@@ -46,6 +46,25 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// There are fewer priorities than tasks.
+    #[error("{tasks} tasks need as many priorities, and the first one's is {priority}")]
+    Priorities {
+        tasks: usize,
+        /// Of the most urgent task.
+        priority: u32,
+    },
+    /// `SCHED_DEADLINE` refused a task.
+    #[error("the kernel does not admit the task {task} to SCHED_DEADLINE: {source}")]
+    Admission {
+        /// Its name.
+        task: String,
+        hint: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The clocks did not go on between the beginning and the end of a trial.
+    #[error("CLOCK_MONOTONIC cannot be brought to the time-stamp counter: one of the two did not go on")]
+    NoConversion,
     /// A thread could not be started or pinned.
     #[error("the probe's threads cannot be started: {0}")]
     Threads(#[from] io::Error),
@@ -79,6 +98,9 @@ impl TrialError {
             Self::Parameter { parameter: "priority", value: 0, .. } => {
                 Some("this probe needs SCHED_FIFO, which begins at priority 1".to_owned())
             }
+            Self::Priorities { tasks, .. } => Some(format!("use a priority of at least {tasks}, or fewer tasks")),
+            Self::Admission { hint, .. } => Some(hint.clone()),
+            Self::NoConversion => Some("the counter is not usable here: it stopped or jumped".to_owned()),
             Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
             Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),
             Self::Collections { .. } => {

@@ -21,6 +21,7 @@ mod processors;
 pub mod recorder;
 mod registry;
 mod request;
+mod rtload;
 mod run;
 pub mod scheduling;
 mod stage;
@@ -34,6 +35,8 @@ mod wakeup;
 
 pub use contend::Iteration;
 pub use error::TrialError;
+pub use probe::Rows;
 pub use recorder::{Recording, RunningTrial};
+pub use rtload::Job;
 pub use run::run_trial;
 pub use trial::Trial;

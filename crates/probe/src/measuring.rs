@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use stealtime_wire::{ClockReading, Finding, ThreadPlacement, ThreadRole};
+use stealtime_wire::{ClockReading, Finding, RtloadOutcome, ThreadPlacement, ThreadRole};
 
-use crate::contend::Iteration;
 use crate::error::TrialError;
-use crate::probe::{Measured, Probe};
+use crate::probe::{Measured, Probe, Rows};
 use crate::recorder::RunningTrial;
 use crate::stage::{Begun, Stage};
 use crate::trial::Trial;
@@ -18,7 +17,8 @@ pub struct Finished {
     pub begun: Begun,
     pub end: ClockReading,
     pub floor_units: Option<u64>,
-    pub iterations: Vec<Iteration>,
+    pub rows: Rows,
+    pub rtload: Option<RtloadOutcome>,
     pub placement: ThreadPlacement,
     pub counters: BTreeMap<String, u64>,
     pub findings: Vec<Finding>,
@@ -34,7 +34,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     let before = KernelCounts::of_this_thread();
     trial.running.threads.enter(probe.role_of_caller());
     let stage = Stage { trial, cpus, layout: probe.layout(), clock: probe.clock(), ready };
-    let Measured { mut begun, floor_units, iterations, mut counters, finding } = probe.measure(&stage)?;
+    let Measured { mut begun, floor_units, rows, rtload, mut counters, finding } = probe.measure(&stage)?;
     trial.running.end();
     let end = clock::read_clocks();
     let stolen_ns = steal::stolen_ns(cpus).zip(begun.stolen_ns);
@@ -42,12 +42,15 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     counters.extend(gained_ns.map(|gained_ns| ("steal_ns".to_owned(), gained_ns)));
     counters.extend(KernelCounts::of_this_thread().since(&before));
     sys::unlock_memory();
-    let placement =
+    let mut placement =
         scheduling::placement(measuring_threads(trial.running)).map_err(|source| TrialError::Placement { source })?;
+    if let Some(policy) = probe.policy_of_threads() {
+        (placement.policy, placement.priority) = (policy.to_owned(), 0);
+    }
     // What follows (sending samples) must not run at real-time priority.
     let _ = scheduling::leave_fifo();
     let findings = refused.into_iter().chain(finding).chain(begun.finding.take()).collect();
-    Ok(Finished { begun, end, floor_units, iterations, placement, counters, findings })
+    Ok(Finished { begun, end, floor_units, rows, rtload, placement, counters, findings })
 }
 
 /// Puts the calling thread where it is to measure; gives what it means that `SCHED_FIFO` was refused.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use stealtime_wire::{Finding, Layout, ThreadRole};
+use stealtime_wire::{Finding, Layout, RtloadOutcome, ThreadRole};
 
 use crate::clock::SampleClock;
 use crate::contend::Iteration;
 use crate::error::TrialError;
+use crate::rtload::Job;
 use crate::stage::{Begun, Stage};
 
 /// A way to measure. Each is a file of its own and a line in [`crate::registry`].
@@ -40,6 +41,24 @@ pub trait Probe: Sync {
         Ok(())
     }
 
+    /// Says what is wrong with a priority that others could have.
+    ///
+    /// # Errors
+    /// [`TrialError::Priorities`].
+    fn validate_priority(&self, _priority: u32) -> Result<(), TrialError> {
+        Ok(())
+    }
+
+    /// What its threads run under, where that is not what the thread has that calls [`Self::measure`].
+    fn policy_of_threads(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Why an injected disturbance cannot take the CPU from it.
+    fn examine_injection(&self) -> Option<Finding> {
+        None
+    }
+
     /// What follows from the CPUs that it may use.
     fn examine(&self, _allowed: &[u32]) -> Option<Finding> {
         None
@@ -52,6 +71,17 @@ pub trait Probe: Sync {
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError>;
 }
 
+/// Rows of a probe that are no samples.
+#[derive(Debug)]
+pub enum Rows {
+    /// It has samples instead.
+    None,
+    /// Of `contend`.
+    Iterations(Vec<Iteration>),
+    /// Of `rtload`.
+    Jobs(Vec<Job>),
+}
+
 /// What a probe brings back.
 pub struct Measured {
     /// As [`Stage::begin`] gave it.
@@ -59,7 +89,9 @@ pub struct Measured {
     /// The cheapest sample of a calibration just before, in the units of the samples.
     pub floor_units: Option<u64>,
     /// Its own rows, where its result is not a series of durations.
-    pub iterations: Vec<Iteration>,
+    pub rows: Rows,
+    /// Of `rtload`.
+    pub rtload: Option<RtloadOutcome>,
     /// What was counted besides the samples.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.
@@ -69,7 +101,7 @@ pub struct Measured {
 impl Measured {
     /// Samples, and nothing else to tell of them.
     pub fn new(begun: Begun) -> Self {
-        Self { begun, floor_units: None, iterations: Vec::new(), counters: BTreeMap::new(), finding: None }
+        Self { begun, floor_units: None, rows: Rows::None, rtload: None, counters: BTreeMap::new(), finding: None }
     }
 
     /// With these counts, by name.

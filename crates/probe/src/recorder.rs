@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use stealtime_wire::{Progress, TrialOutcome};
 
 use crate::clock::{SampleClock, TscRate};
-use crate::contend::Iteration;
 use crate::observer::{Observer, Threads};
+use crate::probe::Rows;
 use crate::sys::{FrozenArray, LockedArray};
 
 /// Stands in a sample's place when its value does not fit 32 bits; the true value is in the side list.
@@ -224,7 +224,7 @@ pub struct Recording {
     /// Empty where the outcome has no layout.
     pub samples: Samples,
     /// Of a probe that has rows of its own.
-    pub iterations: Vec<Iteration>,
+    pub rows: Rows,
     /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
     pub injected: Vec<(u64, u64)>,
     /// What a reader must know about the samples.

@@ -11,5 +11,6 @@ pub fn find(request: &Request) -> &dyn Probe {
         Request::Switch(switch) => switch,
         Request::Wakeup(wakeup) => wakeup,
         Request::Contend(contend) => contend,
+        Request::Rtload(rtload) => rtload,
     }
 }

@@ -26,6 +26,7 @@ pub fn validate(request: &TrialRequest, probe: &dyn Probe) -> Result<(), TrialEr
         return Err(TrialError::parameter("duration_ns", 0, "more than 0".to_owned()));
     }
     probe.validate(request.duration_ns)?;
+    probe.validate_priority(request.priority)?;
     match &request.injection {
         Some(injection) if injection.steal_ns >= injection.every_ns => {
             let expected = format!("less than every_ns = {}", injection.every_ns);

@@ -38,7 +38,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     // Somebody else may have put a lifted limit back meanwhile.
     let throttling = rt_throttling_now().or(throttling);
     drop(lifted);
-    let Finished { begun, end, floor_units, iterations, placement, mut counters, findings: more } = finished;
+    let Finished { begun, end, floor_units, rows, rtload, placement, mut counters, findings: more } = finished;
     let clock = clock_record(trial.rate, probe.clock(), &begun, end);
     found.extend(more);
     // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
@@ -58,6 +58,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         let allowed = || scheduling::allowed_cpus().unwrap_or_default();
         let thefts = thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
         found.extend(thefts.refusal.as_ref().map(findings::injection_not_above));
+        found.extend(probe.examine_injection());
         injected = thefts.since(clock.origin_units);
         counters.insert("injected".to_owned(), injected.len() as u64);
     }
@@ -69,11 +70,12 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         layout,
         placement,
         calibrated_floor_units: floor_units,
+        rtload,
         counters,
         threads: trial.running.threads.list(),
         tracing: None,
     };
-    Ok(Recording { samples, iterations, injected, outcome })
+    Ok(Recording { samples, rows, injected, outcome })
 }
 
 fn rt_throttling_now() -> Option<Finding> {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use stealtime_probe::clock::{Settling, TscRate};
-use stealtime_probe::{Recording, RunningTrial, Trial, TrialError, run_trial, scheduling};
+use stealtime_probe::{Recording, Rows, RunningTrial, Trial, TrialError, run_trial, scheduling};
 use stealtime_wire::{Contend, Probe, TrialRequest};
 
 const SMALL: Contend = Contend {
@@ -62,7 +62,7 @@ fn the_checksum_is_that_of_the_work_however_many_tasks_do_it() {
 #[test]
 fn every_iteration_has_its_row_and_the_rows_add_up_to_the_whole() {
     let recording = done(Contend { io_mean_ns: 100_000, lock_percent: 50, ..SMALL });
-    let rows = &recording.iterations;
+    let Rows::Iterations(rows) = &recording.rows else { panic!("{:?}", recording.rows) };
     let numbers: Vec<(u32, u32)> = rows.iter().map(|row| (row.task, row.iteration)).collect();
     let expected: Vec<(u32, u32)> = (0..4).flat_map(|task| (0..3).map(move |one| (task, one))).collect();
     assert_eq!(numbers, expected);

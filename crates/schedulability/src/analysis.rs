@@ -2,6 +2,8 @@
 
 use crate::charging::{Charged, charge_fixed_priority, charge_preemption_centric};
 use crate::edf::{Demand, demand_verdict};
+use crate::edf_response::edf_responses;
+use crate::edf_windows::{Window, deciding_window};
 use crate::error::Error;
 use crate::fixed_priority::{Response, Solver};
 use crate::overheads::{Interrupts, Overheads};
@@ -46,7 +48,42 @@ pub enum Verdict {
     Demand(Demand),
 }
 
+/// What stands behind a verdict under EDF.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DemandDetails {
+    /// The window that decides, of the tasks as they are charged; None where none does.
+    pub deciding: Result<Option<Window>, Error>,
+    /// Bounds of the responses, in the order of the tasks; None but on a dedicated CPU, and where overheads or tasks
+    /// overload it.
+    pub responses: Option<Vec<Result<u64, Error>>>,
+}
+
 impl Question<'_> {
+    /// Find what stands behind a verdict under EDF that [`Self::answer`] gave; it takes much longer than the verdict.
+    ///
+    /// # Errors
+    /// As [`Self::answer`].
+    pub fn demand_details(&self, verdict: &Demand) -> Result<DemandDetails, Error> {
+        let Charged::Tasks(tasks) = charge_preemption_centric(self.tasks, &self.overheads, self.interrupts)? else {
+            return Ok(DemandDetails { deciding: Ok(None), responses: None });
+        };
+        let bounded = self.supply.is_dedicated() && *verdict != Demand::Overloaded;
+        // Charging counts from the latency after the arrival on.
+        let from_arrival = |one: Result<u64, Error>| {
+            one.and_then(|ns| ns.checked_add(self.overheads.event_latency_ns).ok_or(Error::Overflow))
+        };
+        Ok(DemandDetails {
+            deciding: match (deciding_window(&tasks, self.supply, verdict), verdict) {
+                // The first is too far to be searched for; the one that decided is at hand.
+                (Err(_), &Demand::Exceeded { window_ns, demand_ns, service_ns }) => {
+                    Ok(Some(Window { window_ns, demand_ns, service_ns }))
+                }
+                (found, _) => found,
+            },
+            responses: bounded.then(|| edf_responses(&tasks).into_iter().map(from_arrival).collect()),
+        })
+    }
+
     /// Analyse the set.
     ///
     /// # Errors

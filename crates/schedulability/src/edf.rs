@@ -72,11 +72,11 @@ fn excess<S: Supply + ?Sized>(tasks: &[Task], supply: &S, window_ns: u64) -> Res
 }
 
 /// A deadline as seen from the latest release; 0 if the jitter leaves nothing.
-fn deadline_after_release(task: &Task) -> u64 {
+pub(crate) fn deadline_after_release(task: &Task) -> u64 {
     task.deadline_ns.saturating_sub(task.jitter_ns)
 }
 
-fn demand_in(tasks: &[Task], window_ns: u64) -> Result<u64, Error> {
+pub(crate) fn demand_in(tasks: &[Task], window_ns: u64) -> Result<u64, Error> {
     let mut demand: u64 = 0;
     for task in tasks {
         let reach = window_ns.checked_add(task.jitter_ns).ok_or(Error::Overflow)?;
@@ -100,7 +100,24 @@ fn latest_deadline_until(tasks: &[Task], window_ns: u64) -> Option<u64> {
 
 /// No longer window need be tested: the busy period, or on a dedicated CPU the bound of Zhang and Burns.
 fn longest_window<S: Supply + ?Sized>(tasks: &[Task], supply: &S, steps: &mut u32) -> Result<u64, Error> {
-    let by_utilization = utilization_bound(tasks, supply);
+    busy_period_until(tasks, supply, utilization_bound(tasks, supply), steps)
+}
+
+/// The longest time without an idle moment: all tasks begin it at once, as late as their jitter allows.
+///
+/// # Errors
+/// As [`demand_verdict`].
+pub(crate) fn busy_period<S: Supply + ?Sized>(tasks: &[Task], supply: &S) -> Result<u64, Error> {
+    busy_period_until(tasks, supply, None, &mut 0)
+}
+
+/// The busy period, or a limit that it reaches.
+fn busy_period_until<S: Supply + ?Sized>(
+    tasks: &[Task],
+    supply: &S,
+    limit: Option<u64>,
+    steps: &mut u32,
+) -> Result<u64, Error> {
     let mut window = 1;
     loop {
         let mut demand: u64 = 0;
@@ -114,8 +131,8 @@ fn longest_window<S: Supply + ?Sized>(tasks: &[Task], supply: &S, steps: &mut u3
             return Ok(window);
         }
         window = longer;
-        if by_utilization.is_some_and(|bound| window >= bound) {
-            return Ok(by_utilization.unwrap_or(window));
+        if let Some(limit) = limit.filter(|&limit| window >= limit) {
+            return Ok(limit);
         }
         count(steps, window)?;
     }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
-use stealtime_wire::message::{Facts, Finding, FindingLevel, Reading, TraceRequest};
+use stealtime_wire::message::{ExtraGroup, Facts, Finding, FindingLevel, Reading, TraceRequest};
 
 use crate::error::TraceError;
 use crate::instance::Instance;
 use crate::rows::EventTable;
+use crate::scheduler::{self, SchedulerPrograms};
 
 /// The longest name of a thread, without the zero at its end (`TASK_COMM_LEN`).
 const LONGEST_NAME: usize = 15;
@@ -17,6 +18,14 @@ const PTRACE: u32 = 101;
 /// The groups of events that can be recorded, by name.
 pub const NAMES: [&str; 8] = ["sched", "interrupts", "softirqs", "vectors", "kvm", "nmi", "signals", "syscalls"];
 
+/// The name of a group that is recorded only where it is asked for.
+pub fn extra_name(group: ExtraGroup) -> &'static str {
+    match group {
+        ExtraGroup::Timers => "timers",
+        ExtraGroup::Scheduler => "scheduler",
+    }
+}
+
 /// What came of switching on the groups.
 #[derive(Debug)]
 pub struct Enabled {
@@ -24,6 +33,8 @@ pub struct Enabled {
     pub groups: Facts,
     /// What a reader must know.
     pub findings: Vec<Finding>,
+    /// Where the scheduler's entry and exit are told; they are, for as long as this lives.
+    pub scheduler: Option<SchedulerPrograms>,
 }
 
 /// An event and what of it to record.
@@ -63,11 +74,17 @@ pub fn validate(request: &TraceRequest) -> Result<(), TraceError> {
 /// # Errors
 /// If not one group could be switched on.
 pub fn enable(instance: &Instance, request: &TraceRequest, table: &mut EventTable) -> Result<Enabled, TraceError> {
-    let mut enabled = Enabled { groups: Facts::new(), findings: Vec::new() };
+    let mut enabled = Enabled { groups: Facts::new(), findings: Vec::new(), scheduler: None };
     for (group, events) in groups(instance, request) {
         let result = events.and_then(|events| {
             events.iter().try_for_each(|event| enable_event(instance, event, table, &mut enabled.findings))
         });
+        let result = match result {
+            Ok(()) if group == extra_name(ExtraGroup::Scheduler) => {
+                SchedulerPrograms::attach(instance.tracefs()).map(|programs| enabled.scheduler = Some(programs))
+            }
+            other => other,
+        };
         let reading = match result {
             Ok(()) => Reading::Value(true.into()),
             Err(reason) => Reading::Absent(reason),
@@ -89,7 +106,7 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
         [] => Err("no User-Mode Linux guest was named".to_owned()),
         threads => Ok(any_of("common_pid", threads)),
     };
-    vec![
+    let mut groups = vec![
         (
             "sched",
             Ok([
@@ -116,7 +133,17 @@ fn groups(instance: &Instance, request: &TraceRequest) -> Vec<(&'static str, Res
                 vec![Event { filter, ..Event::all("raw_syscalls", "sys_enter") }]
             }),
         ),
-    ]
+    ];
+    for &group in &request.extra_groups {
+        let events = match group {
+            ExtraGroup::Timers => {
+                ["hrtimer_expire_entry", "hrtimer_expire_exit"].map(|name| Event::all("timer", name)).into()
+            }
+            ExtraGroup::Scheduler => vec![Event::all("bpf_trace", scheduler::EVENT)],
+        };
+        groups.push((extra_name(group), Ok(events)));
+    }
+    groups
 }
 
 /// By which switches that the kernel left out are found. It comes with each switch, so it is not recorded
@@ -196,6 +223,7 @@ mod tests {
             buffer_bytes_per_cpu: 1 << 20,
             hidden_threads: Some(hidden.to_owned()),
             user_mode_linux: Vec::new(),
+            extra_groups: Vec::new(),
         }
     }
 

@@ -49,6 +49,11 @@ impl Instance {
         Ok(instance)
     }
 
+    /// The tracefs that it is in.
+    pub fn tracefs(&self) -> &Tracefs {
+        &self.tracefs
+    }
+
     /// The name of the clock.
     pub fn clock(&self) -> &'static str {
         WANTED_CLOCK

@@ -7,6 +7,8 @@
 //! events' layouts come from the running kernel ([`format`]). Pages are kept as they are and understood only
 //! afterwards ([`Recorded`]), so that reading costs little more than copying.
 //!
+//! Some moments have no event; for two of them the kernel makes one, asked by a program of ours ([`scheduler`]).
+//!
 //! Nothing is lost in silence: what the kernel overwrote before it was read is counted twice over, by the
 //! flags of the pages and by the kernel's own statistics, and stands in the rows as [`row::Kind::Lost`].
 
@@ -20,7 +22,9 @@ pub mod recorded;
 pub mod recorder;
 pub mod row;
 pub mod rows;
+pub mod scheduler;
 pub mod spool;
+mod sys;
 pub mod tracefs;
 pub mod vocabulary;
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::format::{EventFormat, Field};
 use crate::page::Entry;
 use crate::row::{Kind, NO_NAME, Row};
+use crate::scheduler;
 use crate::vocabulary::Vocabulary;
 
 /// `TASK_REPORT_MAX - 1` (include/linux/sched.h, since v4.14): the bit above marks a thread that was
@@ -35,6 +36,9 @@ enum Layout {
     Ptrace { arguments: Field },
     Nmi { duration_ns: Field, handler: Field },
     Runtime { whose: Field, runtime_ns: Field },
+    TimerEntry { timer: Field, function: Field },
+    TimerExit { timer: Field },
+    Told { text: Field },
 }
 
 /// The events that a recording understands, by their ids.
@@ -162,15 +166,23 @@ impl EventTable {
             Layout::Nmi { duration_ns, handler } => {
                 row.kind = Kind::Nmi;
                 row.value = duration_ns.number(event)?;
-                let address = handler.number(event)?.cast_unsigned();
-                row.name = self.vocabulary.number(format!("{address:#x}").as_bytes());
-                self.handlers.insert(address, row.name);
+                row.name = symbol(&mut self.vocabulary, &mut self.handlers, handler.number(event)?);
             }
             Layout::Runtime { whose, runtime_ns } => {
                 row.kind = Kind::Runtime;
                 row.value = runtime_ns.number(event)?;
                 row.other = thread(whose.number(event)?);
             }
+            Layout::TimerEntry { timer, function } => {
+                row.kind = Kind::TimerEntry;
+                row.value = timer.number(event)?;
+                row.name = symbol(&mut self.vocabulary, &mut self.handlers, function.number(event)?);
+            }
+            Layout::TimerExit { timer } => {
+                row.kind = Kind::TimerExit;
+                row.value = timer.number(event)?;
+            }
+            Layout::Told { text } => row.kind = scheduler::kind_of(text.far_text(event)?)?,
         }
         Some(row)
     }
@@ -216,6 +228,9 @@ fn layout_of(event: &str, format: &EventFormat) -> Result<Layout, String> {
         "signal_deliver" => Layout::Signal { number: field("sig")? },
         "sys_enter" => Layout::Ptrace { arguments: field("args")? },
         "nmi_handler" => Layout::Nmi { duration_ns: field("delta_ns")?, handler: field("handler")? },
+        "hrtimer_expire_entry" => Layout::TimerEntry { timer: field("hrtimer")?, function: field("function")? },
+        "hrtimer_expire_exit" => Layout::TimerExit { timer: field("hrtimer")? },
+        scheduler::EVENT => Layout::Told { text: field("bpf_string")? },
         _ if stem != event && format.field("vector").is_some() => Layout::Vector {
             kind: if is_entry { Kind::VectorEntry } else { Kind::VectorExit },
             number: field("vector")?,
@@ -236,6 +251,12 @@ fn small(priority: i64) -> i16 {
 
 fn optional(field: Option<Field>, event: &[u8]) -> i32 {
     field.and_then(|field| field.number(event)).map_or(-1, thread)
+}
+
+/// The number of a function's name, which is looked up once the recording has ended.
+fn symbol(vocabulary: &mut Vocabulary, handlers: &mut HashMap<u64, u32>, address: i64) -> u32 {
+    let address = address.cast_unsigned();
+    *handlers.entry(address).or_insert_with(|| vocabulary.number(format!("{address:#x}").as_bytes()))
 }
 
 fn named(vocabulary: &mut Vocabulary, names: &[(i64, String)], number: i64) -> u32 {
@@ -337,6 +358,40 @@ mod tests {
         assert_eq!((row.kind, row.value, row.name), (Kind::Nmi, 250, 0));
         let symbols = "ffffffff81000000 T startup_64\nffffffff81000010 t perf_event_nmi_handler\n";
         assert_eq!(table.into_names(|| symbols.to_owned()), ["perf_event_nmi_handler"]);
+    }
+
+    #[test]
+    fn a_timers_callback_has_the_timers_address_and_the_functions_name() {
+        let mut table = EventTable::default();
+        let fields = [("hrtimer", 8, 8), ("now", 16, 8), ("function", 24, 8)];
+        table.learn("hrtimer_expire_entry", &description(9, &fields, "")).unwrap();
+        table.learn("hrtimer_expire_exit", &description(10, &fields[..1], "")).unwrap();
+        let timer = 0xffff_8881_0000_0040;
+        let entry = row_of(&mut table, &event(9, 3, &[timer, 77, 0xffff_ffff_8100_0010])).unwrap();
+        let exit = row_of(&mut table, &event(10, 3, &[timer])).unwrap();
+        assert_eq!((entry.kind, entry.thread, entry.value), (Kind::TimerEntry, 3, timer.cast_signed()));
+        assert_eq!((exit.kind, exit.value, exit.name), (Kind::TimerExit, timer.cast_signed(), NO_NAME));
+        let symbols = "ffffffff81000010 t hrtimer_wakeup\n";
+        assert_eq!(table.into_names(|| symbols.to_owned()), ["hrtimer_wakeup"]);
+    }
+
+    #[test]
+    fn what_other_programs_tell_the_kernels_trace_is_no_row() {
+        let mut table = EventTable::default();
+        table.learn("bpf_trace_printk", &description(11, &[("bpf_string", 8, 4)], "")).unwrap();
+        let told = |text: &[u8]| {
+            let mut event = 11_u16.to_le_bytes().to_vec();
+            event.extend([0, 0]);
+            event.extend(7_i32.to_le_bytes());
+            event.extend((u32::try_from(text.len()).unwrap() << 16 | 0xc).to_le_bytes());
+            event.extend(text);
+            event
+        };
+        let kind = |table: &mut EventTable, text: &[u8]| row_of(table, &told(text)).map(|row| (row.kind, row.thread));
+        assert_eq!(kind(&mut table, b"st>\0"), Some((Kind::ScheduleEntry, 7)));
+        assert_eq!(kind(&mut table, b"st<\0"), Some((Kind::ScheduleExit, 7)));
+        assert_eq!(kind(&mut table, b"st> and more\0"), None);
+        assert_eq!(kind(&mut table, b"hello\0"), None);
     }
 
     #[test]

@@ -48,6 +48,13 @@ event_kinds! {
     Nmi "nmi"
     /// A thread's time on a CPU was added up.
     Runtime "runtime"
+    /// The callback of a high-resolution timer starts.
+    TimerEntry "timer_entry"
+    TimerExit "timer_exit"
+    /// The scheduler is entered, to choose who runs next.
+    ScheduleEntry "schedule_entry"
+    /// It is left, by the thread that runs from here on.
+    ScheduleExit "schedule_exit"
 }
 
 impl EventKind {

@@ -13,16 +13,20 @@ pub mod frame;
 pub mod injection;
 pub mod message;
 pub mod probe;
+pub mod rtload;
 
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use message::{
-    ClockCheck, ClockReading, ClockRecord, Facts, Finding, FindingLevel, FromAgent, Layout, Load, LoadOutcome,
-    LoadRequest, MachineThread, Progress, Reading, StreamName, ThreadPlacement, ThreadRole, ToAgent, TraceRequest,
-    TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
+    ClockCheck, ClockReading, ClockRecord, ExtraGroup, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
+    LoadOutcome, LoadRequest, MachineThread, Progress, Reading, StreamName, ThreadPlacement, ThreadRole, ToAgent,
+    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
+pub use rtload::{
+    ClockConversion, DrawnTaskSet, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome,
+};
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::injection::Injection;
 use crate::probe::Probe;
+use crate::rtload::RtloadOutcome;
 
 /// A value that was read, or the reason why there is none. Absent is not zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -168,6 +169,8 @@ pub enum StreamName {
     Load,
     /// One row for each iteration of `contend` (see `docs/run-format.md`).
     Iterations,
+    /// One row for each job of `rtload` (see `docs/run-format.md`).
+    Jobs,
 }
 
 /// The clocks of a machine, read back to back.
@@ -219,6 +222,19 @@ pub struct TraceRequest {
     /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their
     /// guests.
     pub user_mode_linux: Vec<u32>,
+    /// Groups of events beside those that every trace has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_groups: Vec<ExtraGroup>,
+}
+
+/// Groups of events that are recorded only where they are asked for, as each event costs time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtraGroup {
+    /// The callbacks of high-resolution timers.
+    Timers,
+    /// Entry to and exit from the scheduler.
+    Scheduler,
 }
 
 /// What came of a recording, besides its table.
@@ -450,6 +466,8 @@ pub struct TrialOutcome {
     pub placement: ThreadPlacement,
     /// The cheapest sample seen in a calibration just before, in the units of `duration`.
     pub calibrated_floor_units: Option<u64>,
+    /// What became of the tasks of `rtload`; none of other probes.
+    pub rtload: Option<RtloadOutcome>,
     /// Counts that explain the samples: `recorded`, `saturated`, `lost`, `voluntary_switches` ...
     pub counters: BTreeMap<String, u64>,
     /// The agent's threads during the trial.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rtload::Rtload;
+
 /// The probes and their parameters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case")]
@@ -11,6 +13,7 @@ pub enum Probe {
     Switch(Switch),
     Wakeup(Wakeup),
     Contend(Contend),
+    Rtload(Rtload),
 }
 
 /// A busy loop back to back; what interrupts it shows as a longer turn.

@@ -11,16 +11,17 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("wire", &[]),
     ("owner", &[]),
     ("analysis", &[]),
     ("attribution", &["wire"]),
+    ("overheads", &["wire"]),
     ("schedulability", &[]),
     ("trace", &["owner", "wire"]),
     ("probe", &["owner", "wire"]),
     ("agent", &["analysis", "probe", "trace", "wire"]),
-    ("core", &["analysis", "attribution", "owner", "schedulability", "wire"]),
+    ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("capture", &["pagetrack"]),

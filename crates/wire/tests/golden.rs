@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stealtime_wire::{
-    ClockCheck, ClockReading, ClockRecord, Contend, Facts, Finding, FindingLevel, FrameDecoder, FrameKind, FromAgent,
-    GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest, MachineThread, PROTOCOL_VERSION, Probe, Progress,
-    Reading, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest, TracingOutcome,
-    TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, DrawnTaskSet, ExtraGroup, Facts, Finding,
+    FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest,
+    MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome,
+    Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest,
+    TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -44,7 +45,13 @@ fn trace_request() -> TraceRequest {
         buffer_bytes_per_cpu: 8 << 20,
         hidden_threads: Some("st-ring".to_owned()),
         user_mode_linux: vec![1234],
+        extra_groups: Vec::new(),
     }
+}
+
+fn extra_request() -> TraceRequest {
+    let extra_groups = vec![ExtraGroup::Timers, ExtraGroup::Scheduler];
+    TraceRequest { hidden_threads: None, user_mode_linux: Vec::new(), extra_groups, ..trace_request() }
 }
 
 fn tracing_outcome() -> TracingOutcome {
@@ -61,6 +68,62 @@ fn tracing_outcome() -> TracingOutcome {
         ]),
         names: vec!["local_timer".to_owned(), "st-ring-0".to_owned()],
         findings: Vec::new(),
+    }
+}
+
+fn rtload() -> Rtload {
+    let task = |name: &str, period_ns: u64| RealTimeTask {
+        name: name.to_owned(),
+        period_ns,
+        deadline_ns: period_ns,
+        cost_ns: period_ns / 8,
+        budget_ns: None,
+        iterations: period_ns / 9,
+    };
+    Rtload {
+        policy: RealTimePolicy::Fifo,
+        tasks: vec![task("t2", 20_000_000), task("t1", 86_000_000)],
+        polluters: 2,
+        polluter_bytes: 4 << 20,
+        drawn: Some(DrawnTaskSet {
+            version: "0.1.0".to_owned(),
+            law: "light-uniform".to_owned(),
+            total: None,
+            periods: "moderate".to_owned(),
+            deadlines: "implicit".to_owned(),
+            seed: 1,
+            tasks_asked: 2,
+            over_utilized: "redraw".to_owned(),
+            cap: 1.0,
+            attempts: 1,
+            drawn_utilization: 0.25,
+            utilization: 0.25,
+        }),
+    }
+}
+
+fn rtload_outcome() -> RtloadOutcome {
+    let task = |thread_id: u32, finished: u64| RealTimeTaskOutcome {
+        thread_id,
+        priority: 80,
+        released: 250,
+        finished,
+        late: 3,
+        unstarted: 250 - finished,
+        overruns: 2,
+        median_response_units: (finished > 0).then_some(6_500_000),
+        worst_response_units: (finished > 0).then_some(7_500_000),
+    };
+    RtloadOutcome {
+        start_monotonic_ns: 1_000_000_011,
+        conversion: ClockConversion {
+            tsc: 1 << 40,
+            monotonic_ns: 1_000_000_011,
+            tsc_per_ns: 2.5,
+            error_ns: 40.5,
+            readings: 50,
+        },
+        tasks: vec![task(41, 250), task(42, 0)],
     }
 }
 
@@ -102,6 +165,14 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         each_iteration: true,
     };
     let contend = TrialRequest { priority: 0, ..request(Probe::Contend(contend), None) };
+    let deadline = Rtload {
+        policy: RealTimePolicy::Deadline,
+        tasks: rtload().tasks.into_iter().map(|task| RealTimeTask { budget_ns: Some(task.cost_ns), ..task }).collect(),
+        polluters: 0,
+        drawn: None,
+        ..rtload()
+    };
+    let rtload = request(Probe::Rtload(rtload()), None);
     let memory = LoadRequest {
         kind: Load::Memory { block_bytes: 9 << 20 },
         cpus: vec![1],
@@ -119,7 +190,10 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("run_trial_switch", ToAgent::RunTrial(Box::new(switch))),
         ("run_trial_wakeup", ToAgent::RunTrial(Box::new(wakeup))),
         ("run_trial_contend", ToAgent::RunTrial(Box::new(contend))),
+        ("run_trial_rtload", ToAgent::RunTrial(Box::new(rtload))),
+        ("run_trial_rtload_deadline", ToAgent::RunTrial(Box::new(request(Probe::Rtload(deadline), None)))),
         ("start_tracing", ToAgent::StartTracing { trial: 7, tracing: trace_request() }),
+        ("start_tracing_extra", ToAgent::StartTracing { trial: 7, tracing: extra_request() }),
         ("stop_tracing", ToAgent::StopTracing { trial: 7 }),
         ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
         ("start_load_cpu", ToAgent::StartLoad { trial: 7, load: cpu }),
@@ -165,6 +239,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             thread_ids: vec![41, 42],
         },
         calibrated_floor_units: None,
+        rtload: None,
         counters: BTreeMap::from([("recorded".to_owned(), 4_000), ("saturated".to_owned(), 0)]),
         threads: vec![MachineThread {
             id: 41,
@@ -173,6 +248,12 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             thread_pointer: 0x7f00_1234_5600,
         }],
         tracing: Some(tracing_outcome()),
+    };
+    let of_tasks = TrialOutcome {
+        request: request(Probe::Rtload(rtload()), None),
+        layout: None,
+        rtload: Some(rtload_outcome()),
+        ..outcome.clone()
     };
     let failed = FromAgent::Failed { trial: Some(7), error: "CPU 9 cannot be measured".to_owned(), hint: None };
     vec![
@@ -186,6 +267,7 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         ("stream_begin", FromAgent::StreamBegin { trial: 7, stream: StreamName::Samples }),
         ("stream_end", FromAgent::StreamEnd { trial: 7, stream: StreamName::Events, bytes: 1_234 }),
         ("trial_done", FromAgent::TrialDone(Box::new(outcome))),
+        ("trial_done_rtload", FromAgent::TrialDone(Box::new(of_tasks))),
         ("tracing_started", FromAgent::TracingStarted { trial: 7, groups: tracing_outcome().groups }),
         ("tracing_done", FromAgent::TracingDone { trial: 7, outcome: tracing_outcome() }),
         ("load_started", FromAgent::LoadStarted { trial: 7, thread_ids: vec![51, 52] }),

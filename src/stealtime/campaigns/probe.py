@@ -12,7 +12,7 @@ from stealtime.store.durations import DURATIONS
 from stealtime.store.results import ResultKind, Streams
 from stealtime.vocabulary.quantities import DurationNs
 from stealtime.vocabulary.toml_table import Table
-from stealtime.wire.message import ProbeRequest
+from stealtime.wire.message import ExtraGroup, ProbeRequest
 
 if TYPE_CHECKING:
     from stealtime.campaigns.beside import Beside
@@ -101,9 +101,9 @@ class Probe:
     name: str
     cells: type[ProbeCells]
     """Its table in ``[[probes]]``."""
-    request: Callable[[Mapping[str, JsonValue], Mapping[int, int]], ProbeRequest] | None = None
-    """Makes what the agent is asked for, of a cell's parameters and of the iterations of each length of busy loop.
-    None where a stage carries it out."""
+    request: Callable[[Mapping[str, JsonValue], Mapping[int, int], int], ProbeRequest] | None = None
+    """Makes what the agent is asked for, of a cell's parameters, of the iterations of each length of busy loop, and of
+    the number of the repetition, from 1. None where a stage carries it out."""
     stage: Stage | None = None
     short: type[ShortProbe] = ShortProbe
     """Its table in ``[short]``."""
@@ -124,6 +124,8 @@ class Probe:
     """Begins to record beside one trial on a machine, with a folder for its tables; it raises nothing of its own."""
     hidden_threads: str | None = None
     """Its own threads, by the beginning of their names, whose switches among each other are no events to trace."""
+    extra_trace_groups: tuple[ExtraGroup, ...] = ()
+    """Events that a trace of the machine's kernel records for it beside the usual ones."""
     follows_user_mode_linux: bool = True
     """Whether the host's trace follows the threads of a User-Mode Linux guest: not where each sample is an event."""
 

@@ -172,10 +172,14 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
     own_priority = beside.placement.priority
     tracing = None
     if cell.cell.traced and traits_of(machine.platform).has_own_kernel_trace:
-        tracing = TraceRequest(buffer_bytes_per_cpu=settings.trace_buffer_bytes, hidden_threads=probe.hidden_threads)
+        tracing = TraceRequest(
+            buffer_bytes_per_cpu=settings.trace_buffer_bytes,
+            hidden_threads=probe.hidden_threads,
+            extra_groups=list(probe.extra_trace_groups),
+        )
     return RunTrial(
         trial=number,
-        probe=probe.request(cell.cell.parameters, settings.iterations),
+        probe=probe.request(cell.cell.parameters, settings.iterations, cell.repetition),
         cpus=cpus_to_use(machine, len(beside.placement.vcpu_cpus), uses_every_cpu=probe.uses_every_cpu),
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,

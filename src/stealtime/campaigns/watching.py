@@ -106,6 +106,8 @@ async def _start_tracing(machine: Machine, beside: Beside, cell: PlannedCell, nu
         buffer_bytes_per_cpu=buffer_bytes,
         hidden_threads=probe.hidden_threads,
         user_mode_linux=_user_mode_linux(machine, probe),
+        # Natively the host's kernel is the machine's.
+        extra_groups=list(probe.extra_trace_groups) if traits_of(machine.platform).is_native else [],
     )
     await beside.tracer.start(number, request)
 

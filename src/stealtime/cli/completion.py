@@ -44,5 +44,12 @@ def published(incomplete: str) -> list[str]:
     return _beginning(published_names(), incomplete)
 
 
+def bars(incomplete: str) -> list[str]:
+    """Give the bars of acceptance that begin so; files are offered by the shell itself."""
+    from stealtime.report.acceptance.library import bar_names
+
+    return _beginning(bar_names(), incomplete)
+
+
 def _beginning(names: list[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from stealtime.cli.parameters import AsJson, duration_of
+from stealtime.cli import completion
+from stealtime.cli.parameters import AsJson, RunName, duration_of
+
+Machine = Annotated[
+    str | None,
+    typer.Option("--machine", metavar="NAME", help="Of a run: its only machine that counts, such as native."),
+]
+OfSamples = Annotated[
+    str | None,
+    typer.Option("--statistic", help="Of a run's samples: average, p99, p99.9 or worst.  [default: worst]"),
+]
 
 
 class Policy(StrEnum):
@@ -31,7 +41,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    for command in (generate, analyze, curve):
+    for command in (generate, analyze, curve, overheads):
         group.command()(command)
     return group
 
@@ -104,13 +114,17 @@ def analyze(
         Path, typer.Argument(metavar="TASKS.toml", help="The tasks; `stealtime schema tasks`.", show_default=False)
     ],
     overheads: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--overheads",
-            metavar="FILE",
-            help="What the kernel takes: CSV with the columns of SchedCAT, or TOML.  [default: nothing]",
+            metavar="FILE|RUN",
+            help="What the kernel takes: CSV with the columns of SchedCAT, TOML, or a run that measured it.  "
+            "[default: nothing]",
+            autocompletion=completion.runs,
         ),
     ] = None,
+    machine: Machine = None,
+    statistic: OfSamples = None,
     policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
         Accounting,
@@ -125,7 +139,7 @@ def analyze(
         typer.Option(
             "--supply",
             metavar="SUPPLY",
-            help="dedicated, or what a vCPU gets: BUDGET/PERIOD or BUDGET/PERIOD/DEADLINE.",
+            help="dedicated, or what a vCPU gets: BUDGET/PERIOD, BUDGET/PERIOD/DEADLINE, or a run that observed it.",
         ),
     ] = "dedicated",
     budget_period: Annotated[
@@ -153,21 +167,21 @@ def analyze(
     from dataclasses import replace
 
     from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.sched_sources import only_overheads, supply_of
     from stealtime.schedulability.analysis import Terms, exit_code
     from stealtime.schedulability.analysis import analyze as analyze_file
-    from stealtime.schedulability.overheads import NO_OVERHEADS, read_overheads
-    from stealtime.schedulability.supply import parse_supply
+    from stealtime.schedulability.overheads import NO_OVERHEADS
     from stealtime.schedulability.task_file import read_task_file
     from stealtime.schedulability.terminal import AnalysisPage
 
     tick_period_ns = duration_of("--tick-period", tick_period)
-    model = NO_OVERHEADS if overheads is None else read_overheads(overheads)
+    model = NO_OVERHEADS if overheads is None else only_overheads(overheads, machine, statistic)
     terms = Terms(
         policy=policy.value,
         accounting=accounting.value,
         overheads=model if tick_period_ns is None else replace(model, tick_period_ns=tick_period_ns),
         interrupts="on another CPU" if interrupts_elsewhere else "here",
-        supply=parse_supply(supply),
+        supply=supply_of(supply, machine),
         budget_period_ns=duration_of("--least-budget", budget_period),
     )
     document = analyze_file(read_task_file(file), str(file), terms)
@@ -189,12 +203,21 @@ def curve(
         ),
     ],
     overheads: Annotated[
-        list[Path] | None,
-        typer.Option("--overheads", metavar="FILE", help="A condition beside no overheads; CSV or TOML; repeatable."),
+        list[str] | None,
+        typer.Option(
+            "--overheads",
+            metavar="FILE|RUN",
+            help="A condition beside no overheads: CSV, TOML, or each machine of a run; repeatable.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
+    machine: Machine = None,
+    statistic: OfSamples = None,
     supply: Annotated[
         str | None,
-        typer.Option("--supply", metavar="SUPPLY", help="All conditions again under BUDGET/PERIOD[/DEADLINE]."),
+        typer.Option(
+            "--supply", metavar="SUPPLY", help="All conditions again under BUDGET/PERIOD[/DEADLINE] or a run."
+        ),
     ] = None,
     policy: Annotated[Policy, typer.Option("--policy", help="Who runs next.")] = Policy.FIXED_PRIORITY,
     accounting: Annotated[
@@ -208,20 +231,28 @@ def curve(
         bool,
         typer.Option("--interrupts-elsewhere", help="Another CPU handles the timers and sends an interrupt."),
     ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write a page with the figure, one HTML file.", show_default=False
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show which share of random task sets is schedulable, by utilization: what overheads and a vCPU's share cost.
 
-    Every condition sees the same sets, of one CPU.
+    Every condition sees the same sets, of one CPU. The first line, and the page, say how much capacity is lost.
 
     Exit codes: 4 a set is not judged.
     """
     from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.sched_sources import overheads_of, supply_of
+    from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
-    from stealtime.schedulability.overheads import read_overheads
-    from stealtime.schedulability.supply import parse_supply
     from stealtime.schedulability.terminal import CurvePage
 
+    if output is not None:
+        check_place(output.absolute())
     document = trace_curve(
         CurveRequest(
             law=law,
@@ -229,15 +260,43 @@ def curve(
             deadlines=deadlines,
             sets=sets,
             seed=seed,
-            overheads=tuple(map(read_overheads, overheads or [])),
-            supply=None if supply is None else parse_supply(supply),
+            overheads=tuple(one for name in overheads or [] for one in overheads_of(name, machine, statistic)),
+            supply=None if supply is None else supply_of(supply, machine),
             policy=policy.value,
             accounting=accounting.value,
             interrupts="on another CPU" if interrupts_elsewhere else "here",
         )
     )
+    if output is not None:
+        from stealtime.schedulability.page import write_curve
+
+        write_curve(document, ["stealtime", *sys.argv[1:]], output.absolute())
     if json:
         print_document(document)
     else:
         data_console().print(CurvePage(document))
     raise typer.Exit(curve_exit_code(document))
+
+
+def overheads(
+    run: RunName = "last",
+    machine: Machine = None,
+    statistic: OfSamples = None,
+    csv: Annotated[bool, typer.Option("--csv", help="Print one machine's model with the columns of SchedCAT.")] = False,
+) -> None:
+    """Show what the kernels of RUN took, against the number of tasks, or print it for other programs.
+
+        stealtime sched overheads last --machine native --csv > native.csv
+
+    Exit codes: 1 the run holds no overheads.
+    """
+    from stealtime.cli.output import data_console
+    from stealtime.cli.sched_sources import conditions_of, only_overheads
+    from stealtime.schedulability.overheads import write_overheads
+    from stealtime.schedulability.overheads_shown import OverheadsPage
+
+    if csv:
+        sys.stdout.write(write_overheads(only_overheads(run, machine, statistic)))
+        return
+    _, conditions = conditions_of(run, machine)
+    data_console().print(OverheadsPage(conditions))

@@ -13,6 +13,7 @@ class File(StrEnum):
     VM = "vm"
     HOST = "host"
     RULES = "rules"
+    BARS = "bars"
     TASKS = "tasks"
     OVERHEADS = "overheads"
 
@@ -23,7 +24,8 @@ def schema(
         typer.Argument(
             metavar="FILE",
             help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`; "
-            "rules: `stealtime advise --rules`; tasks: `stealtime sched analyze`; overheads: its --overheads.",
+            "rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched analyze`; "
+            "overheads: its --overheads.",
             show_default=False,
         ),
     ],

@@ -1,10 +1,18 @@
 """``stealtime show``: the figures of a run."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, RunName, RunsFolder
+
+if TYPE_CHECKING:
+    from stealtime.report.acceptance.model import BarFile
+    from stealtime.report.summary import RunSummary
+    from stealtime.store.run import Run
+    from stealtime.vocabulary.errors import ExitCode
 
 
 def show(
@@ -18,6 +26,29 @@ def show(
             show_default=False,
         ),
     ] = None,
+    accept: Annotated[
+        str | None,
+        typer.Option(
+            "--accept",
+            metavar="NAME|FILE",
+            autocompletion=completion.bars,
+            help="Hold the cells against bars instead: rhel-rt, or a .toml file (`stealtime schema bars`).",
+            show_default=False,
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit", metavar="FILE", help="With --accept: also write a JUnit file, a test case for each cell and bar."
+        ),
+    ] = None,
+    tails: Annotated[
+        bool,
+        typer.Option(
+            "--tails",
+            help="Estimate instead how likely longer latencies than the longest seen are, where that can be.",
+        ),
+    ] = False,
     runs_folder: RunsFolder = None,
     json: AsJson = False,
 ) -> None:
@@ -25,18 +56,35 @@ def show(
 
     Traced cells also show the causes of their spikes and the overhead of tracing.
 
-    Exit codes: 0 everything is valid; 4 something failed or is invalid, or no cell fits the paper's tables that were
-    asked for; 1 the run is damaged.
+    With --accept a cell passed, failed, is not judged, or was watched too short: a longest value is no pass until it
+    was looked for as long as the bar asks.
+
+    With --tails a value that is exceeded in an hour with a small probability, or why none can be given.
+
+    Exit codes: 0 everything is valid, passed or estimated; 3 a bar of --accept is exceeded; 4 something failed or is
+    invalid, is not judged, was watched too short or has no estimate, or no cell fits the paper's tables that were asked
+    for; 1 the run is damaged.
     """
     from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.acceptance.library import find_bars
     from stealtime.report.summary import summarize
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.store.run import find_run
-    from stealtime.vocabulary.errors import ExitCode
+    from stealtime.vocabulary.errors import ExitCode, UsageError
 
+    if junit is not None and accept is None:
+        raise UsageError("--junit needs --accept here", hint="`stealtime run --junit FILE` writes the cells themselves")
+    if tails and accept is not None:
+        raise UsageError("--tails and --accept are two different views", hint="give one of them")
+    # Before the samples are read: a wrong name is told at once.
+    bars = None if accept is None else find_bars(accept)
     found = find_run(run, runs_folder)
     found.check_tables()
     summary = summarize(found)
+    if tails:
+        raise typer.Exit(_estimate(found, summary, json))
+    if accept is not None and bars is not None:
+        raise typer.Exit(_hold(summary, bars, accept, junit, json))
     if json:
         print_document(summary)
     else:
@@ -49,3 +97,35 @@ def show(
         with message_console().status("attributing spikes to causes"):
             print_explanations(found, console)
     raise typer.Exit(ExitCode.FINE if all(cell.valid for cell in summary.cells) else ExitCode.NOT_JUDGED)
+
+
+def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None, json: bool) -> "ExitCode":
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.report.acceptance.judgement import exit_code, hold
+    from stealtime.report.acceptance.junit import write_junit
+    from stealtime.report.terminal.acceptance import render_acceptance
+
+    acceptance = hold(summary, bars, name)
+    if json:
+        print_document(acceptance)
+    else:
+        data_console().print(render_acceptance(acceptance))
+    if junit is not None:
+        write_junit(acceptance, junit)
+    return exit_code(acceptance)
+
+
+def _estimate(run: "Run", summary: "RunSummary", json: bool) -> "ExitCode":
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.report.tails.run import tails_of
+    from stealtime.report.terminal.tails import render_tails
+    from stealtime.vocabulary.errors import ExitCode
+
+    with message_console().status("estimating tails"):
+        tails = tails_of(run, summary)
+    if json:
+        print_document(tails)
+    else:
+        data_console().print(render_tails(tails))
+    is_estimated = bool(tails.cells) and all(not one.refused_because for one in tails.cells)
+    return ExitCode.FINE if is_estimated else ExitCode.NOT_JUDGED

@@ -130,5 +130,6 @@ def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
 
 
 def _name(cell: CellFigures) -> str:
-    parameters = ", ".join(f"{name} {value}" for name, value in sorted(cell.parameters.items()))
+    named = ((name, value) for name, value in sorted(cell.parameters.items()) if not isinstance(value, list | dict))
+    parameters = ", ".join(f"{name} {value}" for name, value in named)
     return f"{cell.platform} {cell.scenario} {cell.probe} ({parameters}){' traced' if cell.traced else ''}"

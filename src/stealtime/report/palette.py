@@ -49,3 +49,9 @@ def looks_of(platforms: list[str]) -> dict[str, Look]:
             looks[platform] = _FURTHER[further % len(_FURTHER)]
             further += 1
     return looks
+
+
+def distinct_looks(number: int) -> list[Look]:
+    """Give as many looks as there are things that are no platforms, each unlike those before until all are used."""
+    looks = [*_KNOWN.values(), *_FURTHER]
+    return [looks[index % len(looks)] for index in range(number)]

@@ -15,10 +15,11 @@ _NAMED = 3
 
 
 def cell_title(probe: str, parameters: Mapping[str, object]) -> str:
-    """Name a probe with its parameters, in a few letters: ``switch 1000``, ``wakeup 1ms``."""
+    """Name a probe with its parameters but for tables and lists, in a few letters: ``switch 1000``, ``wakeup 1ms``."""
     words = [
         format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
         for key, value in sorted(parameters.items())
+        if not isinstance(value, list | dict)
     ]
     return " ".join([probe, *words])
 

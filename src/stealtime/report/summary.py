@@ -1,10 +1,11 @@
 """The figures of a run: what ``stealtime show --json`` prints. What a cell holds is its study's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
@@ -12,6 +13,9 @@ from stealtime.campaigns.registry import studies, study_of
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
+
+if TYPE_CHECKING:
+    from stealtime.report.tails.series import TailSeries
 
 SCHEMA_VERSION = 1
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
@@ -23,8 +27,23 @@ class Figures(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+@dataclass(frozen=True)
+class Watched:
+    """The longest value of a quantity that a cell measures, to be held against a bar."""
+
+    longest_ns: float | None
+    """None where nothing was measured."""
+    watched_s: float
+    """How long it was looked for, all valid repetitions together."""
+    hindrance: str | None = None
+    """Why a longer value may have been there that is none of the machine's; None where nothing is known against it."""
+
+
 class CellFigures(Figures):
     """A cell: all its repetitions. Each study adds what it found."""
+
+    quantities: ClassVar[Mapping[str, str]] = {}
+    """What of the study's cells can be held against bars of acceptance (``show --accept``), and what each is."""
 
     study: str
     """By which it is told what else the cell holds."""
@@ -63,6 +82,14 @@ class CellFigures(Figures):
     def columns(self) -> dict[str, JsonValue]:
         """Its figures as a line of a table, with units in the names: the same names for all cells of a study."""
         raise NotImplementedError
+
+    def watched(self, _quantity: str) -> Watched | None:
+        """Give the longest value of one of its ``quantities``; None where this cell does not measure it."""
+        return None
+
+    def tail_series(self, _trials: Sequence[Trial]) -> "TailSeries | None":
+        """Give the values whose tail can be estimated, from its measured trials in order; None where it has none."""
+        return None
 
     def overhead_beyond_ns(self, _threshold_ns: int | None) -> float | None:
         """Give the overhead of a valid cell that is over a threshold; None where a study knows no overhead."""

@@ -32,7 +32,7 @@ CorePolicy = Literal["fixed-priority by job", "fixed-priority by stretch", "edf"
 _BOUNDS: dict[tuple[Policy, Accounting | None], str] = {
     ("fixed-priority", "job"): "response-time analysis with jitter, overheads charged per job (SchedCAT)",
     ("fixed-priority", "stretch"): "response-time analysis with jitter, overheads charged per stretch (PROSA)",
-    ("edf", None): "processor demand, overheads charged preemption-centrically (SchedCAT)",
+    ("edf", None): "processor demand and responses (Spuri), overheads charged preemption-centrically (SchedCAT)",
 }
 _EXIT_CODES: dict[Verdict, ExitCode] = {
     "schedulable": ExitCode.FINE,
@@ -109,6 +109,7 @@ class _Judged:
     because: str | None
     tasks: tuple[TaskDocument, ...]
     demand: DemandDocument | None = None
+    demand_because: str | None = None
 
 
 def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> CpuDocument:
@@ -140,6 +141,7 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
         utilization_percent=float(100 * sum((task.utilization for task in tasks), Fraction(0))),
         tasks=judged.tasks,
         demand=judged.demand,
+        demand_because=judged.demand_because,
         cost_factor=_factor(margin),
         overheads=tuple(
             InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=_factor(without))
@@ -163,10 +165,8 @@ def _question(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -
 
 
 def _responses(tasks: list[TaskTable], question: "QuestionDict") -> _Judged:
-    found = _core.analyze_tasks(question)["responses"]
-    documents = tuple(
-        _task(task, (bound, at_least, reason)) for task, (bound, at_least, reason) in zip(tasks, found, strict=True)
-    )
+    found = _core.analyze_tasks(question)["responses"] or []
+    documents = tuple(_task(task, response) for task, response in zip(tasks, found, strict=True))
     missing = next((one for one in documents if one.verdict == "misses its deadline"), None)
     unknown = next((one for one in documents if one.verdict == "not judged"), None)
     if missing is not None:
@@ -206,22 +206,30 @@ def _why_missed(task: TaskDocument) -> str:
 
 
 def _demand(tasks: list[TaskTable], question: "QuestionDict") -> _Judged:
-    documents = tuple(_unjudged(task) for task in tasks)
+    unjudged = tuple(_unjudged(task) for task in tasks)
     try:
         answer = _core.analyze_tasks(question)
     except ValueError as error:
-        return _Judged("not judged", str(error), documents)
+        return _Judged("not judged", str(error), unjudged)
+    found = answer["responses"]
+    documents = unjudged if found is None else tuple(_task(task, one) for task, one in zip(tasks, found, strict=True))
+    window = None if answer["deciding"] is None else _window(*answer["deciding"])
+    because = answer["deciding_because"]
     if answer["demand"] == "met":
-        return _Judged("schedulable", None, documents)
-    exceeded = answer["exceeded"]
-    if exceeded is None:
-        return _Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents)
-    demand = DemandDocument(window_ns=exceeded[0], demand_ns=exceeded[1], service_ns=exceeded[2])
-    because = (
-        f"in a window of {format_duration(demand.window_ns)} jobs of {format_duration(demand.demand_ns)} are due, "
-        f"and only {format_duration(demand.service_ns)} is certain"
+        return _Judged("schedulable", None, documents, window, because)
+    if window is None:
+        return _Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
+    why = (
+        f"in a window of {format_duration(window.window_ns)} jobs of {format_duration(window.demand_ns)} are due, "
+        f"and only {format_duration(window.service_ns)} is certain"
     )
-    return _Judged("not schedulable", because, documents, demand)
+    return _Judged("not schedulable", why, documents, window)
+
+
+def _window(window_ns: int, demand_ns: int, service_ns: int) -> DemandDocument:
+    return DemandDocument(
+        window_ns=window_ns, demand_ns=demand_ns, service_ns=service_ns, slack_ns=service_ns - demand_ns
+    )
 
 
 def _unjudged(task: TaskTable) -> TaskDocument:

@@ -23,21 +23,26 @@ class TaskDocument(Model):
     deadline_ns: int
     jitter_ns: int
     response_ns: int | None
-    """The bound of the response time, from arrival to end; null where there is none, and under EDF."""
+    """The bound of the response time, from arrival to end; null where there is none, and under EDF on a share."""
     at_least_ns: int | None
     """What a bound that was not found is at least."""
     verdict: TaskVerdict | None
-    """null under EDF, which is judged as a whole."""
+    """null under EDF where there are no responses: it is judged as a whole."""
     because: str | None
     """Why there is no bound."""
 
 
 class DemandDocument(Model):
-    """EDF: the first window found in which more is due than is certainly served."""
+    """EDF: the window that decides: the first in which more is due than is certainly served, or else the tightest."""
 
     window_ns: int
+    """From when all tasks are released, each as late as it may be, to a deadline."""
     demand_ns: int
+    """Due in it, with overheads."""
     service_ns: int
+    """Certainly served in it."""
+    slack_ns: int
+    """Service less demand: negative where the set is not schedulable."""
 
 
 class InfluenceDocument(Model):
@@ -60,6 +65,9 @@ class CpuDocument(Model):
     """Of the tasks alone, without overheads."""
     tasks: tuple[TaskDocument, ...]
     demand: DemandDocument | None
+    """Under EDF alone; null where no window decides."""
+    demand_because: str | None
+    """Under EDF: why no window that decides was found."""
     cost_factor: float | None
     """The largest factor of all costs with which the set is schedulable, in steps of a millionth; null: there is
     none, or it is not judged."""
@@ -96,6 +104,8 @@ class AnalysisDocument(Model):
 class CurveShare(Model):
     """The sets of one utilization under one condition."""
 
+    sets: int
+    schedulable: int
     schedulable_share: float | None
     """Of the sets that are judged; null: none is."""
     low: float | None
@@ -120,6 +130,14 @@ class WeightedDocument(Model):
     condition: str
     schedulability: float | None
     """null: at some utilization no set is judged."""
+    cost: float | None
+    """How much less that is than that of the first condition; null: of some set it is not known."""
+    cost_low: float | None
+    """The ends of the cost's confidence interval."""
+    cost_high: float | None
+    half_utilization: float | None
+    """Up to which utilization at least half of the sets are schedulable, between points by a line; null: nowhere, or
+    it is not judged."""
 
 
 class CurveDocument(Model):

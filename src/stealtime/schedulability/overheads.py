@@ -4,12 +4,14 @@ import csv
 import itertools
 import math
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs
@@ -23,8 +25,13 @@ COLUMNS = {
     "TICK": "tick",
     "IPI-LATENCY": "inter_processor_interrupt",
     "CPMD": "cache_preemption",
+    "INTERRUPT": "interrupt",
+    "TICK-INTERRUPT": "tick_interrupt",
 }
-"""Columns in microseconds, as ``schedcat/overheads/model.py`` names them, and ours; CPMD is not one of its file."""
+"""Columns in microseconds, as ``schedcat/overheads/model.py`` names them, and ours from CPMD on."""
+
+_CHARGED_AS = {"interrupt": "release", "tick_interrupt": "tick"}
+"""A whole interrupt takes more from a task than the callback in it: what is charged is the longer one."""
 
 COUNT_COLUMN = "TASK-COUNT"
 _OTHER_COLUMNS = {"LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"}
@@ -59,21 +66,44 @@ class OverheadFile(Table):
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """Where a model comes from that was measured; in a CSV, lines of comment before the header."""
+
+    statistic: str
+    machine: str
+    samples: Mapping[str, int] = field(default_factory=dict)
+    """Of each overhead, for each number of tasks."""
+    boundaries: Mapping[str, str] = field(default_factory=dict)
+    """Of an overhead that begins or ends otherwise than SchedCAT's: the name of what it is instead."""
+    discards: Mapping[str, int] = field(default_factory=dict)
+    """What could not be measured, by reason."""
+    seed: int = 1
+    """Of the draw of equally many samples."""
+
+
+@dataclass(frozen=True)
 class OverheadModel:
     """Each overhead as a piecewise linear function of the number of tasks, as SchedCAT has it.
 
     Between two points it is linear, beyond them as in the last stretch; never below 0, and never falling: a point
-    counts as the largest value up to it.
+    counts as the largest value up to it. An average may fall: for it, that would carry the noise of the few tasks on.
     """
 
     source: str
     points: dict[str, list[tuple[int, Fraction]]]
     """By overhead: number of tasks and nanoseconds, in order, both as measured."""
     tick_period_ns: int = DEFAULT_TICK_PERIOD_NS
+    provenance: Provenance | None = None
+    """None where the file does not say."""
 
     def at(self, tasks: int) -> dict[str, int]:
-        """Give each overhead for a number of tasks, in whole nanoseconds, rounded up."""
-        return {name: math.ceil(_piecewise(_rising(points), tasks)) for name, points in self.points.items()}
+        """Give each overhead that is charged for a number of tasks, in whole nanoseconds, rounded up."""
+        shape = list if self.provenance is not None and self.provenance.statistic == "average" else _rising
+        charged: dict[str, int] = {}
+        for name, points in self.points.items():
+            as_what = _CHARGED_AS.get(name, name)
+            charged[as_what] = max(charged.get(as_what, 0), math.ceil(_piecewise(shape(points), tasks)))
+        return charged
 
 
 NO_OVERHEADS = OverheadModel("none", {})
@@ -88,13 +118,59 @@ def read_overheads(path: Path) -> OverheadModel:
     if path.is_dir() or path.suffix.lower() not in (".csv", ".toml"):
         raise UsageError(
             f"{path} is no .csv or .toml file",
-            hint="overheads are given as a file; taking them from a run is not here yet",
+            hint="a file of overheads is one of these; anything else is taken as the name of a run",
         )
     try:
         text = path.read_text("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: {error}", hint="the file must be text in UTF-8") from None
     return _from_toml(path, text) if path.suffix.lower() == ".toml" else _from_csv(path, text)
+
+
+def write_overheads(model: OverheadModel) -> str:
+    """Write a model as a CSV that :func:`read_overheads` reads as the same model; values are exact to the nanosecond.
+
+    Raises:
+        ValueError: Its overheads are not known for the same numbers of tasks.
+    """
+    columns = {column: model.points[name] for column, name in COLUMNS.items() if name in model.points}
+    counts = [[count for count, _ in points] for points in columns.values()]
+    if not counts or any(one != counts[0] for one in counts):
+        raise ValueError("the overheads of a table are known for the same numbers of tasks")
+    lines = [note("tick-period-ns", str(model.tick_period_ns))]
+    if (told := model.provenance) is not None:
+        lines += [note("statistic", told.statistic), note("machine", told.machine), note("seed", str(told.seed))]
+        pairs = {"samples": told.samples, "boundaries": told.boundaries, "discards": told.discards}
+        lines += [note(key, joined(values)) for key, values in pairs.items() if values]
+    lines.append(",".join([COUNT_COLUMN, *columns]) + "\n")
+    for row, count in enumerate(counts[0]):
+        values = [f"{float(points[row][1]) / NANOSECONDS['us']:.3f}" for points in columns.values()]
+        lines.append(",".join([str(count), *values]) + "\n")
+    return "".join(lines)
+
+
+def _provenance(path: Path, notes: dict[str, str]) -> Provenance | None:
+    if "statistic" not in notes:
+        return None
+    counted = {key: parted(notes.get(key, "")) for key in ("samples", "discards")}
+    try:
+        return Provenance(
+            statistic=notes["statistic"],
+            machine=notes.get("machine", ""),
+            samples={name: int(value) for name, value in counted["samples"].items()},
+            boundaries=parted(notes.get("boundaries", "")),
+            discards={name: int(value) for name, value in counted["discards"].items()},
+            seed=int(notes.get("seed", "1")),
+        )
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", hint="the comments of overheads count in whole numbers") from None
+
+
+def _tick_period(path: Path, notes: dict[str, str]) -> int:
+    text = notes.get("tick-period-ns", str(DEFAULT_TICK_PERIOD_NS))
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_NS:
+        raise UsageError(f"{path}: tick-period-ns is {text!r}", hint="it is a whole number of nanoseconds up to 1 s")
+    return int(text)
 
 
 def _from_toml(path: Path, text: str) -> OverheadModel:
@@ -117,6 +193,7 @@ def _from_toml(path: Path, text: str) -> OverheadModel:
 def _from_csv(path: Path, text: str) -> OverheadModel:
     # SchedCAT's own files have tabs beside the commas.
     rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines())]
+    notes = read_notes(text.splitlines())
     lines = [(number, row) for number, row in enumerate(rows, start=1) if any(row) and not row[0].startswith("#")]
     if len(lines) < 2:
         raise UsageError(f"{path} has no row of values", hint=f"its columns are {COUNT_COLUMN}, {', '.join(COLUMNS)}")
@@ -143,7 +220,8 @@ def _from_csv(path: Path, text: str) -> OverheadModel:
             if column in cells:
                 value = _number(where, column, cells[column]) * NANOSECONDS["us"]
                 points[name].append((last_count, _check(f"{where}: {column}", value)))
-    return OverheadModel(str(path), points)
+    tick_period_ns = _tick_period(path, notes)
+    return OverheadModel(str(path), points, tick_period_ns, _provenance(path, notes))
 
 
 def _check_header(path: Path, header: list[str]) -> None:

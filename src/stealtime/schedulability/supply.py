@@ -14,24 +14,31 @@ _HINT = "dedicated, BUDGET/PERIOD such as 6ms/10ms, or BUDGET/PERIOD/DEADLINE su
 
 @dataclass(frozen=True)
 class Supply:
-    """A dedicated CPU or a reservation."""
+    """A dedicated CPU, a reservation, or what was observed."""
 
-    kind: Literal["dedicated", "periodic"]
+    kind: Literal["dedicated", "periodic", "observed"]
     parameters: tuple[int, ...] = ()
-    """periodic: period, budget, deadline in ns."""
+    """periodic: period, budget, deadline in ns; observed: how long, in ns."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """observed: begin and length of each stretch without service in ns, in order, since the begin."""
+    source: str = ""
+    """observed: what it was seen in."""
 
     @property
     def text(self) -> str:
         """As people read it."""
         if self.kind == "dedicated":
             return "a dedicated CPU"
+        if self.kind == "observed":
+            (observed,) = self.parameters
+            return f"what {self.source} got in {format_duration(observed)}: empirical, bounds only what was observed"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
         return f"{budget} of every {period}{within}"
 
     def for_core(self) -> "SupplyDict":
         """Give it as the analysis takes it."""
-        return {"kind": self.kind, "parameters": list(self.parameters), "gaps": []}
+        return {"kind": self.kind, "parameters": list(self.parameters), "gaps": list(self.gaps)}
 
 
 DEDICATED = Supply("dedicated")

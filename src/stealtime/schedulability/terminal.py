@@ -7,14 +7,15 @@ from rich.table import Table
 from rich.text import Text
 
 from stealtime.report.plain_table import new_table
+from stealtime.schedulability import wording
 from stealtime.schedulability.document import (
     AnalysisDocument,
     CpuDocument,
     CurveDocument,
-    CurveShare,
     TaskDocument,
     Verdict,
 )
+from stealtime.schedulability.supply import DEDICATED
 from stealtime.vocabulary.quantities import format_duration
 
 _STYLES: dict[Verdict, str] = {"schedulable": "green", "not schedulable": "bold red", "not judged": "magenta"}
@@ -31,7 +32,7 @@ class AnalysisPage:
         yield Text(f"{document.bound}; on {document.supply}; overheads: {document.overheads}\n", style="dim")
         for cpu in document.cpus:
             yield Text.assemble((f"CPU {cpu.cpu}", "bold"), ": ", (cpu.verdict, _STYLES[cpu.verdict]), _because(cpu))
-            yield _table(cpu, document.policy == "edf")
+            yield _table(cpu, any(task.verdict is not None for task in cpu.tasks))
             for line in _lines(cpu, document):
                 yield Text(line)
             yield Text()
@@ -41,17 +42,17 @@ def _because(cpu: CpuDocument) -> str:
     return f", because {cpu.because}" if cpu.because is not None else ""
 
 
-def _table(cpu: CpuDocument, edf: bool) -> Table:
+def _table(cpu: CpuDocument, has_responses: bool) -> Table:
     table = new_table()
     table.add_column("task")
-    columns = ["cost", "period", "deadline"] if edf else ["cost", "period", "deadline", "response", "slack"]
+    columns = ["cost", "period", "deadline", *(["response", "slack"] if has_responses else [])]
     for name in columns:
         table.add_column(name, justify="right")
-    if not edf:
+    if has_responses:
         table.add_column("")
     for task in cpu.tasks:
         row = [task.name, *map(format_duration, (task.cost_ns, task.period_ns, task.deadline_ns))]
-        table.add_row(*(row if edf else [*row, *_response(task)]))
+        table.add_row(*([*row, *_response(task)] if has_responses else row))
     return table
 
 
@@ -65,6 +66,8 @@ def _response(task: TaskDocument) -> tuple[str, str, str]:
 
 def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
     yield f"utilization of the tasks: {cpu.utilization_percent:.1f} %"
+    if document.policy == "edf":
+        yield from _demand(cpu, document)
     if cpu.margin_because is not None:
         yield f"margin: not judged, because {cpu.margin_because}"
     elif cpu.cost_factor is None:
@@ -88,6 +91,19 @@ def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
             yield f"smallest budget of a periodic resource of {period}: the whole CPU is not enough"
 
 
+def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
+    one = cpu.demand
+    if one is not None:
+        window, demand, service = map(format_duration, (one.window_ns, one.demand_ns, one.service_ns))
+        which = "tightest window" if one.slack_ns >= 0 else "first window that is exceeded"
+        slack = ("-" if one.slack_ns < 0 else "") + format_duration(abs(one.slack_ns))
+        yield f"{which}: {window}, in which {demand} is due and {service} is certain: slack {slack}"
+    elif cpu.demand_because is not None:
+        yield f"tightest window: not found, because {cpu.demand_because}"
+    if document.supply != DEDICATED.text:
+        yield "responses: under EDF they are bounded on a dedicated CPU alone"
+
+
 class CurvePage:
     """Renders the document of ``stealtime sched curve``."""
 
@@ -96,28 +112,22 @@ class CurvePage:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document = self._document
+        yield Text(wording.answer(document), style="bold")
         yield Text(
-            f"{document.sets} sets of each utilization: {document.law}, periods {document.periods}, deadlines "
-            f"{document.deadlines}, seed {document.seed}; schedulable sets in percent, with the "
-            f"{document.confidence_percent:g} % interval\n",
+            f"{wording.conditions_words(document)} Schedulable sets in percent, with the "
+            f"{document.confidence_percent:g} % interval.\n",
             style="dim",
         )
         letters = [chr(ord("A") + number) for number in range(len(document.conditions))]
-        for letter, name, weighted in zip(letters, document.conditions, document.weighted, strict=True):
+        for letter, weighted in zip(letters, document.weighted, strict=True):
             shown = "not judged" if weighted.schedulability is None else f"{weighted.schedulability:.3f}"
-            yield Text(f"{letter}: {name}; weighted schedulability {shown}")
+            costs = "" if weighted is document.weighted[0] else f"; costs {wording.cost_words(weighted)}"
+            yield Text(f"{letter}: {weighted.condition}; weighted schedulability {shown}{costs}")
         yield Text()
         table = new_table()
         table.add_column("utilization", justify="right")
         for letter in letters:
             table.add_column(letter, justify="right")
         for point in document.points:
-            table.add_row(f"{point.utilization:.2f}", *map(_share, point.conditions))
+            table.add_row(f"{point.utilization:.2f}", *map(wording.share_words, point.conditions))
         yield table
-
-
-def _share(one: CurveShare) -> str:
-    if one.schedulable_share is None or one.low is None or one.high is None:
-        return "not judged"
-    unjudged = f", {one.not_judged} not judged" if one.not_judged else ""
-    return f"{100 * one.schedulable_share:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f}){unjudged}"

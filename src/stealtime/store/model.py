@@ -38,10 +38,14 @@ class Cell(Model):
 
     @property
     def measurement(self) -> str:
-        """What is measured, without where: ``switch-1000``, ``tick-68us.traced``."""
+        """What is measured, without where: ``switch-1000``, ``tick-68us.traced``.
+
+        Tables and lists fit no name: a probe that has such a parameter has another that names it.
+        """
         words = [
             format_duration(value) if key.endswith("_ns") and isinstance(value, int) else str(value)
             for key, value in sorted(self.parameters.items())
+            if not isinstance(value, list | dict)
         ]
         name = "-".join([self.probe, *words])
         return f"{name}.traced" if self.traced else name

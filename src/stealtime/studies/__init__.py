@@ -3,6 +3,7 @@
 BUILTIN = (
     "stealtime.studies.latency.study",
     "stealtime.studies.protection.study",
+    "stealtime.studies.realtime.study",
     "stealtime.studies.stretch.study",
 )
 """The modules that register the studies, each with its ``STUDY``; in the order in which they are shown."""

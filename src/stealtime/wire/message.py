@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model
+from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 
 PROTOCOL_VERSION = 3
 """Rises whenever an older peer could misunderstand a newer one."""
@@ -57,7 +58,9 @@ class ContendProbe(Model):
     """Measure each iteration; without it the table stays empty, by which the measuring's own cost is found."""
 
 
-ProbeRequest = Annotated[TickProbe | SwitchProbe | WakeupProbe | ContendProbe, Field(discriminator="name")]
+ProbeRequest = Annotated[
+    TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe, Field(discriminator="name")
+]
 
 
 GuestExit = Literal["cpuid", "port_write"]
@@ -74,6 +77,11 @@ class Injection(Model):
     """What each theft begins with."""
 
 
+ExtraGroup = Literal["timers", "scheduler"]
+"""Events that are recorded only where they are asked for, as each costs time: the callbacks of high-resolution timers,
+and entry to and exit from the scheduler."""
+
+
 class TraceRequest(Model):
     """What of a kernel's doings to record."""
 
@@ -84,6 +92,8 @@ class TraceRequest(Model):
     """Leave out switches between two threads whose names both begin like this."""
     user_mode_linux: list[int] = Field(default_factory=list)
     """Threads of User-Mode Linux kernels whose ``ptrace`` calls and signals tell what runs inside their guests."""
+    extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda groups: not groups)
+    """Groups of events beside those that every trace has."""
 
 
 class TrialRequest(Model):
@@ -230,7 +240,7 @@ class TrialOutcome(Model):
         return all(finding.level != "invalidates" for finding in self.findings)
 
 
-StreamName = Literal["samples", "events", "trace", "load", "iterations"]
+StreamName = Literal["samples", "events", "trace", "load", "iterations", "jobs"]
 
 
 class AgentHello(Model):
@@ -293,6 +303,8 @@ class TrialDone(TrialOutcome):
     layout: Layout | None
     """Of the samples; None where the result is not a series of durations."""
     calibrated_floor_units: int | None
+    rtload: RtloadOutcome | None = None
+    """What became of the tasks of ``rtload``; None of other probes."""
 
     def outcome(self, findings: list[Finding]) -> TrialOutcome:
         """Give what is told of every trial, with other findings."""

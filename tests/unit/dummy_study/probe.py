@@ -24,7 +24,7 @@ class ShortEcho(ShortProbe):
     shouts: list[int] | None = None
 
 
-def request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> WakeupProbe:
+def request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
     return WakeupProbe(interval_ns=NS_A_SHOUT * whole(parameters["shouts"]))
 
 

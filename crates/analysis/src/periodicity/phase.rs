@@ -23,7 +23,7 @@ pub const OCCURRENCES_MIN: usize = 4;
 pub struct Crowding {
     /// The width of the window, in cycles.
     pub width: f64,
-    /// The logarithm of a bound on the chance that so many events fall into any window so narrow, per cycle
+    /// The logarithm of a bound on the chance that the events crowd as they do in any window, per cycle
     /// of the whole time: to be added to the logarithm of how many cycles the highest frequency has.
     pub ln_chance: f64,
 }
@@ -34,6 +34,10 @@ pub struct Crowding {
 /// events and a window of `w` cycles that holds `k` of them, `n P(Bin(n - 1, w) >= k - 1)` bounds the chance
 /// (anchor the window at each event in turn), the tail is at most `exp(-(n - 1) KL((k - 1) / (n - 1), w))`,
 /// and a window so narrow tells `1 / w` frequencies apart for each cycle of the whole time.
+///
+/// Samples that divide a period into four and a half place its occurrences in two heaps: the window of one
+/// heap may be the less likely, but holds half of the cycles only. So the window is the least likely of those
+/// that hold as great a share of the events as a period must of its cycles, if any does.
 pub fn crowding(times: &[f64], frequency: f64) -> Option<Crowding> {
     let mut last = f64::NEG_INFINITY;
     let mut phases = Vec::with_capacity(times.len());
@@ -49,13 +53,23 @@ pub fn crowding(times: &[f64], frequency: f64) -> Option<Crowding> {
     }
     phases.sort_unstable_by(f64::total_cmp);
     let events = phases.len() as f64;
-    (0..WIDTHS)
-        .map(|halvings| {
-            let width = WIDEST * 0.5_f64.powi(halvings);
-            let share = (densest(&phases, width).count as f64 - 1.0) / (events - 1.0);
-            Crowding { width, ln_chance: events.ln() - (events - 1.0) * divergence(share, width) - width.ln() }
-        })
-        .min_by(|one, other| one.ln_chance.total_cmp(&other.ln_chance))
+    let mut least: Option<Crowding> = None;
+    let mut least_of_most: Option<Crowding> = None;
+    for halvings in 0..WIDTHS {
+        let width = WIDEST * 0.5_f64.powi(halvings);
+        let held = densest(&phases, width).count as f64;
+        let share = (held - 1.0) / (events - 1.0);
+        let ln_chance = events.ln() - (events - 1.0) * divergence(share, width) - width.ln();
+        let lesser = |one: &Option<Crowding>| one.is_none_or(|one| ln_chance < one.ln_chance);
+        if lesser(&least) {
+            least = Some(Crowding { width, ln_chance });
+        }
+        if held >= COVERAGE * events && lesser(&least_of_most) {
+            least_of_most = Some(Crowding { width, ln_chance });
+        }
+    }
+    let least = least?;
+    Some(Crowding { width: least_of_most.unwrap_or(least).width, ..least })
 }
 
 /// How many stretches of constant phase a time of so many cycles is cut into.

@@ -27,7 +27,7 @@ use stealtime_wire::{Contend, Finding, FindingLevel, Layout, ThreadRole};
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
-use crate::probe::{Measured, Probe};
+use crate::probe::{Measured, Probe, Rows};
 use crate::processors::idle_ns;
 use crate::stage::Stage;
 use crate::sys::{HardwareCounts, KernelClock, kernel_clock_ns};
@@ -134,7 +134,7 @@ impl Probe for Contend {
         ];
         measured.counters.extend(read.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         measured.finding = (done < planned).then(|| unfinished(done, planned));
-        measured.iterations = outcome.tasks.into_iter().flat_map(|task| task.rows).collect();
+        measured.rows = Rows::Iterations(outcome.tasks.into_iter().flat_map(|task| task.rows).collect());
         Ok(measured)
     }
 }

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod copying;
 mod counter_group;
+mod deadline;
 mod futex;
 mod mapping;
 mod ring_threads;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use counter_group::{CounterGroup, HardwareCounts};
+pub use deadline::set_deadline;
 pub use futex::{wait_while, wake_all};
 pub use mapping::{Mapping, ThreadUsage};
 pub use ring_threads::run_ring;
@@ -117,18 +119,16 @@ pub fn thread_cpu_ns() -> u64 {
     kernel_clock_ns(KernelClock::ThreadCpu)
 }
 
-/// Sleeps until `CLOCK_MONOTONIC` shows `until_ns`; an interruption by a signal ends the sleep early.
+/// Sleeps until `CLOCK_MONOTONIC` shows `until_ns`; false if a signal ended the sleep early.
 #[inline(always)]
 #[expect(clippy::cast_possible_wrap, reason = "2^63 ns are 292 years")]
-pub fn sleep_until_monotonic(until_ns: u64) {
+pub fn sleep_until_monotonic(until_ns: u64) -> bool {
     let until = libc::timespec {
         tv_sec: (until_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `until` is a valid timespec and an absolute sleep writes no remainder.
-    unsafe {
-        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, ptr::null_mut());
-    }
+    unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const until, ptr::null_mut()) == 0 }
 }
 
 /// The calling thread's id.

@@ -1,9 +1,7 @@
 """Writes the report: one HTML file that needs nothing else, fetches nothing and runs no script but its own."""
 
 import json
-import os
 import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +12,12 @@ from stealtime.campaigns.registry import studies
 from stealtime.report import environment
 from stealtime.report.circumstances.limits import Limits, limits_of
 from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
+from stealtime.report.page.file import check_place, write_page
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import source, templates_of
 from stealtime.report.summary import RunSummary, summarize
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.run import Run
-from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Reading
 
 
@@ -38,18 +36,13 @@ def write_report(run: Run, path: Path, summary: RunSummary | None = None) -> int
         StealtimeError: ``path`` cannot be written, or the run's documents are damaged. A damaged Parquet file is no
             error: its cell is listed as damaged and the rest is drawn.
     """
-    if not path.parent.is_dir():
-        raise StealtimeError(
-            f"the folder {path.parent} does not exist", hint="create it, or choose another file with -o"
-        )
-    if path.is_dir():
-        raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
+    check_place(path)
     parts = [(study, run.only([probe.name for probe in study.probes])) for study in studies()]
     summary = summarize(run) if summary is None else summary
     sections = [study.section(part, summary) for study, part in parts if part.trials or not run.trials]
     records = tuple(trial.record for trial in run.trials)
     page = render(run.manifest, records, sections, limits_of(run, summary)).encode()
-    _replace(path, page)
+    write_page(path, page)
     return len(page)
 
 
@@ -82,25 +75,3 @@ def render(manifest: Manifest, trials: tuple[TrialRecord, ...], sections: Sequen
 
 def _reading(reading: Reading) -> str:
     return f"absent: {reading.absent}" if isinstance(reading, Absent) else str(reading.value)
-
-
-def _replace(path: Path, page: bytes) -> None:
-    """Write beside ``path`` and rename, so that an interrupted report leaves the one before."""
-    temporary = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(page)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise StealtimeError(f"{path} cannot be written: {reason}", hint="choose another file with -o") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

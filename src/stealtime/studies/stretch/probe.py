@@ -75,7 +75,7 @@ def _expected_ns(parameters: Mapping[str, JsonValue]) -> int:
     return round(_NS_A_NUMBER * numbers * work["tasks"] * work["iterations"])
 
 
-def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> ContendProbe:
+def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> ContendProbe:
     return ContendProbe(**{name: whole(parameters.get(name, _default(name))) for name in _NAMES})
 
 

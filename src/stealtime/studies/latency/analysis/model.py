@@ -1,13 +1,17 @@
 """The figures of a run, as models: what ``stealtime show --json`` prints."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import JsonValue
 
 from stealtime.report import summary as report_summary
 from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
-from stealtime.report.summary import Figures
+from stealtime.report.summary import Figures, Watched
+
+if TYPE_CHECKING:
+    from stealtime.report.tails.series import TailSeries
+    from stealtime.store.run import Trial
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -154,6 +158,12 @@ class CellSummary(MeasuredCell, _Measured):
     measured.
     """
 
+    quantities: ClassVar[Mapping[str, str]] = {
+        "wakeup-latency": "how late a sleeping real-time thread runs again (`wakeup`; as cyclictest)",
+        "interruption": "by how much a busy loop takes longer than it does undisturbed (`tick`; of oslat, which times "
+        "each turn of a much shorter loop, it is a bound from above)",
+    }
+
     study: Literal["latency"] = "latency"
     probe: Literal["tick", "switch", "wakeup"]
     periods: list[Period]
@@ -164,6 +174,27 @@ class CellSummary(MeasuredCell, _Measured):
     def is_measured(self) -> bool:
         """Whether there is a sample."""
         return self.stats is not None
+
+    def watched(self, quantity: str) -> Watched | None:
+        """Give the latest wake-up, or the longest interruption of the busy loop."""
+        if quantity != {"wakeup": "wakeup-latency", "tick": "interruption"}.get(self.probe):
+            return None
+        if self.stats is None:
+            return Watched(None, 0.0)
+        longest_ns = self.worst_ns if self.probe == "wakeup" else self.worst_overhead_ns
+        interval_ns = self.parameters.get("interval_ns") if self.probe == "wakeup" else self.stats.mean_ns
+        assert isinstance(interval_ns, int | float)  # noqa: S101 - as the probe's own parameters have it
+        hindrance = None
+        if self.held_back is not None and self.held_back.longest_ns is not None:
+            pause = f"{self.held_back.longest_ns / 1e6:.3g} ms"
+            hindrance = f"{self.held_back.cause} stopped the probe for up to {pause}: --lift-rt-throttling"
+        return Watched(longest_ns, self.stats.count * interval_ns / 1e9, hindrance)
+
+    def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give lateness of wake-ups, or what loops take longer than the floor."""
+        from stealtime.studies.latency.analysis.tail_series import tail_series
+
+        return tail_series(self, trials)
 
     @property
     def lines(self) -> list[str]:

@@ -28,7 +28,7 @@ from stealtime.vocabulary.errors import StealtimeError
 if TYPE_CHECKING:
     from stealtime._core import SummaryDict
 
-__all__ = ["Series", "load_series", "pool", "read_series"]
+__all__ = ["Series", "load_series", "pool", "read_durations", "read_series"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
@@ -113,6 +113,25 @@ def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
         )
     except ValueError as error:
         raise StealtimeError(f"{samples} cannot be used: {error}", hint=_HINT) from error
+
+
+def read_durations(folder: Path) -> tuple[NDArray[np.float64], float]:
+    """Read the durations alone in the folder of a trial.
+
+    Returns:
+        Shape (samples,), in units of the clock; and how many of them a second has.
+
+    Raises:
+        StealtimeError: As :func:`read_series`.
+    """
+    samples = folder / f"{SAMPLES}.parquet"
+    with _open_parquet(samples) as file:
+        description = _read_description(samples, file.schema_arrow.metadata)
+        durations = _read_columns(samples, file, ("duration",))["duration"].astype(np.float64)
+    events = _read_events(folder / f"{EVENTS}.parquet")
+    saturated = events.of_kind("saturated")
+    durations[events.index[saturated]] = events.duration[saturated]
+    return durations, description.units_per_s
 
 
 def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict":

@@ -32,7 +32,7 @@ class ShortSwitch(ShortProbe):
     """Replaces its numbers of threads."""
 
 
-def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> SwitchProbe:
+def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> SwitchProbe:
     return SwitchProbe(threads=whole(parameters["threads"]))
 
 

@@ -24,7 +24,7 @@ class TickCells(ProbeCells):
         return [{"loop_ns": self.loop_ns}]
 
 
-def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int]) -> TickProbe:
+def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int], _repetition: int) -> TickProbe:
     return TickProbe(iterations=iterations[whole(parameters["loop_ns"])])
 
 

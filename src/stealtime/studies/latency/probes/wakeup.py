@@ -24,7 +24,7 @@ class WakeupCells(ProbeCells):
         return [{"interval_ns": self.interval_ns}]
 
 
-def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]) -> WakeupProbe:
+def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
     return WakeupProbe(interval_ns=whole(parameters["interval_ns"]))
 
 

@@ -1,0 +1,99 @@
+//! The table `trace` (`docs/run-format.md`): borrowed columns that were checked once, and which rows each CPU has.
+
+use stealtime_wire::EventKind;
+
+use crate::error::OverheadsError;
+use crate::stretches::Stretches;
+
+/// The columns, all equally long.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TraceColumns<'a> {
+    pub time: &'a [u64],
+    pub cpu: &'a [u16],
+    pub kind: &'a [u8],
+    pub thread: &'a [i32],
+    pub value: &'a [i64],
+    pub other: &'a [i32],
+    pub priority: &'a [i16],
+    pub name: &'a [u32],
+}
+
+/// A trace whose columns fit each other. Only the order within each CPU counts.
+#[derive(Debug, Clone)]
+pub struct Trace<'a> {
+    pub(crate) columns: TraceColumns<'a>,
+    /// Of each name, whether it is the tick's callback.
+    is_tick: Vec<bool>,
+    /// When tracing began and ended.
+    pub(crate) covered: (u64, u64),
+    /// The rows of each CPU, in their order.
+    pub(crate) rows: Vec<Vec<u32>>,
+    /// Whether it has the scheduler's exits at all: without them no switch waits for one.
+    pub(crate) tells_exits: bool,
+    /// When events were lost, by CPU.
+    pub(crate) lost: Vec<Stretches>,
+}
+
+/// The tick's callback: until Linux 6.7, 6.8 to 6.10, and since.
+const TICKS: [&str; 3] = ["tick_sched_timer", "tick_nohz_highres_handler", "tick_nohz_handler"];
+
+impl<'a> Trace<'a> {
+    /// Checks columns once. `names` is what `name` counts, `covered` when tracing began and ended.
+    ///
+    /// # Errors
+    /// [`OverheadsError`]: they do not fit each other, or are no trace.
+    pub fn new(columns: TraceColumns<'a>, names: &[String], covered: (u64, u64)) -> Result<Self, OverheadsError> {
+        let expected = columns.time.len();
+        let lengths = [
+            ("cpu", columns.cpu.len()),
+            ("kind", columns.kind.len()),
+            ("thread", columns.thread.len()),
+            ("value", columns.value.len()),
+            ("other", columns.other.len()),
+            ("priority", columns.priority.len()),
+            ("name", columns.name.len()),
+        ];
+        if let Some((column, rows)) = lengths.into_iter().find(|&(_, rows)| rows != expected) {
+            return Err(OverheadsError::Length { table: "the trace", column, rows, expected });
+        }
+        let count = u32::try_from(expected).map_err(|_| OverheadsError::TooLong { rows: expected })?;
+        let cpus = columns.cpu.iter().max().map_or(0, |&cpu| usize::from(cpu) + 1);
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); cpus];
+        let mut lost: Vec<Vec<(u64, u64)>> = vec![Vec::new(); cpus];
+        let mut last: Vec<u64> = vec![0; cpus];
+        for (number, row) in (0..count).zip(0..) {
+            let (time, cpu, kind) = (columns.time[row], columns.cpu[row], columns.kind[row]);
+            let Some(kind) = EventKind::from_code(kind) else { return Err(OverheadsError::Kind { row, kind }) };
+            let place = usize::from(cpu);
+            if time < last[place] {
+                return Err(OverheadsError::Backwards { row, cpu });
+            }
+            if kind == EventKind::Lost {
+                // The last moment of it counts, however short it was.
+                lost[place].push((last[place], time + 1));
+            }
+            last[place] = time;
+            rows[place].push(number);
+        }
+        let is_tick = names.iter().map(|name| TICKS.contains(&name.as_str())).collect();
+        let tells_exits = columns.kind.contains(&(EventKind::ScheduleExit as u8));
+        Ok(Self { columns, is_tick, tells_exits, covered, rows, lost: lost.into_iter().map(Stretches::new).collect() })
+    }
+
+    pub(crate) fn kind(&self, row: usize) -> EventKind {
+        // All were looked at.
+        EventKind::from_code(self.columns.kind[row]).unwrap_or(EventKind::Lost)
+    }
+
+    /// Whether a timer's row is about the tick.
+    pub(crate) fn is_tick(&self, row: usize) -> bool {
+        let name = usize::try_from(self.columns.name[row]).ok();
+        name.and_then(|name| self.is_tick.get(name)).copied().unwrap_or(false)
+    }
+
+    /// Whether events of another CPU were lost within a stretch of time.
+    pub(crate) fn lost_elsewhere(&self, cpu: u16, begin: u64, end: u64) -> bool {
+        let others = self.lost.iter().enumerate().filter(|&(other, _)| other != usize::from(cpu));
+        others.into_iter().any(|(_, lost)| lost.overlap(begin, end))
+    }
+}

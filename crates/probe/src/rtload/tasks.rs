@@ -1,0 +1,167 @@
+//! All tasks of a trial: made ready, let go together, and what they bring back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, ScopedJoinHandle};
+
+use stealtime_wire::{ClockConversion, ClockReading, RealTimeTaskOutcome, Rtload, RtloadOutcome, ThreadRole};
+
+use super::conversion::{line_through, to_tsc};
+use super::job::Job;
+use super::polluter::Polluter;
+use super::task::{Gate, Task};
+use crate::clock::read_clocks;
+use crate::error::TrialError;
+use crate::scheduling;
+use crate::stage::{Begun, Stage};
+use crate::sys::{KernelClock, kernel_clock_ns};
+
+/// From letting the tasks go to the first release: each has to program its first sleep by then ...
+const START_AFTER_NS: u64 = 100_000_000;
+/// ... one after the other, where they share a CPU.
+const START_AFTER_NS_EACH: u64 = 2_000_000;
+
+/// What all tasks did.
+pub struct Done {
+    pub begun: Begun,
+    pub jobs: Vec<Job>,
+    pub outcome: RtloadOutcome,
+    pub polluted_pages: u64,
+}
+
+/// Runs the task set for the duration of the trial.
+///
+/// # Errors
+/// [`TrialError`], if not all tasks and polluters could be made ready, or the clocks make no sense.
+pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
+    let gate = Gate::default();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (gate, stop) = (&gate, &stop);
+        let crew = Crew::gather(rtload, stage, scope, gate, stop).inspect_err(|_| gate.abandon())?;
+        let begun = stage.begin(1).inspect_err(|_| gate.abandon())?;
+        let after_ns = START_AFTER_NS + START_AFTER_NS_EACH * rtload.tasks.len() as u64;
+        let start_ns = kernel_clock_ns(KernelClock::Monotonic) + after_ns;
+        let rate = stage.trial.rate;
+        let origin = begun.start.tsc + rate.to_cycles(start_ns.saturating_sub(begun.start.monotonic_ns));
+        begun.recorder.start(origin, origin + stage.trial.duration_cycles());
+        gate.open(start_ns, &begun.recorder);
+        let tasks = crew.tasks.into_iter().map(join).collect::<Result<Vec<_>, _>>();
+        let end = read_clocks();
+        stop.store(true, Ordering::Relaxed);
+        let polluted_pages = crew.polluters.into_iter().map(join).sum::<Result<u64, _>>()?;
+        let tasks: Vec<Task> = tasks?.into_iter().flatten().collect();
+        let between = tasks.iter().flat_map(|task| &task.readings);
+        let readings: Vec<ClockReading> = [&begun.start].into_iter().chain(between).chain([&end]).copied().collect();
+        let conversion = line_through(&readings).ok_or(TrialError::NoConversion)?;
+        let jobs: Vec<Job> =
+            (0_u16..).zip(&tasks).flat_map(|(number, task)| jobs(number, task, start_ns, &conversion)).collect();
+        let outcomes = (0_u16..).zip(&tasks).map(|(number, task)| {
+            let own = jobs.partition_point(|job| job.task < number)..jobs.partition_point(|job| job.task <= number);
+            outcome(task, &jobs[own], &conversion)
+        });
+        let outcome = RtloadOutcome { start_monotonic_ns: start_ns, conversion, tasks: outcomes.collect() };
+        Ok(Done { begun, jobs, outcome, polluted_pages })
+    })
+}
+
+/// The threads of a trial, all of them ready.
+struct Crew<'scope, 'a> {
+    /// None of them is none unless the gate was abandoned.
+    tasks: Vec<ScopedJoinHandle<'scope, Option<Task<'a>>>>,
+    polluters: Vec<ScopedJoinHandle<'scope, u64>>,
+}
+
+impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
+    /// Starts all threads and waits until they are ready.
+    fn gather(
+        rtload: &'a Rtload,
+        stage: &'scope Stage,
+        scope: &'scope thread::Scope<'scope, '_>,
+        gate: &'scope Gate,
+        stop: &'scope AtomicBool,
+    ) -> Result<Self, TrialError> {
+        let (ready, is_ready) = channel();
+        let mut crew = Self { tasks: Vec::new(), polluters: Vec::new() };
+        for number in 0..rtload.tasks.len() {
+            let ready = ready.clone();
+            let body = move || {
+                let mut task = told(&ready, Task::new(rtload, number, stage))?;
+                let (start_ns, recorder) = gate.wait()?;
+                task.run(start_ns, recorder);
+                Some(task)
+            };
+            crew.tasks.push(thread::Builder::new().name(format!("st-rt-{number}")).spawn_scoped(scope, body)?);
+        }
+        for number in 0..rtload.polluters {
+            let ready = ready.clone();
+            let body = move || {
+                let made = polluter(rtload, number, stage);
+                let Some(polluter) = told(&ready, made) else { return 0 };
+                if gate.wait().is_some() { polluter.pollute(stop) } else { 0 }
+            };
+            crew.polluters.push(thread::Builder::new().name(format!("st-pollute-{number}")).spawn_scoped(scope, body)?);
+        }
+        drop(ready);
+        for _ in 0..crew.tasks.len() + crew.polluters.len() {
+            is_ready.recv().map_err(|_| TrialError::Panicked)??;
+        }
+        Ok(crew)
+    }
+}
+
+/// Tells that a thread is ready, or why not.
+fn told<T>(ready: &Sender<Result<(), TrialError>>, made: Result<T, TrialError>) -> Option<T> {
+    let (made, word) = match made {
+        Ok(made) => (Some(made), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // Who does not listen any more has heard of a failure already.
+    let _ = ready.send(word);
+    made
+}
+
+fn polluter(rtload: &Rtload, number: u32, stage: &Stage) -> Result<Polluter, TrialError> {
+    scheduling::leave_fifo()?;
+    stage.trial.running.threads.enter(ThreadRole::Injection);
+    Polluter::new(rtload.polluter_bytes, number).map_err(|source| TrialError::Collections {
+        tasks: rtload.polluters,
+        bytes: rtload.polluter_bytes,
+        source,
+    })
+}
+
+fn join<T>(handle: ScopedJoinHandle<T>) -> Result<T, TrialError> {
+    handle.join().map_err(|_| TrialError::Panicked)
+}
+
+fn jobs(number: u16, task: &Task, start_ns: u64, conversion: &ClockConversion) -> Vec<Job> {
+    let job = |(job, stamps): (u32, &super::job::Stamps)| Job {
+        task: number,
+        job,
+        release: to_tsc(conversion, start_ns + u64::from(job) * task.period_ns()),
+        start: stamps.start,
+        finish: stamps.finish,
+        cpu: stamps.cpu,
+    };
+    (0..).zip(&task.rows).map(job).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a deadline is far below 2^53 cycles")]
+fn outcome(task: &Task, jobs: &[Job], conversion: &ClockConversion) -> RealTimeTaskOutcome {
+    let deadline_units = (task.deadline_ns() as f64 * conversion.tsc_per_ns).round() as u64;
+    let mut responses: Vec<u64> = jobs.iter().map(|job| job.finish.saturating_sub(job.release)).collect();
+    responses.sort_unstable();
+    let finished = jobs.len() as u64;
+    RealTimeTaskOutcome {
+        thread_id: task.thread_id,
+        priority: task.priority,
+        released: task.released(),
+        finished,
+        late: responses.iter().filter(|&&response| response > deadline_units).count() as u64,
+        unstarted: task.released() - finished,
+        overruns: task.overruns,
+        median_response_units: responses.get(responses.len().saturating_sub(1) / 2).copied(),
+        worst_response_units: responses.last().copied(),
+    }
+}

@@ -1,0 +1,36 @@
+//! `SCHED_DEADLINE`, which no function of the C library sets.
+
+use std::io;
+
+/// The first version of `struct sched_attr` (`sched_setattr(2)`), which all kernels with `SCHED_DEADLINE` take.
+#[repr(C)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+/// Puts the calling thread under `SCHED_DEADLINE`.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_deadline(runtime_ns: u64, deadline_ns: u64, period_ns: u64) -> io::Result<()> {
+    let attributes = Attributes {
+        size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),
+        policy: libc::SCHED_DEADLINE.unsigned_abs(),
+        flags: 0,
+        nice: 0,
+        priority: 0,
+        runtime_ns,
+        deadline_ns,
+        period_ns,
+    };
+    // SAFETY: `attributes` is a valid sched_attr of the size that it states; pid 0 is the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

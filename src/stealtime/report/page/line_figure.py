@@ -1,0 +1,154 @@
+"""Lines with bands as SVG: drawn without a script, so that they need no library, print as they are and cannot fail.
+
+Pure. Colour, dash and mark of a line are those of the palette; the page's style sheet takes the light or the dark one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from markupsafe import Markup
+
+from stealtime.report.page.templates import rendered, templates_of
+from stealtime.report.palette import Look
+
+WIDTH = 720.0
+"""Of the drawing area, in the units of the SVG."""
+HEIGHT = 320.0
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_DASHES = {
+    "solid": "",
+    "dash": "8 5",
+    "dot": "2 4",
+    "dashdot": "8 4 2 4",
+    "longdash": "14 5",
+    "longdashdot": "14 4 2 4",
+}
+_MARKS = {
+    "circle": "M -4 0 a 4 4 0 1 0 8 0 a 4 4 0 1 0 -8 0 z",
+    "square": "M -4 -4 h 8 v 8 h -8 z",
+    "triangle-up": "M 0 -5 l 5 9 h -10 z",
+    "triangle-down": "M 0 5 l 5 -9 h -10 z",
+    "cross": "M -5 -1.5 h 3.5 v -3.5 h 3 v 3.5 h 3.5 v 3 h -3.5 v 3.5 h -3 v -3.5 h -3.5 z",
+    "x": "M -5 -3 l 2 -2 l 3 3 l 3 -3 l 2 2 l -3 3 l 3 3 l -2 2 l -3 -3 l -3 3 l -2 -2 l 3 -3 z",
+    "star": "M 0 -6 l 1.5 4.2 h 4.4 l -3.6 2.7 l 1.4 4.3 l -3.7 -2.6 l -3.7 2.6 l 1.4 -4.3 l -3.6 -2.7 h 4.4 z",
+    "pentagon": "M 0 -5 l 4.8 3.5 l -1.8 5.5 h -6 l -1.8 -5.5 z",
+    "hexagon": "M -2.5 -4.5 h 5 l 2.5 4.5 l -2.5 4.5 h -5 l -2.5 -4.5 z",
+    "hourglass": "M -4 -5 h 8 l -8 10 h 8 z",
+}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From values to places between two ends."""
+
+    title: str
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+    """Values that are marked, and their words."""
+
+    def share(self, value: float) -> float:
+        """Give how far a value is from the lower end to the upper one."""
+        return (value - self.low) / (self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value that was found."""
+
+    x: float
+    y: float
+    words: str
+    """Shown where the pointer rests on it."""
+    low: float | None = None
+    """The ends of its interval, if it has one."""
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series; it is interrupted where a point is missing."""
+
+    name: str
+    look: Look
+    points: tuple[Point | None, ...]
+
+    @property
+    def dashes(self) -> str:
+        """As SVG names them."""
+        return _DASHES.get(self.look.dash, self.look.dash.replace("px", "").replace(",", " "))
+
+    @property
+    def mark(self) -> str:
+        """The path of its marks."""
+        return _MARKS[self.look.symbol]
+
+    @property
+    def pieces(self) -> list[list[Point]]:
+        """Stretches without a missing point."""
+        found: list[list[Point]] = [[]]
+        for point in self.points:
+            if point is None:
+                found.append([])
+            else:
+                found[-1].append(point)
+        return [piece for piece in found if piece]
+
+
+@dataclass(frozen=True)
+class LineFigure:
+    """Several lines on common axes."""
+
+    label: str
+    """What it shows, for those who cannot see it."""
+    x: Axis
+    y: Axis
+    lines: tuple[Line, ...]
+    levels: tuple[tuple[float, str], ...] = field(default=())
+    """Horizontal lines that mean something, and their words."""
+
+    def place(self, point: Point) -> tuple[float, float]:
+        """Give the place of a point."""
+        return round(self.across(point.x), 2), round(self.down(point.y), 2)
+
+    def across(self, x: float) -> float:
+        """Give the distance from the left."""
+        return self.x.share(x) * WIDTH
+
+    def down(self, y: float) -> float:
+        """Give the distance from the top."""
+        return (1.0 - self.y.share(y)) * HEIGHT
+
+    def polyline(self, piece: Sequence[Point]) -> str:
+        """Give the places of points as SVG writes them."""
+        return " ".join(f"{x:g},{y:g}" for x, y in map(self.place, piece))
+
+    def band(self, piece: Sequence[Point]) -> str:
+        """Give the outline of the intervals of points; empty where they have none."""
+        known = [
+            (point.x, point.low, point.high) for point in piece if point.low is not None and point.high is not None
+        ]
+        upper = [(x, high) for x, _, high in known]
+        lower = [(x, low) for x, low, _ in reversed(known)]
+        return " ".join(f"{self.across(x):.2f},{self.down(y):.2f}" for x, y in upper + lower)
+
+
+def draw(figure: LineFigure) -> Markup:
+    """Draw a figure with its legend."""
+    values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
+    return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", values)
+
+
+def round_values(low: float, high: float, wanted: int) -> list[float]:
+    """Give about as many round values as wanted, from the first at or after one end to the last before the other.
+
+    Args:
+        low: One end.
+        high: The other one, larger.
+        wanted: At most one more is given.
+    """
+    size = 10.0 ** math.floor(math.log10((high - low) / wanted))
+    step = next(one * size for one in _STEPS if one * size >= (high - low) / wanted * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]

@@ -1,0 +1,1 @@
+"""How likely longer latencies than the longest seen are: estimated where that can be, refused where it cannot."""

@@ -1,0 +1,60 @@
+"""The tails of all cells of a run."""
+
+from stealtime.campaigns.registry import study_of
+from stealtime.report.summary import CellFigures, RunSummary, plain_cells
+from stealtime.report.tails.document import TailEstimate, Tails
+from stealtime.report.tails.estimate import CONFIDENCE, LEVEL, SEED, estimate_tail
+from stealtime.report.tails.series import TailSeries
+from stealtime.store.run import Run, Trial
+
+
+def tails_of(run: Run, summary: RunSummary, seed: int = SEED) -> Tails:
+    """Estimate the tail of every cell whose study gives its values; it takes a second each.
+
+    Args:
+        run: What was measured.
+        summary: Its figures.
+        seed: Of the samples that fits are held against.
+
+    Raises:
+        StealtimeError: Samples cannot be read.
+    """
+    trials: dict[str, list[Trial]] = {}
+    for trial in run.measured:
+        trials.setdefault(trial.record.cell.name, []).append(trial)
+    cells = []
+    for own in trials.values():
+        key = study_of(own[0].record.cell.probe).summarize_cell(own[:1]).key
+        cell = next((one for one in plain_cells(summary.cells) if one.key == key), None)
+        series = None if cell is None else cell.tail_series(sorted(own, key=lambda one: one.record.repetition))
+        if cell is not None and series is not None:
+            cells.append(_estimate(cell, series, seed))
+    return Tails(
+        run_id=run.run_id,
+        confidence_percent=100 * CONFIDENCE,
+        level_percent=100 * LEVEL,
+        seed=seed,
+        cells=tuple(cells),
+    )
+
+
+def _estimate(cell: CellFigures, series: TailSeries, seed: int) -> TailEstimate:
+    found = estimate_tail(series, seed)
+    events = len(series.values_ns)
+    return TailEstimate(
+        platform=cell.platform,
+        scenario=cell.scenario,
+        probe=cell.probe,
+        parameters=cell.parameters,
+        events=events,
+        events_per_hour=3600 * series.events_per_s,
+        watched_s=events / series.events_per_s,
+        longest_ns=float(series.values_ns.max()) if events else None,
+        refused_because=found.refused_because,
+        checks=found.checks,
+        block_events=found.block_events,
+        blocks=found.blocks,
+        thresholds=found.thresholds,
+        taken=found.taken,
+        levels=found.levels,
+    )

@@ -1,0 +1,189 @@
+"""From the samples of a run to overheads against the number of tasks: what a study that measures them gives."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, OverheadModel, Provenance
+from stealtime.schedulability.supply import Supply
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+
+if TYPE_CHECKING:
+    from stealtime.store.run import Run
+
+Statistic = Literal["average", "p99", "p99.9", "worst"]
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+_SHARES: dict[Statistic, Fraction] = {"p99": Fraction(99, 100), "p99.9": Fraction(999, 1000)}
+"""Of the samples that do not exceed it."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Durations, and what disturbed each; all arrays are equally long."""
+
+    ns: NDArray[np.float64]
+    interrupted: NDArray[np.bool_]
+    """An interrupt began inside, other than the one that the sample is about."""
+    taken: NDArray[np.bool_]
+    """The host took the CPU meanwhile."""
+
+    @classmethod
+    def together(cls, parts: Sequence["Samples"]) -> "Samples":
+        """Join some, at least one."""
+        return cls(
+            np.concatenate([one.ns for one in parts]),
+            np.concatenate([one.interrupted for one in parts]),
+            np.concatenate([one.taken for one in parts]),
+        )
+
+    def series(self) -> dict[str, NDArray[np.float64]]:
+        """Give those that nothing disturbed apart from those that something did."""
+        return {
+            "clean": self.ns[~self.interrupted & ~self.taken],
+            "interrupted": self.ns[self.interrupted & ~self.taken],
+            "host took the CPU": self.ns[self.taken],
+        }
+
+
+@dataclass(frozen=True)
+class MeasuredCondition:
+    """The samples of one machine under one number of tasks, of all repetitions together."""
+
+    machine: str
+    """The platform, and where it is not ``alone`` the scenario."""
+    tasks: int
+    """On the CPU."""
+    samples: Mapping[str, Samples]
+    """By overhead, as ``overheads.COLUMNS`` names them, and by names of their own what no model takes."""
+    boundaries: Mapping[str, str] = field(default_factory=dict)
+    """Where an overhead begins and ends otherwise than its name says: the name of what it is instead."""
+    discards: Mapping[str, int] = field(default_factory=dict)
+    """What could not be measured, by reason."""
+    tick_period_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredSupply:
+    """What one machine was seen to get of a CPU."""
+
+    machine: str
+    supply: Supply
+
+
+@runtime_checkable
+class SupplySource(Protocol):
+    """A study whose runs tell when a machine did not get its CPU."""
+
+    def measured_supplies(self, run: "Run") -> Sequence[MeasuredSupply]:
+        """Give what each machine of a run got, from the trial in which it got least."""
+        ...
+
+
+@runtime_checkable
+class OverheadSource(Protocol):
+    """A study whose runs hold overheads."""
+
+    def measured_overheads(self, run: "Run") -> Sequence[MeasuredCondition]:
+        """Give what a run of it measured, by machine and number of tasks."""
+        ...
+
+
+def overhead_models(
+    source: str, conditions: Sequence[MeasuredCondition], statistic: Statistic, seed: int = 1
+) -> dict[str, OverheadModel]:
+    """Make of samples one model for each machine.
+
+    A maximum of more samples is larger. So for each overhead all machines and numbers of tasks are compared on as many
+    samples as the one with the fewest has, drawn at random from the others.
+
+    Args:
+        source: What the models are of, for people.
+        conditions: All that is compared, each machine and number of tasks once.
+        statistic: Of the samples.
+        seed: Of the draw.
+
+    Raises:
+        UsageError: There are too few samples for the statistic.
+        StealtimeError: Nothing was measured.
+    """
+    if not conditions:
+        raise StealtimeError(f"{source} holds no overheads", hint="measure rtload with tracing on")
+    counts = {name: min(_count(one, name) for one in conditions) for name in COLUMNS.values()}
+    counts = {name: count for name, count in counts.items() if count > 0}
+    _refuse_too_few(source, counts, statistic)
+    machines = dict.fromkeys(one.machine for one in conditions)
+    return {machine: _model(source, machine, conditions, counts, statistic, seed) for machine in machines}
+
+
+def statistic_of(samples_ns: NDArray[np.float64], statistic: Statistic) -> float:
+    """Give a statistic; a percentile is the smallest sample that so many do not exceed."""
+    if statistic == "average":
+        return float(samples_ns.mean())
+    if statistic == "worst":
+        return float(samples_ns.max())
+    rank = math.ceil(_SHARES[statistic] * len(samples_ns)) - 1
+    return float(np.partition(samples_ns, rank)[rank])
+
+
+def equal_count(samples_ns: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+    """Draw ``count`` of the samples without putting any back."""
+    return np.random.default_rng(seed).permutation(samples_ns)[:count]
+
+
+def _count(condition: MeasuredCondition, name: str) -> int:
+    samples = condition.samples.get(name)
+    return 0 if samples is None else len(samples.ns)
+
+
+def _refuse_too_few(source: str, counts: Mapping[str, int], statistic: Statistic) -> None:
+    if statistic not in _SHARES:
+        return
+    needed = math.ceil(1 / (1 - _SHARES[statistic]))
+    for name, count in counts.items():
+        if count < needed:
+            raise UsageError(
+                f"{source}: {count} samples of {name} for each number of tasks are too few for the {statistic}",
+                hint=f"it takes {needed}: measure longer, or take the worst or the average",
+            )
+
+
+def _model(
+    source: str,
+    machine: str,
+    conditions: Sequence[MeasuredCondition],
+    counts: Mapping[str, int],
+    statistic: Statistic,
+    seed: int,
+) -> OverheadModel:
+    own = sorted((one for one in conditions if one.machine == machine), key=lambda one: one.tasks)
+    points: dict[str, list[tuple[int, Fraction]]] = {
+        name: [
+            (one.tasks, Fraction(math.ceil(statistic_of(equal_count(one.samples[name].ns, count, seed), statistic))))
+            for one in own
+        ]
+        for name, count in counts.items()
+    }
+    ticks = [one.tick_period_ns for one in own if one.tick_period_ns is not None]
+    discards: dict[str, int] = {}
+    for one in own:
+        for reason, number in one.discards.items():
+            discards[reason] = discards.get(reason, 0) + number
+    provenance = Provenance(
+        statistic=statistic,
+        machine=machine,
+        samples=dict(counts),
+        boundaries={name: other for one in own for name, other in one.boundaries.items() if name in counts},
+        discards=discards,
+        seed=seed,
+    )
+    return OverheadModel(
+        source=f"{machine} ({statistic}) of {source}",
+        points=points,
+        tick_period_ns=min(ticks) if ticks else DEFAULT_TICK_PERIOD_NS,
+        provenance=provenance,
+    )

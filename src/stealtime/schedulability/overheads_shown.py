@@ -1,0 +1,48 @@
+"""Measured overheads as a table: each series apart, and what could not be measured."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from stealtime.report.plain_table import new_table
+from stealtime.schedulability.measured import STATISTICS, MeasuredCondition, statistic_of
+from stealtime.vocabulary.quantities import NANOSECONDS
+
+
+class OverheadsPage:
+    """Renders what a run measured, a table for each machine and number of tasks."""
+
+    def __init__(self, conditions: Sequence[MeasuredCondition]) -> None:
+        self._conditions = conditions
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for condition in self._conditions:
+            tasks = "1 task" if condition.tasks == 1 else f"{condition.tasks} tasks"
+            yield Text.assemble((condition.machine, "bold"), f", {tasks}; times in us")
+            yield _table(condition)
+            yield from map(Text, _lines(condition))
+            yield Text()
+
+
+def _table(condition: MeasuredCondition) -> Table:
+    table = new_table()
+    for name in ("overhead", "series"):
+        table.add_column(name)
+    for name in ("samples", *STATISTICS):
+        table.add_column(name, justify="right")
+    for name, samples in condition.samples.items():
+        shown = condition.boundaries.get(name, name).replace("_", " ")
+        for series, values_ns in samples.series().items():
+            if not len(values_ns):
+                continue
+            figures = (f"{statistic_of(values_ns, statistic) / NANOSECONDS['us']:.2f}" for statistic in STATISTICS)
+            table.add_row(shown, series, str(len(values_ns)), *figures)
+            shown = ""
+    return table
+
+
+def _lines(condition: MeasuredCondition) -> Iterator[str]:
+    counts = ", ".join(f"{name.replace('_', ' ').replace('.', ': ')} {n}" for name, n in condition.discards.items())
+    yield f"not measured: {counts}" if counts else "nothing was left out"

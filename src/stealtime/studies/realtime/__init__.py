@@ -1,0 +1,1 @@
+"""Periodic real-time tasks: what becomes of their jobs, natively and in a guest."""

@@ -1,0 +1,1 @@
+"""Figures of trials and cells."""

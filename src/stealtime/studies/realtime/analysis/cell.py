@@ -1,0 +1,126 @@
+"""The figures of one cell from its trials."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
+from stealtime.report.circumstances.model import MeasuredTrial
+from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Tail, TaskFigures
+from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
+from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+
+if TYPE_CHECKING:
+    from stealtime.store.run import Trial
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The rows of one trial, in the order of task and job."""
+
+    task: NDArray[np.uint16]
+    start_latency_ns: NDArray[np.float64]
+    """From release to start."""
+    response_ns: NDArray[np.float64]
+    """From release to finish."""
+    deadline_ns: NDArray[np.float64]
+    """Relative to the release."""
+
+    @property
+    def response_share(self) -> NDArray[np.float64]:
+        """Of the relative deadline."""
+        return self.response_ns / self.deadline_ns
+
+    @property
+    def urgent_latency_ns(self) -> NDArray[np.float64]:
+        """From release to start, of the most urgent task alone."""
+        of_urgent: NDArray[np.float64] = self.start_latency_ns[self.task == 0]
+        return of_urgent
+
+
+def read_jobs(trial: "Trial") -> Jobs:
+    """Read the table of a measured trial."""
+    result = trial.result(JobsOfTasks)
+    table = pq.read_table(trial.table(JOBS), columns=["task", "release", "start", "finish"])
+    task, release, start, finish = (table.column(name).to_numpy() for name in table.column_names)
+    # Differences first: as a float the counter itself would be rounded after some weeks.
+    units_a_ns = result.conversion.tsc_per_ns
+    deadlines_ns = np.array([one.deadline_ns for one in result.tasks], np.float64)
+    return Jobs(
+        task=task,
+        start_latency_ns=(start.astype(np.int64) - release.astype(np.int64)) / units_a_ns,
+        response_ns=(finish.astype(np.int64) - release.astype(np.int64)) / units_a_ns,
+        deadline_ns=deadlines_ns[task],
+    )
+
+
+def figures_of(trials: Sequence["Trial"]) -> RealTimeCell:
+    """Compute what became of the jobs of a cell.
+
+    Args:
+        trials: Of one cell, at least one.
+    """
+    told = [_trial(trial) for trial in trials]
+    valid = [trial for trial, one in zip(trials, told, strict=True) if one.valid]
+    results = [trial.result(JobsOfTasks) for trial in valid]
+    jobs = [read_jobs(trial) for trial in valid]
+    repetitions = [_repetition(*one) for one in zip(valid, results, jobs, strict=True)]
+    reasons = [reason for one in told for reason in one.reasons]
+    released, missed = [one.released for one in repetitions], [one.missed for one in repetitions]
+    return RealTimeCell(
+        **cell_circumstances([trial.record for trial in trials], told),
+        valid=not reasons,
+        reasons=list(dict.fromkeys(reasons)),
+        trials=told,
+        policy=results[0].policy if results else None,
+        polluters=results[0].polluters if results else 0,
+        repetitions=repetitions,
+        released=sum(released),
+        missed=sum(missed),
+        missed_share=clustered_share(missed, released),
+        sets_missed=sum(count > 0 for count in missed),
+        sets_missed_share=wilson_share(sum(count > 0 for count in missed), len(missed)),
+        urgent_latency_ns=tail_of([one.urgent_latency_ns for one in jobs]),
+        start_latency_ns=tail_of([one.start_latency_ns for one in jobs]),
+        response_share=tail_of([one.response_share for one in jobs]),
+    )
+
+
+def tail_of(series: Sequence[NDArray[np.float64]]) -> Tail | None:
+    """Give the percentiles of some series together; None where they hold nothing."""
+    if not sum(map(len, series)):
+        return None
+    values = np.concatenate(series)
+    p50, p99, p999 = np.percentile(values, [50, 99, 99.9], method="higher")
+    return Tail(count=len(values), p50=float(p50), p99=float(p99), p999=float(p999), max=float(values.max()))
+
+
+def _trial(trial: "Trial") -> MeasuredTrial:
+    record = trial.record
+    reasons = [] if record.failure is None else [record.failure.message]
+    findings = [] if record.outcome is None else record.outcome.findings
+    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
+    return MeasuredTrial(**trial_circumstances(record), valid=not reasons, reasons=reasons)
+
+
+def _repetition(trial: "Trial", result: JobsOfTasks, jobs: Jobs) -> Repetition:
+    shown = TaskFigures.model_fields.keys()
+    return Repetition(
+        repetition=trial.record.repetition,
+        seed=None if result.drawn is None else result.drawn.seed,
+        utilization=result.utilization,
+        released=result.released,
+        finished=sum(task.finished for task in result.tasks),
+        missed=result.missed,
+        unstarted=sum(task.unstarted for task in result.tasks),
+        overruns=sum(task.overruns for task in result.tasks),
+        urgent_latency_ns=tail_of([jobs.urgent_latency_ns]),
+        start_latency_ns=tail_of([jobs.start_latency_ns]),
+        response_share=tail_of([jobs.response_share]),
+        conversion_error_ns=result.conversion.error_ns,
+        tasks=[TaskFigures(**{name: getattr(task, name) for name in shown}) for task in result.tasks],
+    )

@@ -1,0 +1,137 @@
+"""The figures of a cell: what became of the jobs of its task sets."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import JsonValue
+
+from stealtime.report import notation
+from stealtime.report.circumstances.model import MeasuredCell
+from stealtime.report.summary import CellFigures, Figures
+from stealtime.wire.rtload import RealTimePolicy
+
+
+class Share(Figures):
+    """A share with its 95 % interval."""
+
+    share: float
+    low: float | None
+    """None where it was not judged."""
+    high: float | None
+    method: str
+
+
+class Tail(Figures):
+    """Percentiles of a series, each a value that occurred, and its maximum; all of ``count`` values."""
+
+    count: int
+    p50: float
+    p99: float
+    p999: float
+    max: float
+
+
+class TaskFigures(Figures):
+    """One task of one repetition."""
+
+    task: int
+    name: str
+    thread_id: int
+    priority: int
+    period_ns: int
+    deadline_ns: int
+    cost_ns: int
+    iterations: int
+    released: int
+    missed: int
+    overruns: int
+    median_response_ns: float | None
+    worst_response_ns: float | None
+
+
+class Repetition(Figures):
+    """One task set, run once."""
+
+    repetition: int
+    seed: int | None
+    """That the set was drawn by; None where it was given."""
+    utilization: float
+    """Of the costs asked for; the work is a share of it."""
+    released: int
+    finished: int
+    missed: int
+    """Jobs that were not done by their deadline, begun or not."""
+    unstarted: int
+    overruns: int
+    urgent_latency_ns: Tail | None
+    """From release to start of the most urgent task alone, which no other task delays under ``fifo``."""
+    start_latency_ns: Tail | None
+    """The same of all jobs: what more urgent jobs take is part of it."""
+    response_share: Tail | None
+    """From release to finish as a share of the relative deadline: over 1 is late."""
+    conversion_error_ns: float
+    """How far a release can be off on the counter."""
+    tasks: list[TaskFigures]
+
+
+class RealTimeCell(MeasuredCell):
+    """A cell of ``rtload``. The figures over all are of the valid repetitions; each of them has a set of its own."""
+
+    study: Literal["realtime"] = "realtime"
+    policy: RealTimePolicy | None
+    """None where nothing was measured."""
+    polluters: int
+    repetitions: list[Repetition]
+    """The valid ones."""
+    released: int
+    missed: int
+    missed_share: Share | None
+    """Of the released jobs; None without any."""
+    sets_missed: int
+    """Repetitions in which a job missed its deadline."""
+    sets_missed_share: Share | None
+    urgent_latency_ns: Tail | None
+    start_latency_ns: Tail | None
+    response_share: Tail | None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is a valid repetition."""
+        return bool(self.repetitions)
+
+    @property
+    def lines(self) -> list[str]:
+        """Misses and latency of the cell."""
+        if not self.repetitions:
+            return ["nothing valid"]
+        text = f"{self.missed} of {self.released} jobs missed their deadline, in {self.sets_missed} of "
+        text += f"{len(self.repetitions)} repetitions"
+        if self.urgent_latency_ns is None:
+            return [text]
+        latency = notation.duration(self.urgent_latency_ns.max)
+        return [text, f"the most urgent task began {latency} after its release at the latest"]
+
+    @property
+    def columns(self) -> dict[str, JsonValue]:
+        """What ``stealtime export`` writes of the cell."""
+        tails = {"urgent_latency": self.urgent_latency_ns, "start_latency": self.start_latency_ns}
+        columns: dict[str, JsonValue] = {
+            "released": self.released,
+            "missed": self.missed,
+            "missed_share": None if self.missed_share is None else self.missed_share.share,
+            "repetitions": len(self.repetitions),
+            "repetitions_missed": self.sets_missed,
+        }
+        for name, tail in tails.items():
+            for key in ("p50", "p99", "p999", "max"):
+                columns[f"{name}_{key}_ns"] = None if tail is None else getattr(tail, key)
+        for key in ("p50", "p99", "p999", "max"):
+            columns[f"response_share_{key}"] = (
+                None if self.response_share is None else getattr(self.response_share, key)
+            )
+        return columns
+
+
+def own_cells(cells: Sequence[CellFigures]) -> list[RealTimeCell]:
+    """Give the cells of this study."""
+    return [cell for cell in cells if isinstance(cell, RealTimeCell)]

@@ -1,0 +1,227 @@
+"""What the kernel took of each release, from a trial's trace and its jobs (``docs/overheads.md``)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stealtime._core import JOB_PARTS, OVERHEAD_FLAGS, OVERHEAD_SAMPLES, measure_overheads
+from stealtime.lab.platforms.traits import traits_of
+from stealtime.schedulability.measured import Samples
+from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.quantities import NANOSECONDS
+from stealtime.vocabulary.readings import Value
+
+if TYPE_CHECKING:
+    from stealtime._core import EventsDict, OverheadsDict, StampedJobsDict
+    from stealtime.store.run import Trial
+    from stealtime.wire.message import TracingOutcome
+
+_TRACE_COLUMNS: dict[str, Any] = {
+    "time": np.uint64,
+    "cpu": np.uint16,
+    "kind": np.uint8,
+    "thread": np.int32,
+    "value": np.int64,
+    "other": np.int32,
+    "priority": np.int16,
+    "name": np.uint32,
+}
+_NEEDED_GROUPS = ("sched", "vectors", "timers")
+_THREAD_IDS_UNKNOWN = "thread_ids_unknown"
+_DAMAGED = "the file has been damaged: measure the cell again with `stealtime run --resume`"
+_TICKS_PER_S = (100, 250, 300, 1000)
+"""What a kernel can be configured to (``kernel/Kconfig.hz``)."""
+
+DISPATCH = ("dispatch", "interrupt_exit", "scheduling")
+ARRIVAL = ("arrival", "context_switch", "return")
+"""Parts of a chain: the finer ones add up to the coarser one, which every kernel tells."""
+
+BOUNDARIES = {"scheduling": "dispatch", "context_switch": "arrival"}
+"""What a model's columns SCHEDULE and CXS are taken from, so that all kernels are compared on one definition."""
+
+
+@dataclass(frozen=True)
+class TrialOverheads:
+    """What one trial's trace tells."""
+
+    found: "OverheadsDict"
+    ns_a_cycle: float
+    jobs: int
+    start_latency_cycles: NDArray[np.int64]
+    """Of each job, as its thread stamped it."""
+
+    @property
+    def is_followed(self) -> NDArray[np.bool_]:
+        """Which jobs have a chain."""
+        return np.equal(self.found["chains"]["discard"], 0)
+
+    def part_ns(self, *parts: str) -> NDArray[np.float64]:
+        """Give parts of all jobs, added up; 0 for those without a chain."""
+        chains = self.found["chains"]
+        cycles = sum((chains[part] for part in parts), np.zeros(self.jobs, np.uint64))
+        return np.asarray(cycles, np.float64) * self.ns_a_cycle
+
+    @property
+    def series(self) -> dict[str, Samples]:
+        """Give the samples of each overhead."""
+        followed = self.is_followed
+        direct = followed & self._flag("direct")
+        return {
+            "event_latency": self._of_jobs(("event_latency",), followed),
+            "release": self._of_pairs("release", "real_time"),
+            "scheduling": self._of_jobs(DISPATCH, direct),
+            "context_switch": self._of_jobs(ARRIVAL, direct),
+            "tick": self._of_pairs("tick"),
+            **self._interrupts(),
+            "finer_scheduling": self._of_pairs("scheduling", "real_time"),
+            "finer_context_switch": self._of_pairs("context_switch", "real_time"),
+            "scheduling_in_vain": self._of_pairs("scheduling_in_vain"),
+            "preemption": self._of_jobs(("preemption",), followed),
+        }
+
+    @property
+    def tick_period_ns(self) -> int | None:
+        """The period of the tick, where the ticks that were seen show one that a kernel can have."""
+        samples = self.found["samples"]
+        ticks = samples["kind"] == OVERHEAD_SAMPLES.index("tick")
+        steps = [
+            np.diff(samples["start"][ticks & (samples["cpu"] == cpu)].astype(np.int64))
+            for cpu in np.unique(samples["cpu"])
+        ]
+        pauses_ns = np.concatenate([*steps, np.zeros(0, np.int64)]) * self.ns_a_cycle
+        if not len(pauses_ns):
+            return None
+        median_ns = float(np.median(pauses_ns))
+        periods_ns = (NANOSECONDS["s"] // rate for rate in _TICKS_PER_S)
+        return next((period for period in periods_ns if abs(median_ns / period - 1) < 0.05), None)
+
+    def _flag(self, name: str) -> NDArray[np.bool_]:
+        return np.not_equal(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], 0)
+
+    def _of_jobs(self, parts: tuple[str, ...], chosen: NDArray[np.bool_]) -> Samples:
+        chains = self.found["chains"]
+        bits = sum(1 << JOB_PARTS.index(part) for part in parts)
+        return Samples(
+            self.part_ns(*parts)[chosen],
+            (chains["interrupted"][chosen] & bits) != 0,
+            (chains["taken"][chosen] & bits) != 0,
+        )
+
+    def _of_pairs(self, kind: str, needs: str | None = None) -> Samples:
+        samples = self.found["samples"]
+        chosen = samples["kind"] == OVERHEAD_SAMPLES.index(kind)
+        if needs is not None:
+            chosen &= (samples["flags"] & OVERHEAD_FLAGS[needs]) != 0
+        return self._pairs(chosen, np.ones(int(chosen.sum())))
+
+    def _interrupts(self) -> dict[str, Samples]:
+        """Give whole interrupts: of those that release something the share of one release, and those of the tick."""
+        samples = self.found["samples"]
+        interrupts = samples["kind"] == OVERHEAD_SAMPLES.index("interrupt")
+        releasing = interrupts & (samples["releases"] > 0)
+        others = interrupts & (samples["releases"] == 0)
+        return {
+            "interrupt": self._pairs(releasing, samples["releases"][releasing].astype(np.float64)),
+            "tick_interrupt": self._pairs(others, np.ones(int(others.sum()))),
+        }
+
+    def _pairs(self, chosen: NDArray[np.bool_], shares: NDArray[np.float64]) -> Samples:
+        samples = self.found["samples"]
+        flags = samples["flags"][chosen]
+        return Samples(
+            samples["duration"][chosen] * self.ns_a_cycle / shares,
+            (flags & OVERHEAD_FLAGS["interrupted"]) != 0,
+            (flags & OVERHEAD_FLAGS["taken"]) != 0,
+        )
+
+
+def measure(trial: "Trial") -> TrialOverheads:
+    """Split what the jobs of a trial waited for.
+
+    Raises:
+        StealtimeError: It was not traced, or without the events that it takes; or a file is damaged.
+    """
+    result = trial.result(JobsOfTasks)
+    path, tracing = _own_trace(trial)
+    _check_groups(trial, tracing)
+    table = _read(trial.table(JOBS), ["task", "release", "start", "finish"])
+    threads = np.array([task.thread_id for task in result.tasks], np.int32)
+    jobs: StampedJobsDict = {
+        "thread": threads[table["task"]],
+        "release": table["release"],
+        "start": table["start"],
+        "finish": table["finish"],
+    }
+    try:
+        found = measure_overheads(_events(path, tracing), jobs, [])
+    except ValueError as error:
+        raise StealtimeError(f"{path}: {error}", hint=_DAMAGED) from error
+    return TrialOverheads(
+        found=found,
+        ns_a_cycle=1e9 / tracing.tsc_hz,
+        jobs=len(table["task"]),
+        start_latency_cycles=table["start"].astype(np.int64) - table["release"].astype(np.int64),
+    )
+
+
+def joined(trials: Sequence[TrialOverheads]) -> Mapping[str, Samples]:
+    """Give the samples of some trials together, without those that there are none of."""
+    series = [trial.series for trial in trials]
+    together = {name: Samples.together([one[name] for one in series]) for name in series[0]}
+    return {name: samples for name, samples in together.items() if len(samples.ns)}
+
+
+def _own_trace(trial: "Trial") -> tuple[Path, "TracingOutcome"]:
+    """Give the trace of the kernel that ran the tasks."""
+    record = trial.record
+    path, tracing = trial.machine_trace_path, None if record.outcome is None else record.outcome.tracing
+    if traits_of(record.cell.platform).is_native:
+        path, tracing = trial.host_trace_path, record.host_tracing
+    if path is None or tracing is None:
+        raise StealtimeError(
+            f"the kernel of {record.trial_id} was not traced",
+            hint="measure with tracing on; a User-Mode Linux kernel cannot be traced",
+        )
+    return path, tracing
+
+
+def _check_groups(trial: "Trial", tracing: "TracingOutcome") -> None:
+    for group in _NEEDED_GROUPS:
+        reading = tracing.groups.get(group)
+        if not isinstance(reading, Value):
+            why = getattr(reading, "absent", "not asked for")
+            raise StealtimeError(
+                f"{trial.record.trial_id} was traced without the events {group}: {why}",
+                hint="measure the cell again with this version, on a kernel that has them",
+            )
+    for finding in tracing.findings:
+        if finding.code == _THREAD_IDS_UNKNOWN:
+            raise StealtimeError(f"{trial.record.trial_id}: {finding.text}", hint=finding.hint)
+
+
+def _events(path: Path, tracing: "TracingOutcome") -> "EventsDict":
+    columns = _read(path, list(_TRACE_COLUMNS))
+    for name, wanted in _TRACE_COLUMNS.items():
+        if columns[name].dtype != wanted:
+            raise StealtimeError(f"the column {name!r} of {path} is {columns[name].dtype}", hint=_DAMAGED)
+    events: EventsDict = {
+        **columns,  # type: ignore[typeddict-item]
+        "names": tracing.names,
+        "covered": (tracing.start.tsc, tracing.end.tsc),
+    }
+    return events
+
+
+def _read(path: Path, columns: list[str]) -> dict[str, Any]:
+    try:
+        table = pq.read_table(path, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise StealtimeError(f"{path}: {' '.join(str(error).split())}", hint=_DAMAGED) from error
+    return {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in columns}

@@ -1,0 +1,98 @@
+"""How the study is registered. What it computes and shows is loaded once that is asked for."""
+
+from collections.abc import Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+from stealtime.campaigns.probe import Probe
+from stealtime.studies.realtime.probe import RTLOAD
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from stealtime.report.claims.measurement import Measurement
+    from stealtime.report.comparison import CellComparison
+    from stealtime.report.page.section import Section
+    from stealtime.report.summary import RunSummary
+    from stealtime.schedulability.measured import MeasuredCondition
+    from stealtime.store.run import Run, Trial
+    from stealtime.studies.realtime.analysis.model import RealTimeCell
+
+
+class RealTimeStudy:
+    """Do periodic real-time tasks meet their deadlines in a virtual machine, and how late do they begin?"""
+
+    name = "realtime"
+    probes: tuple[Probe, ...] = (RTLOAD,)
+    published = None
+
+    @property
+    def campaigns(self) -> Traversable:
+        """None so far."""
+        return resources.files("stealtime.studies.realtime") / "campaigns"
+
+    @property
+    def figures(self) -> "type[RealTimeCell]":
+        """Missed deadlines and latencies."""
+        from stealtime.studies.realtime.analysis.model import RealTimeCell
+
+        return RealTimeCell
+
+    def summarize_cell(self, trials: "Sequence[Trial]") -> "RealTimeCell":
+        """Compute what became of the jobs."""
+        from stealtime.studies.realtime.analysis.cell import figures_of
+
+        return figures_of(trials)
+
+    def relate(self, cells: "Sequence[RealTimeCell]") -> "Sequence[RealTimeCell]":
+        """Leave the cells as they are: platforms stand beside each other in the tables."""
+        return cells
+
+    def tables(self, summary: "RunSummary") -> "RenderableType":
+        """Give missed deadlines and latencies, with the circumstances."""
+        from rich.console import Group
+
+        from stealtime.report.terminal.circumstances import circumstances, limits
+        from stealtime.studies.realtime.analysis.model import own_cells
+        from stealtime.studies.realtime.terminal.tables import render
+
+        own = own_cells(summary.cells)
+        return Group(render(own), *circumstances(summary), *limits(own))
+
+    def measurement(self, cell: "RealTimeCell", figure: str) -> "Measurement":
+        """Give the share of missed deadlines, over all jobs and in each repetition."""
+        from stealtime.report.claims.measurement import Measurement
+
+        if figure != "missed_share":
+            raise ValueError(f"{figure!r} is no figure of {self.name}")
+        return Measurement(
+            value=None if cell.missed_share is None else cell.missed_share.share,
+            of_repetitions=tuple(one.missed / one.released for one in cell.repetitions if one.released),
+        )
+
+    def explanation(self, _run: "Run") -> "RenderableType | None":
+        """Nothing: the tables tell all."""
+        return None
+
+    def section(self, run: "Run", summary: "RunSummary") -> "Section":
+        """Draw missed deadlines and latencies."""
+        from stealtime.studies.realtime.analysis.model import own_cells
+        from stealtime.studies.realtime.page.section import section
+
+        return section(own_cells(summary.cells))
+
+    def measured_overheads(self, run: "Run") -> "list[MeasuredCondition]":
+        """Give what the kernels of a run took, by machine and number of tasks."""
+        from stealtime.studies.realtime.analysis.overhead_source import measured_overheads
+
+        return measured_overheads(run)
+
+    def compare_cells(self, a: "RealTimeCell", b: "RealTimeCell") -> "CellComparison":
+        """Compare latencies and missed deadlines."""
+        from stealtime.studies.realtime.analysis.compare import compare_cells
+
+        return compare_cells(a, b)
+
+
+STUDY = RealTimeStudy()

@@ -23,11 +23,16 @@ def ours(collector: Collector, *machines: Machine) -> dict[tuple[int, int], int]
 def prefer(machine: Machine) -> None:
     """Let a guest win against whatever else runs here."""
     for thread in machine.threads():
-        os.setpriority(os.PRIO_PROCESS, thread.tid, -20)
-        # Where sessions are scheduled as groups (sched(7), autogroups) that counts within the group only.
-        autogroup = Path(f"/proc/{thread.tid}/autogroup")
-        if autogroup.exists():
-            autogroup.write_text("-20")
+        prefer_thread(thread.tid)
+
+
+def prefer_thread(tid: int) -> None:
+    """Let a thread win: that of a guest, or who watches guests that leave nothing to others."""
+    os.setpriority(os.PRIO_PROCESS, tid, -20)
+    # Where sessions are scheduled as groups (sched(7), autogroups) that counts within the group only.
+    autogroup = Path(f"/proc/{tid}/autogroup")
+    if autogroup.exists():
+        autogroup.write_text("-20")
 
 
 def move(machine: Machine, cpu: int) -> None:

@@ -73,7 +73,7 @@ def test_the_exit_code_says_whether_all_was_judged() -> None:
         (["--interval", "10ms"], "10ms is too short for these counters", "take 1s or more"),
         (["--interval", "x"], "'x'", ""),
         (["--rules", "/nowhere/rules.toml"], "the rules /nowhere/rules.toml cannot be read", "--print-rules"),
-        (["--guest-view", "web"], "does not say how to reach which guest", "GUEST=ssh:HOST"),
+        (["--guest-view", "web"], "does not say how to reach which guest", "GUEST=ssh:[USER@]HOST[:PORT]"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_a_hint(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Locator, Page, Playwright
+from playwright.sync_api import FloatRect, Locator, Page, Playwright
 from realtime_pictures import cells, gathered
 from synthetic_run import SyntheticCell, write_synthetic_run
 
@@ -40,10 +40,10 @@ def page(playwright: Playwright, document: Path) -> Iterator[Page]:
     browser.close()
 
 
-def box(locator: Locator) -> dict[str, float]:
+def box(locator: Locator) -> FloatRect:
     found = locator.bounding_box()
     assert found is not None
-    return dict(found)  # type: ignore[call-overload,no-any-return]
+    return found
 
 
 def test_native_and_virtualized_stand_side_by_side_on_one_scale(page: Page) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stealtime.report.tails.series import TailSeries
-from stealtime.studies.realtime.analysis.cell import read_jobs
+from stealtime.studies.realtime.analysis.jobs import read_jobs
 from stealtime.studies.realtime.analysis.overheads import measure
 from stealtime.studies.realtime.stored import JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
@@ -52,4 +52,6 @@ def _taken(trial: "Trial") -> NDArray[np.bool_] | None:
         found = measure(trial)
     except StealtimeError:
         return None
-    return np.asarray(found.found["chains"]["taken"] != 0)[read_jobs(trial).task == 0]
+    taken: NDArray[np.bool_] = np.not_equal(found.found["chains"]["taken"], 0)
+    urgent: NDArray[np.bool_] = taken[read_jobs(trial).task == 0]
+    return urgent

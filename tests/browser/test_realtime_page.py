@@ -81,6 +81,7 @@ def test_every_figure_keeps_inside_its_frame(page: Page) -> None:
           const own = frame.getBoundingClientRect();
           return [...frame.querySelectorAll("text, path, rect, polyline")].filter((shape) => {
             const box = shape.getBoundingClientRect();
+            if (shape.getClientRects().length === 0) return false;
             return box.left < own.left - 1 || box.right > own.right + 1 || box.bottom > own.bottom + 1;
           }).map((shape) => shape.outerHTML);
         })"""

@@ -26,8 +26,8 @@ def trial(*latencies: dict[str, int], followed: tuple[bool, ...] = ()) -> TrialO
             "taken": np.array([one.get("taken", 0) for one in latencies], np.uint16),
         }
     }
-    nothing = np.zeros(len(latencies), np.int64)
-    return TrialOverheads(cast("dict", found), 1.0, len(latencies), nothing)  # type: ignore[arg-type,type-arg]
+    stamped = np.array([sum(one.get(name, 0) for name in JOB_PARTS) for one in latencies], np.int64)
+    return TrialOverheads(cast("dict", found), 1.0, len(latencies), stamped)  # type: ignore[arg-type,type-arg]
 
 
 def test_every_part_of_a_chain_is_in_one_part_of_the_picture() -> None:
@@ -40,7 +40,7 @@ def test_the_largest_of_every_part_is_never_below_the_longest_seen() -> None:
         jobs = [{name: int(generator.integers(1, 1000)) for name in JOB_PARTS} for _ in range(20)]
         (found,) = decompose({("native", 1): [trial(*jobs)]})
         longest = max(sum(job.values()) for job in jobs)
-        assert found.longest_total_ns == longest
+        assert found.longest_seen_ns == longest == sum(found.longest_ns.values())
         assert found.composed_ns >= longest
 
 
@@ -51,7 +51,11 @@ def test_latencies_are_split_over_trials_and_only_where_they_were_followed() -> 
     assert (found.jobs, found.taken, found.tasks) == (2, 1, 3)
     assert found.mean_ns["event latency"] == 75
     assert found.longest_ns["until the scheduler has chosen"] == 320
-    assert (found.longest_total_ns, found.composed_ns) == (370, 420)
+    assert sum(found.longest_ns.values()) == 370
+    # A job that could not be split was later than all parts together.
+    assert (found.unsplit, found.longest_seen_ns, found.composed_ns) == (1, 9_999, 9_999)
+    (whole,) = decompose({("native", 3): [second, trial({"event_latency": 100, "dispatch": 10})]})
+    assert (whole.unsplit, whole.longest_seen_ns, whole.composed_ns) == (0, 370, 420)
 
 
 def test_average_and_worst_stand_where_the_samples_say_on_common_axes() -> None:

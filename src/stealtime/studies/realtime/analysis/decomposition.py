@@ -36,6 +36,10 @@ class Decomposition:
     tasks: int
     jobs: int
     """Whose latency is split."""
+    unsplit: int
+    """Jobs that began and could not be followed through the trace."""
+    longest_seen_ns: float
+    """The longest start latency of all jobs, split or not, as the jobs stamped it."""
     taken: int
     """Of these, jobs in whose latency the host took the CPU."""
     mean_ns: Mapping[str, float]
@@ -46,14 +50,12 @@ class Decomposition:
     """The largest of each part, of any job."""
 
     @property
-    def longest_total_ns(self) -> float:
-        """The longest start latency seen."""
-        return sum(self.longest_ns.values())
-
-    @property
     def composed_ns(self) -> float:
-        """The largest of every part in one job. No latency that was seen is longer, but a longer one may come."""
-        return sum(self.largest_ns.values())
+        """The largest of every part in one job, or the longest of a job that was not split if that is more.
+
+        No latency that was seen is longer, but a longer one may come.
+        """
+        return max(sum(self.largest_ns.values()), self.longest_seen_ns)
 
 
 def decompose(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> list[Decomposition]:
@@ -68,12 +70,16 @@ def decompose(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> l
         if not len(total):
             continue
         latest = int(total.argmax())
+        stamped_ns = np.concatenate([trial.start_latency_cycles * trial.ns_a_cycle for trial in trials])
         taken = sum(int(np.count_nonzero(trial.found["chains"]["taken"][trial.is_followed])) for trial in trials)
         found.append(
             Decomposition(
                 machine=machine,
                 tasks=tasks,
                 jobs=len(total),
+                # What never began has no stamp, and lies before its release.
+                unsplit=int(np.count_nonzero(stamped_ns >= 0)) - len(total),
+                longest_seen_ns=max(float(stamped_ns.max()), float(total.max())),
                 taken=taken,
                 mean_ns={name: float(values.mean()) for name, values in columns.items()},
                 longest_ns={name: float(values[latest]) for name, values in columns.items()},

@@ -13,12 +13,12 @@ from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS
 def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
     """Give a table: of each machine and number of tasks the average and the longest latency, part by part."""
     table = new_table("Where start latencies go")
-    for heading in ("machine", "tasks", "jobs", ""):
+    for heading in ("machine", "tasks", "jobs split", ""):
         table.add_column(heading, no_wrap=True)
     for heading in (*PARTS, "all"):
         table.add_column(heading, justify="right")
     for one in decompositions:
-        head = (one.machine, str(one.tasks), f"{one.jobs:,}")
+        head = (one.machine, str(one.tasks), f"{one.jobs:,} of {one.jobs + one.unsplit:,}")
         for words, parts in (
             ("average", one.mean_ns),
             ("longest seen", one.longest_ns),

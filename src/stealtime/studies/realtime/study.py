@@ -71,16 +71,27 @@ class RealTimeStudy:
             of_repetitions=tuple(one.missed / one.released for one in cell.repetitions if one.released),
         )
 
-    def explanation(self, _run: "Run") -> "RenderableType | None":
-        """Nothing: the tables tell all."""
-        return None
+    def explanation(self, run: "Run") -> "RenderableType | None":
+        """Split start latencies of traced trials into parts."""
+        from stealtime.studies.realtime.analysis.decomposition import decompose
+        from stealtime.studies.realtime.analysis.overhead_source import measured_trials
+        from stealtime.studies.realtime.terminal.parts import render_parts
+        from stealtime.vocabulary.errors import StealtimeError
+
+        try:
+            parts = decompose(measured_trials(run))
+        except StealtimeError:
+            # The trials say themselves why they were not traced; the report repeats it.
+            return None
+        return render_parts(parts) if parts else None
 
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
-        """Draw missed deadlines and latencies."""
+        """Draw missed deadlines, overheads, latencies in parts and curves."""
+        from stealtime.studies.realtime.analysis.gathered import gather
         from stealtime.studies.realtime.analysis.model import own_cells
         from stealtime.studies.realtime.page.section import section
 
-        return section(own_cells(summary.cells))
+        return section(own_cells(summary.cells), gather(run))
 
     def measured_overheads(self, run: "Run") -> "list[MeasuredCondition]":
         """Give what the kernels of a run took, by machine and number of tasks."""

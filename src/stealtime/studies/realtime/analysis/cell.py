@@ -1,61 +1,20 @@
 """The figures of one cell from its trials."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
 from stealtime.report.circumstances.model import MeasuredTrial
+from stealtime.studies.realtime.analysis.jobs import Jobs, read_jobs
 from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Tail, TaskFigures
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
-from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+from stealtime.studies.realtime.stored import JobsOfTasks
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """The rows of one trial, in the order of task and job."""
-
-    task: NDArray[np.uint16]
-    start_latency_ns: NDArray[np.float64]
-    """From release to start."""
-    response_ns: NDArray[np.float64]
-    """From release to finish."""
-    deadline_ns: NDArray[np.float64]
-    """Relative to the release."""
-
-    @property
-    def response_share(self) -> NDArray[np.float64]:
-        """Of the relative deadline."""
-        return self.response_ns / self.deadline_ns
-
-    @property
-    def urgent_latency_ns(self) -> NDArray[np.float64]:
-        """From release to start, of the most urgent task alone."""
-        of_urgent: NDArray[np.float64] = self.start_latency_ns[self.task == 0]
-        return of_urgent
-
-
-def read_jobs(trial: "Trial") -> Jobs:
-    """Read the table of a measured trial."""
-    result = trial.result(JobsOfTasks)
-    table = pq.read_table(trial.table(JOBS), columns=["task", "release", "start", "finish"])
-    task, release, start, finish = (table.column(name).to_numpy() for name in table.column_names)
-    # Differences first: as a float the counter itself would be rounded after some weeks.
-    units_a_ns = result.conversion.tsc_per_ns
-    deadlines_ns = np.array([one.deadline_ns for one in result.tasks], np.float64)
-    return Jobs(
-        task=task,
-        start_latency_ns=(start.astype(np.int64) - release.astype(np.int64)) / units_a_ns,
-        response_ns=(finish.astype(np.int64) - release.astype(np.int64)) / units_a_ns,
-        deadline_ns=deadlines_ns[task],
-    )
 
 
 def figures_of(trials: Sequence["Trial"]) -> RealTimeCell:

@@ -1,14 +1,18 @@
 """The figures of a cell: what became of the jobs of its task sets."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import JsonValue
 
 from stealtime.report import notation
 from stealtime.report.circumstances.model import MeasuredCell
-from stealtime.report.summary import CellFigures, Figures
+from stealtime.report.summary import CellFigures, Figures, Watched
 from stealtime.wire.rtload import RealTimePolicy
+
+if TYPE_CHECKING:
+    from stealtime.report.tails.series import TailSeries
+    from stealtime.store.run import Trial
 
 
 class Share(Figures):
@@ -77,6 +81,10 @@ class Repetition(Figures):
 class RealTimeCell(MeasuredCell):
     """A cell of ``rtload``. The figures over all are of the valid repetitions; each of them has a set of its own."""
 
+    quantities: ClassVar[Mapping[str, str]] = {
+        "start-latency": "how late the most urgent of several periodic tasks begins (`rtload`)"
+    }
+
     study: Literal["realtime"] = "realtime"
     policy: RealTimePolicy | None
     """None where nothing was measured."""
@@ -98,6 +106,21 @@ class RealTimeCell(MeasuredCell):
     def is_measured(self) -> bool:
         """Whether there is a valid repetition."""
         return bool(self.repetitions)
+
+    def watched(self, quantity: str) -> Watched | None:
+        """Give the latest start of the most urgent task."""
+        if quantity not in self.quantities:
+            return None
+        if self.urgent_latency_ns is None:
+            return Watched(None, 0.0, "no job of the most urgent task began")
+        urgent = [one.tasks[0] for one in self.repetitions if one.tasks]
+        return Watched(self.urgent_latency_ns.max, sum(one.released * one.period_ns for one in urgent) / 1e9)
+
+    def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give the start latencies of the most urgent task."""
+        from stealtime.studies.realtime.analysis.tail_series import tail_series
+
+        return tail_series(self, trials)
 
     @property
     def lines(self) -> list[str]:

@@ -1,5 +1,6 @@
 """The overheads of a run, by machine and number of tasks, for ``stealtime sched``."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from stealtime.schedulability.measured import MeasuredCondition
@@ -12,7 +13,19 @@ if TYPE_CHECKING:
 
 
 def measured_overheads(run: "Run") -> list[MeasuredCondition]:
+    """Give what the kernels of a run took, by machine and number of tasks.
+
+    Raises:
+        StealtimeError: As :func:`measured_trials`.
+    """
+    return conditions_of(measured_trials(run))
+
+
+def measured_trials(run: "Run") -> dict[tuple[str, int], list[TrialOverheads]]:
     """Measure each traced trial of tasks; those of one machine and number of tasks are taken together.
+
+    Returns:
+        By machine and number of tasks, in that order.
 
     Raises:
         StealtimeError: No trial tells them; it says why the first does not.
@@ -31,7 +44,12 @@ def measured_overheads(run: "Run") -> list[MeasuredCondition]:
         measured.setdefault((_machine(trial), len(trial.result(JobsOfTasks).tasks)), []).append(one)
     if not measured and refusals:
         raise refusals[0]
-    return [_condition(*key, trials) for key, trials in sorted(measured.items())]
+    return dict(sorted(measured.items()))
+
+
+def conditions_of(measured: Mapping[tuple[str, int], list[TrialOverheads]]) -> list[MeasuredCondition]:
+    """Give the samples of trials that are measured."""
+    return [_condition(*key, trials) for key, trials in measured.items()]
 
 
 def _machine(trial: "Trial") -> str:

@@ -2,37 +2,53 @@
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from stealtime.report import notation
+from stealtime.report.page.bar_figure import draw_bars
+from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Section
+from stealtime.report.page.templates import rendered, templates_of
+from stealtime.schedulability import wording as curve_wording
+from stealtime.schedulability.page import curve_figure
+from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED
+from stealtime.studies.realtime.analysis.gathered import Gathered
 from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.page.pictures import missed_figure, overhead_rows, part_bars
 from stealtime.studies.realtime.wording import NOTES, set_words
 
 
-def section(cells: Sequence[RealTimeCell]) -> Section:
-    """Draw the table of missed deadlines."""
-    rows = [
-        (
-            set_words(cell),
-            cell.scenario,
-            cell.platform,
-            str(cell.released),
-            str(cell.missed),
-            notation.ABSENT if cell.urgent_latency_ns is None else notation.duration(cell.urgent_latency_ns.max),
-        )
-        for cell in cells
-    ]
-    head = ("task set", "scenario", "platform", "jobs", "missed", "latest start of the most urgent task")
-    header = Markup("").join(Markup("<th>{}</th>").format(name) for name in head)
-    lines = (Markup("").join(Markup("<td>{}</td>").format(word) for word in row) for row in rows)
-    table = Markup("").join(Markup("<tr>{}</tr>").format(line) for line in lines)
-    body = Markup('<section id="deadlines"><h2>Deadlines</h2><p>{}</p><table><tr>{}</tr>{}</table></section>').format(
-        " ".join(NOTES), header, table
+def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:
+    """Draw missed deadlines, overheads, latencies in parts, and what the overheads cost.
+
+    Args:
+        cells: All of a run.
+        gathered: Of its traced trials.
+    """
+    parts = gathered.decompositions
+    bars = (
+        ("On the average", part_bars(parts, lambda one: dict(one.mean_ns), "Average start latency in parts")),
+        ("The longest seen", part_bars(parts, lambda one: dict(one.longest_ns), "Longest start latency in parts")),
     )
+    values = {
+        "cells": cells,
+        "gathered": gathered,
+        "notes": " ".join(NOTES),
+        "set_words": set_words,
+        "missed": missed_figure(cells),
+        "rows": overhead_rows(gathered.conditions),
+        "bars": [(title, figure) for title, figure in bars if figure is not None],
+        "not_bounded": NOT_BOUNDED,
+        "curve": None if gathered.curve is None else curve_figure(gathered.curve),
+        "curve_wording": curve_wording,
+        "draw": draw,
+        "draw_bars": draw_bars,
+    }
     return Section(
         question="Are deadlines met?",
-        links=(("deadlines", "Deadlines"),),
-        body=body,
+        links=(
+            ("deadlines", "Deadlines"),
+            ("overheads", "Overheads"),
+            ("parts", "Latency in parts"),
+            ("schedulability", "Schedulability"),
+        ),
+        body=rendered(templates_of("stealtime.studies.realtime.page"), "realtime.html.jinja", values),
         contents="no single jobs: they are in the run's folder, and `stealtime export` writes them",
     )

@@ -1,0 +1,162 @@
+"""The figures of the page: overheads against the number of tasks, latencies in parts, deadlines missed. Pure."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stealtime.report import notation
+from stealtime.report.page.bar_figure import Bar, BarFigure
+from stealtime.report.page.bar_figure import Part as BarPart
+from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, round_values
+from stealtime.report.palette import distinct_looks
+from stealtime.schedulability.measured import MeasuredCondition, Statistic, statistic_of
+from stealtime.studies.realtime.analysis.decomposition import PARTS, Decomposition
+from stealtime.studies.realtime.analysis.model import RealTimeCell
+from stealtime.studies.realtime.wording import describe
+
+OVERHEADS = {
+    "scheduling": "Scheduling overhead",
+    "context_switch": "Context-switch overhead",
+    "event_latency": "Event latency",
+    "release": "Release overhead",
+}
+"""In the order of the figures of Aichouch, Prevotet and Nouvel (2013): 4 and 5, 6 and 7, 8 and 9, 10 and 11."""
+_STATISTICS: dict[Statistic, str] = {"average": "average", "worst": "worst"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One overhead: a figure for each machine, side by side on the same axes."""
+
+    title: str
+    figures: tuple[tuple[str, LineFigure], ...]
+    """By machine."""
+    boundary: str | None
+    """What the samples are instead, where they begin or end otherwise than the name says."""
+
+
+def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
+    """Draw average and worst of each overhead against the number of tasks, native first."""
+    machines = sorted({one.machine for one in conditions}, key=lambda name: (not name.startswith("native"), name))
+    rows = []
+    for name, title in OVERHEADS.items():
+        own = [one for one in conditions if name in one.samples and len(one.samples[name].ns)]
+        if not own:
+            continue
+        values = [statistic_of(one.samples[name].ns, statistic) for one in own for statistic in _STATISTICS]
+        x, y = _count_axis([one.tasks for one in own]), _duration_axis(title.lower(), values)
+        rows.append(
+            Row(
+                title,
+                tuple(
+                    (
+                        machine,
+                        _overhead_figure(f"{title}, {machine}", x, y, [c for c in own if c.machine == machine], name),
+                    )
+                    for machine in machines
+                    if any(one.machine == machine for one in own)
+                ),
+                next((one.boundaries[name] for one in own if name in one.boundaries), None),
+            )
+        )
+    return rows
+
+
+def _overhead_figure(label: str, x: Axis, y: Axis, own: Sequence[MeasuredCondition], name: str) -> LineFigure:
+    ordered = sorted(own, key=lambda one: one.tasks)
+    looks = distinct_looks(len(_STATISTICS))
+    return LineFigure(
+        f"{label}, against the number of tasks",
+        x,
+        y,
+        tuple(
+            Line(
+                words,
+                look,
+                tuple(
+                    _duration_point(one.tasks, statistic_of(one.samples[name].ns, statistic), len(one.samples[name].ns))
+                    for one in ordered
+                ),
+            )
+            for (statistic, words), look in zip(_STATISTICS.items(), looks, strict=True)
+        ),
+    )
+
+
+def _duration_point(tasks: int, value_ns: float, samples: int) -> Point:
+    words = f"{notation.duration(value_ns)} with {tasks} tasks, {samples:,} samples"
+    return Point(tasks, math.log10(max(value_ns, 1.0)), words)
+
+
+def _count_axis(counts: Sequence[int]) -> Axis:
+    low, high = min(counts) - 1, max(counts) + 1
+    marks = [value for value in round_values(low, high, 10) if value == int(value) and value > 0]
+    return Axis("tasks on the CPU", low, high, tuple((value, f"{value:g}") for value in marks))
+
+
+def _duration_axis(title: str, values_ns: Sequence[float]) -> Axis:
+    """From the decade below all values to that above, as averages and maxima are decades apart."""
+    low = math.floor(math.log10(max(min(values_ns), 1.0)))
+    high = max(low + 1, math.ceil(math.log10(max(*values_ns, 1.0) * 1.0001)))
+    return Axis(
+        title, low, high, tuple((power, notation.trimmed_duration(10**power)) for power in range(low, high + 1))
+    )
+
+
+def part_bars(
+    decompositions: Sequence[Decomposition], parts_of: Callable[[Decomposition], dict[str, float]], label: str
+) -> BarFigure | None:
+    """Stack the parts of start latencies, a bar for each machine and number of tasks; None without any."""
+    if not decompositions:
+        return None
+    bars = []
+    for one in decompositions:
+        parts = parts_of(one)
+        bars.append(
+            Bar(
+                f"{one.machine}, {one.tasks} task{'s' * (one.tasks != 1)}",
+                tuple(BarPart(name, parts[name], notation.duration(parts[name])) for name in PARTS),
+                notation.duration(sum(parts.values())),
+            )
+        )
+    # Room for the words at a bar's end.
+    high = 1.15 * max(max(sum(part.value for part in bar.parts) for bar in bars), 1.0)
+    ticks = tuple(
+        (value, notation.trimmed_duration(round(value)) if value else "0") for value in round_values(0, high, 6)
+    )
+    looks = dict(zip(PARTS, distinct_looks(len(PARTS)), strict=True))
+    return BarFigure(label, Axis("from release to start", 0.0, high, ticks), tuple(bars), looks)
+
+
+def missed_figure(cells: Sequence[RealTimeCell]) -> LineFigure | None:
+    """Draw the share of jobs that missed their deadline against tasks drawn; None where fewer than two numbers were."""
+    series: dict[str, list[tuple[int, RealTimeCell]]] = {}
+    for cell in cells:
+        drawn = cell.parameters.get("tasks_per_cpu")
+        if isinstance(drawn, int) and cell.missed_share is not None:
+            rest = {key: value for key, value in cell.parameters.items() if key != "tasks_per_cpu"}
+            words = describe({**rest, "tasks_per_cpu": "n"}).removeprefix("n tasks ")
+            series.setdefault(f"{cell.platform}, {cell.scenario}, {words}", []).append((drawn, cell))
+    counts = [count for own in series.values() for count, _ in own]
+    if len(set(counts)) < 2:
+        return None
+    ends = [
+        one.missed_share.high or one.missed_share.share for own in series.values() for _, one in own if one.missed_share
+    ]
+    high = max(0.01, *ends)
+    lines = []
+    for (name, own), look in zip(series.items(), distinct_looks(len(series)), strict=True):
+        points = []
+        for count, cell in sorted(own, key=lambda pair: pair[0]):
+            share = cell.missed_share
+            assert share is not None  # noqa: S101 - as chosen above
+            words = f"{cell.missed} of {cell.released} jobs with {count} tasks"
+            points.append(Point(count, share.share, words, share.low, share.high))
+        lines.append(Line(name, look, tuple(points)))
+    ticks = tuple((value, f"{100 * value:g} %") for value in round_values(0.0, high, 6))
+    return LineFigure(
+        "Share of jobs that missed their deadline, against the number of tasks",
+        _count_axis(counts),
+        Axis("jobs that missed their deadline", 0.0, high, ticks),
+        tuple(lines),
+    )

@@ -1,0 +1,30 @@
+"""What ``show`` prints of traced trials: where start latencies go, and why they are not bounded."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from stealtime.report import notation
+from stealtime.report.plain_table import new_table
+from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS, Decomposition
+
+
+def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
+    """Give a table: of each machine and number of tasks the average and the longest latency, part by part."""
+    table = new_table("Where start latencies go")
+    for heading in ("machine", "tasks", "jobs split", ""):
+        table.add_column(heading, no_wrap=True)
+    for heading in (*PARTS, "all"):
+        table.add_column(heading, justify="right")
+    for one in decompositions:
+        head = (one.machine, str(one.tasks), f"{one.jobs:,} of {one.jobs + one.unsplit:,}")
+        for words, parts in (
+            ("average", one.mean_ns),
+            ("longest seen", one.longest_ns),
+            ("largest of each", one.largest_ns),
+        ):
+            shown = [notation.duration(parts[name], 3) for name in PARTS]
+            table.add_row(*head, words, *shown, notation.duration(sum(parts.values()), 3))
+            head = ("", "", "")
+    return Group(table, Text(NOT_BOUNDED, style="dim"))

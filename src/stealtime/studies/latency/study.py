@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.schedulability.measured import MeasuredSupply
     from stealtime.store.run import Run, Trial
     from stealtime.studies.latency.analysis.model import CellSummary
 
@@ -80,6 +81,12 @@ class LatencyStudy:
         from stealtime.studies.latency.page.section import section_of
 
         return section_of(run, own_part(summary))
+
+    def measured_supplies(self, run: "Run") -> "list[MeasuredSupply]":
+        """Give what the machines of a run got of their CPU while `tick` was busy."""
+        from stealtime.studies.latency.analysis.supply import measured_supplies
+
+        return measured_supplies(run)
 
     def compare_cells(self, a: "CellSummary", b: "CellSummary") -> "CellComparison":
         """Compare percentiles and the longest sample."""

@@ -25,7 +25,8 @@ fn hint(error: &io::Error) -> String {
         }
         Some(libc::EPERM) => {
             "it takes root (or cap_sys_nice), and the tasks must be allowed on every CPU of their root domain: measure a \
-             machine of one CPU, or on all CPUs (the scenario one-to-all), or take policy = \"fifo\""
+             machine of one CPU, or lift RT throttling (the kernel then asks for no root domain), or take \
+             policy = \"fifo\""
         }
         Some(libc::EINVAL) => {
             "a budget must be at least 1024 ns, and a period between sched_deadline_period_min_us and \

@@ -60,7 +60,12 @@ async def measured(machine: Machine, folder: Path, injection: Injection | None) 
     await asyncio.to_thread(folder.mkdir)
     busy = await calibrated_tick(machine)
     task = RealTimeTask(
-        name="t1", period_ns=PERIOD_NS, deadline_ns=PERIOD_NS, cost_ns=500_000, iterations=busy.iterations
+        name="t1",
+        period_ns=PERIOD_NS,
+        deadline_ns=PERIOD_NS,
+        cost_ns=500_000,
+        budget_ns=None,
+        iterations=busy.iterations,
     )
     request = RunTrial(
         trial=1,

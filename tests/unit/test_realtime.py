@@ -15,7 +15,8 @@ from stealtime.report.comparison import compare
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.store.model import Cell
 from stealtime.store.run import find_run
-from stealtime.studies.realtime.analysis.cell import read_jobs, tail_of
+from stealtime.studies.realtime.analysis.cell import tail_of
+from stealtime.studies.realtime.analysis.jobs import read_jobs
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
 from stealtime.studies.realtime.probe import RTLOAD, RtloadCells, ShortRtload
 from stealtime.studies.realtime.stored import JobsOfTasks
@@ -206,10 +207,10 @@ def test_a_share_of_jobs_has_an_interval_over_repetitions() -> None:
     even = clustered_share([10, 10, 10, 10], [100, 100, 100, 100])
     uneven = clustered_share([0, 0, 0, 40], [100, 100, 100, 100])
     assert even is not None
-    assert (even.share, even.low, even.high) == (0.1, pytest.approx(0.1), pytest.approx(0.1))
+    assert [even.share, even.low, even.high] == pytest.approx([0.1, 0.1, 0.1])
     assert uneven is not None
     # Deviations of 10, 10, 10 and 30 of 400: the standard error is sqrt(4 / 3 * 1200) / 400 = 0.1; t of 3 is 3.182.
-    assert (uneven.low, uneven.high) == (0.0, pytest.approx(0.1 + 3.1824 * 0.1, abs=1e-4))
+    assert [uneven.low, uneven.high] == pytest.approx([0.0, 0.1 + 3.1824 * 0.1], abs=1e-4)
     few, none = clustered_share([1, 2], [100, 100]), clustered_share([0] * 4, [100] * 4)
     assert few is not None
     assert none is not None
@@ -221,5 +222,5 @@ def test_a_share_of_sets_has_a_score_interval() -> None:
     found = wilson_share(1, 10)
     assert found is not None
     # The worked value of Wilson's interval for 1 of 10.
-    assert (found.low, found.high) == (pytest.approx(0.0179, abs=1e-4), pytest.approx(0.4042, abs=1e-4))
+    assert [found.low, found.high] == pytest.approx([0.0179, 0.4042], abs=1e-4)
     assert wilson_share(0, 0) is None

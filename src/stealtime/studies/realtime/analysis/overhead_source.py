@@ -1,6 +1,6 @@
 """The overheads of a run, by machine and number of tasks, for ``stealtime sched``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stealtime.schedulability.measured import MeasuredCondition
@@ -30,18 +30,17 @@ def measured_trials(run: "Run") -> dict[tuple[str, int], list[TrialOverheads]]:
     Raises:
         StealtimeError: No trial tells them; it says why the first does not.
     """
+    trials = [trial for trial in run.trials if _is_traced(trial)]
+    machines = _machines([(trial, trial.result(JobsOfTasks)) for trial in trials])
     measured: dict[tuple[str, int], list[TrialOverheads]] = {}
     refusals: list[StealtimeError] = []
-    for trial in run.trials:
-        record = trial.record
-        if record.state != "measured" or record.cell.probe != "rtload" or not record.cell.traced:
-            continue
+    for trial, machine in zip(trials, machines, strict=True):
         try:
             one = measure(trial)
         except StealtimeError as error:
             refusals.append(error)
             continue
-        measured.setdefault((_machine(trial), len(trial.result(JobsOfTasks).tasks)), []).append(one)
+        measured.setdefault((machine, len(trial.result(JobsOfTasks).tasks)), []).append(one)
     if not measured and refusals:
         raise refusals[0]
     return dict(sorted(measured.items()))
@@ -52,16 +51,25 @@ def conditions_of(measured: Mapping[tuple[str, int], list[TrialOverheads]]) -> l
     return [_condition(*key, trials) for key, trials in measured.items()]
 
 
-def _machine(trial: "Trial") -> str:
-    cell, result = trial.record.cell, trial.result(JobsOfTasks)
-    words = [cell.platform]
-    if cell.scenario != "alone":
-        words.append(cell.scenario)
-    if result.policy != "fifo":
-        words.append(result.policy)
-    if result.polluters:
-        words.append(f"{result.polluters} polluters")
-    return " ".join(words)
+def _is_traced(trial: "Trial") -> bool:
+    record = trial.record
+    return record.state == "measured" and record.cell.probe == "rtload" and record.cell.traced
+
+
+def _machines(trials: "Sequence[tuple[Trial, JobsOfTasks]]") -> list[str]:
+    """Name the machine of each trial, with its policy and polluters only where a run has several."""
+    policies = {result.policy for _, result in trials}
+    polluters = {result.polluters for _, result in trials}
+    names = []
+    for trial, result in trials:
+        cell = trial.record.cell
+        words = [cell.platform, *([] if cell.scenario == "alone" else [cell.scenario])]
+        if len(policies) > 1:
+            words.append(result.policy)
+        if len(polluters) > 1:
+            words.append(f"{result.polluters} {'polluter' if result.polluters == 1 else 'polluters'}")
+        names.append(" ".join(words))
+    return names
 
 
 def _condition(machine: str, tasks: int, trials: list[TrialOverheads]) -> MeasuredCondition:

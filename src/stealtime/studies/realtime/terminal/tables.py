@@ -57,7 +57,7 @@ def _latency_table(cells: Sequence[RealTimeCell]) -> Table:
     for cell in cells:
         if not cell.repetitions:
             continue
-        rows = (
+        rows: tuple[tuple[str, Tail | None, Callable[[float], str]], ...] = (
             ("start, most urgent task", cell.urgent_latency_ns, notation.duration),
             ("start, all tasks", cell.start_latency_ns, notation.duration),
             ("finish, of the deadline", cell.response_share, notation.percent),

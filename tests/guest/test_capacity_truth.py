@@ -41,7 +41,8 @@ pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), need
 
 RULES = load_rules()
 INTERVAL_S = 0.5
-SAMPLES = 20
+SAMPLES = 12
+"""Ten are needed for a verdict."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 """How fine the kernel tells the times of CPUs."""
 SPIN = "while True: pass"
@@ -147,7 +148,8 @@ async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
 async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -> None:
     before = psutil.cpu_times(percpu=True)
     async with guest(tmp_path / "a", threads=0) as machine:
-        seen = await watch(machine)
+        # Of twenty one may be busy: something else of the host always runs now and then.
+        seen = await watch(machine, samples=20)
     busy = [busy_percent(first, last) for first, last in zip(before, psutil.cpu_times(percpu=True), strict=True)]
     host, (judged,) = verdicts(seen)
     assert judged.figures.parts["vCPU 0"]["vcpu_run_percent"].mean < 20

@@ -60,7 +60,7 @@ class TrialOverheads:
     @property
     def is_followed(self) -> NDArray[np.bool_]:
         """Which jobs have a chain."""
-        return np.equal(self.found["chains"]["discard"], 0)
+        return np.asarray(self.found["chains"]["discard"] == 0, np.bool_)
 
     def part_ns(self, *parts: str) -> NDArray[np.float64]:
         """Give parts of all jobs, added up; 0 for those without a chain."""
@@ -103,7 +103,7 @@ class TrialOverheads:
         return periods_ns[best] if matches[best] > 0.1 * len(pauses_ns) else None
 
     def _flag(self, name: str) -> NDArray[np.bool_]:
-        return np.not_equal(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], 0)
+        return np.asarray(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], np.bool_)
 
     def _of_jobs(self, parts: tuple[str, ...], chosen: NDArray[np.bool_]) -> Samples:
         chains = self.found["chains"]

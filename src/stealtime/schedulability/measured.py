@@ -65,6 +65,8 @@ class MeasuredCondition:
     discards: Mapping[str, int] = field(default_factory=dict)
     """What could not be measured, by reason."""
     tick_period_ns: int | None = None
+    remarks: Sequence[str] = ()
+    """What a reader of the figures must know."""
 
 
 @runtime_checkable

@@ -19,7 +19,8 @@ from machines import PRIORITY, needs_root, request_for
 from stealtime._core import JOB_DISCARDS, JOB_PARTS
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine
-from stealtime.studies.realtime.analysis.overheads import TRACE_COLUMNS, TrialOverheads, split, with_names
+from stealtime.studies.realtime.analysis.overheads import TrialOverheads, split
+from stealtime.studies.realtime.analysis.traces import TRACE_COLUMNS, with_names
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.connection import TrialResult
 from stealtime.wire.message import Injection, RunTrial, TraceRequest

@@ -18,13 +18,13 @@ from stealtime.report.terminal.run import print_explanations
 from stealtime.store.model import HostViews
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.store.time_line import allowed_offsets
 from stealtime.studies.latency.analysis import series
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.analysis.summary import summarize
 from stealtime.studies.latency.attribution.attribute import NotAttributed, attribute_trial
 from stealtime.studies.latency.attribution.model import Cause
 from stealtime.studies.latency.attribution.periodic_causes import periodic_causes
-from stealtime.studies.latency.attribution.time_line import allowed_offsets
 from stealtime.studies.latency.attribution.tracing_overhead import tracing_overheads
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
@@ -260,7 +260,7 @@ def test_exchanges_that_contradict_each_other_mean_that_clocks_cannot_be_aligned
     assert low <= 0 <= high
     assert (high - low) / 2 <= (380 + 1) * 2.1 + 3 * 64 + 3
     jumped = alignment.after.model_copy(update={"machine_tsc": alignment.after.machine_tsc + 1_000_000})
-    with pytest.raises(NotAttributed, match=r"clocks cannot be aligned: .* apart"):
+    with pytest.raises(ClocksNotAligned, match=r"clocks cannot be aligned: .* apart"):
         allowed_offsets(alignment.model_copy(update={"after": jumped}), host)
     moved = alignment.model_copy(update={"before": jumped, "after": jumped})
     with pytest.raises(NotAttributed, match="should read the host's counter"):

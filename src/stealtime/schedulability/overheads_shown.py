@@ -46,3 +46,4 @@ def _table(condition: MeasuredCondition) -> Table:
 def _lines(condition: MeasuredCondition) -> Iterator[str]:
     counts = ", ".join(f"{name.replace('_', ' ').replace('.', ': ')} {n}" for name, n in condition.discards.items())
     yield f"not measured: {counts}" if counts else "nothing was left out"
+    yield from condition.remarks

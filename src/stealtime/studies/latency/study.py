@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
-    from stealtime.schedulability.measured import MeasuredSupply
     from stealtime.store.run import Run, Trial
     from stealtime.studies.latency.analysis.model import CellSummary
+    from stealtime.vocabulary.service import ObservedService
 
 
 class LatencyStudy:
@@ -82,11 +82,11 @@ class LatencyStudy:
 
         return section_of(run, own_part(summary))
 
-    def measured_supplies(self, run: "Run") -> "list[MeasuredSupply]":
+    def observed_services(self, run: "Run") -> "list[ObservedService]":
         """Give what the machines of a run got of their CPU while `tick` was busy."""
-        from stealtime.studies.latency.analysis.supply import measured_supplies
+        from stealtime.studies.latency.analysis.supply import observed_services
 
-        return measured_supplies(run)
+        return observed_services(run)
 
     def compare_cells(self, a: "CellSummary", b: "CellSummary") -> "CellComparison":
         """Compare percentiles and the longest sample."""

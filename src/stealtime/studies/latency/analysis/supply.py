@@ -8,12 +8,15 @@ gaps.
 
 from typing import TYPE_CHECKING
 
-from stealtime.schedulability.measured import MeasuredSupply
-from stealtime.schedulability.supply import Supply
+import numpy as np
+
 from stealtime.studies.latency.analysis.series import load_series
-from stealtime.vocabulary.quantities import NANOSECONDS, format_duration
+from stealtime.vocabulary.quantities import NANOSECONDS
+from stealtime.vocabulary.service import ObservedService
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stealtime.store.run import Run, Trial
 
 SHORTEST_GAP_NS = 1_000
@@ -22,22 +25,22 @@ MOST_GAPS = 5_000
 """Of more only the longest: each question goes through all of them, many times."""
 
 
-def measured_supplies(run: "Run") -> list[MeasuredSupply]:
+def observed_services(run: "Run") -> list[ObservedService]:
     """Give for each machine, and each scenario, the trial of ``tick`` with the least service."""
-    least: dict[str, tuple[float, Supply]] = {}
+    least: dict[str, ObservedService] = {}
     for trial in run.trials:
         cell = trial.record.cell
         if trial.record.state != "measured" or cell.probe != "tick":
             continue
         machine = cell.platform if cell.scenario == "alone" else f"{cell.platform} {cell.scenario}"
-        share, supply = _supply(trial, machine)
-        if machine not in least or share < least[machine][0]:
-            least[machine] = (share, supply)
-    return [MeasuredSupply(machine, supply) for machine, (_, supply) in sorted(least.items())]
+        service = service_of(trial, machine)
+        if machine not in least or service.served_share < least[machine].served_share:
+            least[machine] = service
+    return [service for _, service in sorted(least.items())]
 
 
-def _supply(trial: "Trial", machine: str) -> tuple[float, Supply]:
-    """Give the share that was served, and the supply."""
+def service_of(trial: "Trial", machine: str) -> ObservedService:
+    """Give what one trial of ``tick`` tells."""
     outcome = trial.record.outcome
     if outcome is None:
         raise ValueError(f"{trial.record.trial_id} has no outcome")
@@ -47,15 +50,20 @@ def _supply(trial: "Trial", machine: str) -> tuple[float, Supply]:
     observed_ns = int(summary["span_s"] * NANOSECONDS["s"])
     floor_units = round(summary["floor_ns"] / ns_a_unit)
     found = series.spikes(floor_units + int(SHORTEST_GAP_NS / ns_a_unit), MOST_GAPS)
-    begins = (found["start"] * ns_a_unit).astype(int)
-    lengths = ((found["duration"] - floor_units) * ns_a_unit).astype(int)
-    gaps: list[tuple[int, int]] = []
-    for begin, length in sorted(zip(begins.tolist(), lengths.tolist(), strict=True)):
-        free = max(begin, sum(gaps[-1]) if gaps else 0)
-        end = min(begin + length, observed_ns)
-        if end > free:
-            gaps.append((free, end - free))
-    served = 1 - sum(length for _, length in gaps) / observed_ns
+    begins = (found["start"] * ns_a_unit).astype(np.int64)
+    lengths = ((found["duration"] - floor_units) * ns_a_unit).astype(np.int64)
     shortest_ns = int(lengths.min()) if found["total"] > MOST_GAPS else SHORTEST_GAP_NS
-    source = f"{machine} without gaps under {format_duration(shortest_ns)}, {100 * served:.2f} % of a CPU,"
-    return served, Supply("observed", (observed_ns,), tuple(gaps), source)
+    without = f"gaps under {shortest_ns / NANOSECONDS['us']:.0f} us"
+    return ObservedService(machine, observed_ns, _apart(begins, lengths, observed_ns), without)
+
+
+def _apart(begins: "NDArray[np.int64]", lengths: "NDArray[np.int64]", observed_ns: int) -> tuple[tuple[int, int], ...]:
+    """Give gaps that do not overlap, each of them within the observation; rounding may have moved an end."""
+    gaps: list[tuple[int, int]] = []
+    free = 0
+    for begin, length in sorted(zip(begins.tolist(), lengths.tolist(), strict=True)):
+        start, end = max(begin, free), min(begin + length, observed_ns)
+        if end > start:
+            gaps.append((start, end - start))
+            free = end
+    return tuple(gaps)

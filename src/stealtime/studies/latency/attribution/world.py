@@ -10,9 +10,9 @@ from stealtime._core import EVENT_KINDS, attribute_native, attribute_user_mode, 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import ThreadRecord, TrialRecord
 from stealtime.store.run import Trial
+from stealtime.store.time_line import ClocksNotAligned, allowed_offsets, check_same_counter, told_offset
 from stealtime.studies.latency.attribution.model import TimeLine, TraceQuality
 from stealtime.studies.latency.attribution.not_attributed import NotAttributed
-from stealtime.studies.latency.attribution.time_line import allowed_offsets, check_same_counter, told_offset
 from stealtime.studies.latency.attribution.traces import (
     absent_groups,
     host_labels,
@@ -121,6 +121,8 @@ def split(trial: Trial, outcome: TrialOutcome, spikes: "SpikesDict") -> World:
     split_by = _native if traits.is_native else _user_mode if traits.is_seen_from_host else _virtual
     try:
         world = split_by(case)
+    except ClocksNotAligned as error:
+        raise NotAttributed(error.message, hint=error.hint) from error
     except ValueError as error:
         raise NotAttributed(f"{trial.record.trial_id}: {error}", hint=_TRACE_HINT) from error
     unseen = world.found["unseen_switches"]

@@ -72,6 +72,10 @@ def _machines(trials: "Sequence[tuple[Trial, JobsOfTasks]]") -> list[str]:
     return names
 
 
+def _unknown(reason: str) -> str:
+    return f"when the host took the CPU is not known: {reason}"
+
+
 def _condition(machine: str, tasks: int, trials: list[TrialOverheads]) -> MeasuredCondition:
     discards: dict[str, int] = {}
     for trial in trials:
@@ -86,4 +90,5 @@ def _condition(machine: str, tasks: int, trials: list[TrialOverheads]) -> Measur
         boundaries=BOUNDARIES,
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
+        remarks=tuple(dict.fromkeys(_unknown(trial.taken_unknown) for trial in trials if trial.taken_unknown)),
     )

@@ -1,18 +1,18 @@
 """What the kernel took of each release, from a trial's trace and its jobs (``docs/overheads.md``)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stealtime._core import JOB_PARTS, OVERHEAD_FLAGS, OVERHEAD_SAMPLES, measure_overheads
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.schedulability.measured import Samples
+from stealtime.studies.realtime.analysis.taken import taken_from
+from stealtime.studies.realtime.analysis.traces import DAMAGED, events_of, read_columns
 from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import NANOSECONDS
@@ -23,19 +23,8 @@ if TYPE_CHECKING:
     from stealtime.store.run import Trial
     from stealtime.wire.message import TracingOutcome
 
-TRACE_COLUMNS: dict[str, Any] = {
-    "time": np.uint64,
-    "cpu": np.uint16,
-    "kind": np.uint8,
-    "thread": np.int32,
-    "value": np.int64,
-    "other": np.int32,
-    "priority": np.int16,
-    "name": np.uint32,
-}
 _NEEDED_GROUPS = ("sched", "vectors", "timers")
 _THREAD_IDS_UNKNOWN = "thread_ids_unknown"
-_DAMAGED = "the file has been damaged: measure the cell again with `stealtime run --resume`"
 _TICKS_PER_S = (100, 250, 300, 1000)
 """What a kernel can be configured to (``kernel/Kconfig.hz``)."""
 
@@ -56,11 +45,13 @@ class TrialOverheads:
     jobs: int
     start_latency_cycles: NDArray[np.int64]
     """Of each job, as its thread stamped it."""
+    taken_unknown: str | None = None
+    """Why no sample is marked as taken by the host, if that is not known."""
 
     @property
     def is_followed(self) -> NDArray[np.bool_]:
         """Which jobs have a chain."""
-        return np.equal(self.found["chains"]["discard"], 0)
+        return np.asarray(self.found["chains"]["discard"] == 0, np.bool_)
 
     def part_ns(self, *parts: str) -> NDArray[np.float64]:
         """Give parts of all jobs, added up; 0 for those without a chain."""
@@ -103,7 +94,7 @@ class TrialOverheads:
         return periods_ns[best] if matches[best] > 0.1 * len(pauses_ns) else None
 
     def _flag(self, name: str) -> NDArray[np.bool_]:
-        return np.not_equal(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], 0)
+        return np.asarray(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], np.bool_)
 
     def _of_jobs(self, parts: tuple[str, ...], chosen: NDArray[np.bool_]) -> Samples:
         chains = self.found["chains"]
@@ -151,7 +142,7 @@ def measure(trial: "Trial") -> TrialOverheads:
     result = trial.result(JobsOfTasks)
     path, tracing = _own_trace(trial)
     _check_groups(trial, tracing)
-    table = _read(trial.table(JOBS), ["task", "release", "start", "finish"])
+    table = read_columns(trial.table(JOBS), ["task", "release", "start", "finish"])
     threads = np.array([task.thread_id for task in result.tasks], np.int32)
     jobs: StampedJobsDict = {
         "thread": threads[table["task"]],
@@ -159,7 +150,10 @@ def measure(trial: "Trial") -> TrialOverheads:
         "start": table["start"],
         "finish": table["finish"],
     }
-    return split(events_of(path, tracing), tracing.tsc_hz, jobs)
+    taken = taken_from(trial)
+    why_not = taken if isinstance(taken, str) else None
+    one = split(events_of(path, tracing), tracing.tsc_hz, jobs, () if isinstance(taken, str) else taken)
+    return replace(one, taken_unknown=why_not)
 
 
 def split(
@@ -179,7 +173,7 @@ def split(
     try:
         found = measure_overheads(events, jobs, taken)
     except ValueError as error:
-        raise StealtimeError(f"the trace cannot be read: {error}", hint=_DAMAGED) from error
+        raise StealtimeError(f"the trace cannot be read: {error}", hint=DAMAGED) from error
     return TrialOverheads(
         found=found,
         ns_a_cycle=1e9 / tsc_hz,
@@ -221,34 +215,3 @@ def _check_groups(trial: "Trial", tracing: "TracingOutcome") -> None:
     for finding in tracing.findings:
         if finding.code == _THREAD_IDS_UNKNOWN:
             raise StealtimeError(f"{trial.record.trial_id}: {finding.text}", hint=finding.hint)
-
-
-def events_of(path: Path, tracing: "TracingOutcome") -> "EventsDict":
-    """Read a trace that is stored.
-
-    Raises:
-        StealtimeError: It is damaged.
-    """
-    columns = _read(path, list(TRACE_COLUMNS))
-    for name, wanted in TRACE_COLUMNS.items():
-        if columns[name].dtype != wanted:
-            raise StealtimeError(f"the column {name!r} of {path} is {columns[name].dtype}", hint=_DAMAGED)
-    return with_names(columns, tracing)
-
-
-def with_names(columns: Mapping[str, Any], tracing: "TracingOutcome") -> "EventsDict":
-    """Complete columns by what the recording says."""
-    events: EventsDict = {
-        **{name: columns[name] for name in TRACE_COLUMNS},  # type: ignore[typeddict-item]
-        "names": tracing.names,
-        "covered": (tracing.start.tsc, tracing.end.tsc),
-    }
-    return events
-
-
-def _read(path: Path, columns: list[str]) -> dict[str, Any]:
-    try:
-        table = pq.read_table(path, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise StealtimeError(f"{path}: {' '.join(str(error).split())}", hint=_DAMAGED) from error
-    return {name: np.ascontiguousarray(table.column(name).to_numpy()) for name in columns}

@@ -1,12 +1,16 @@
 """Machine and host on one time line: which offsets between their counters the exchanges of clocks allow."""
 
 from stealtime.store.model import Alignment
-from stealtime.studies.latency.attribution.not_attributed import NotAttributed
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.message import TracingOutcome
 
 _HINT = "the machine's counter jumped or runs at another rate: see the trial's clock findings"
+
+
+class ClocksNotAligned(StealtimeError):  # noqa: N818 - it is a verdict more than an error
+    """No constant offset between the counters fits what was exchanged."""
 
 
 def allowed_offsets(alignment: Alignment, host: TracingOutcome) -> tuple[int, int]:
@@ -17,13 +21,13 @@ def allowed_offsets(alignment: Alignment, host: TracingOutcome) -> tuple[int, in
     offset must fit the exchanges before and after the trial alike.
 
     Raises:
-        NotAttributed: None fits both.
+        ClocksNotAligned: None fits both.
     """
     before, after = (_offsets(one, host) for one in (alignment.before, alignment.after))
     low, high = max(before[0], after[0]), min(before[1], after[1])
     if low > high:
         apart_ns = (low - high) / host.tsc_hz * 1e9
-        raise NotAttributed(
+        raise ClocksNotAligned(
             f"clocks cannot be aligned: the exchanges before and after the trial are {apart_ns:.0f} ns beyond their"
             " bounds apart",
             hint=_HINT,
@@ -43,11 +47,11 @@ def check_same_counter(alignment: Alignment, host: TracingOutcome) -> None:
     """See that the machine reads the host's own counter.
 
     Raises:
-        NotAttributed: The exchanges rule an offset of 0 out.
+        ClocksNotAligned: The exchanges rule an offset of 0 out.
     """
     low, high = allowed_offsets(alignment, host)
     if not low <= 0 <= high:
-        raise NotAttributed(
+        raise ClocksNotAligned(
             f"clocks cannot be aligned: this machine should read the host's counter, but is {low} to {high} cycles off",
             hint=_HINT,
         )
@@ -56,7 +60,7 @@ def check_same_counter(alignment: Alignment, host: TracingOutcome) -> None:
 def _offsets(exchange: ClockAlignment, host: TracingOutcome) -> tuple[int, int]:
     elapsed_ns = host.end.monotonic_raw_ns - host.start.monotonic_raw_ns
     if elapsed_ns <= 0:
-        raise NotAttributed(f"clocks cannot be aligned: the host was traced for {elapsed_ns} ns")
+        raise ClocksNotAligned(f"clocks cannot be aligned: the host was traced for {elapsed_ns} ns")
     cycles_per_ns = (host.end.tsc - host.start.tsc) / elapsed_ns
     since_ns = exchange.host_monotonic_raw_ns - host.start.monotonic_raw_ns
     host_tsc = host.start.tsc + since_ns * cycles_per_ns

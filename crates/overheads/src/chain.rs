@@ -1,5 +1,6 @@
 //! The chain of each job: its latency from release to start, each stretch of it in one part.
 
+use rustc_hash::FxHashMap;
 use stealtime_wire::EventKind;
 
 use crate::discards::{Discards, JobDiscard};
@@ -82,13 +83,14 @@ pub fn follow(
     discards: &mut Discards,
 ) -> Chains {
     let mut chains = Chains::default();
-    let mut last_finish = std::collections::HashMap::new();
+    let mut last_finish = FxHashMap::default();
+    let wakes = scanned.by_thread();
     for (number, &thread) in jobs.thread.iter().enumerate() {
         let before = last_finish.insert(thread, jobs.finish[number]);
         let job = Job { thread, before, release: jobs.release[number], start: jobs.start[number] };
         let chain = match before {
             Some(finish) if finish > job.release => Err(JobDiscard::Backlogged),
-            _ => follow_one(trace, scanned, job, taken),
+            _ => follow_one(trace, wakes.get(&thread).copied().unwrap_or_default(), job, taken),
         };
         discards.job(chains.push(chain));
     }
@@ -126,14 +128,14 @@ impl Chain {
     }
 }
 
-fn follow_one(trace: &Trace<'_>, scanned: &Scanned, job: Job, taken: &Stretches) -> Result<Chain, JobDiscard> {
+fn follow_one(trace: &Trace<'_>, wakes: &[Wake], job: Job, taken: &Stretches) -> Result<Chain, JobDiscard> {
     if job.start < job.release {
         return Err(JobDiscard::StartedEarly);
     }
     if job.release < trace.covered.0 || job.start > trace.covered.1 {
         return Err(JobDiscard::OutsideTrace);
     }
-    let wake = find_wake(trace, scanned, job)?;
+    let wake = find_wake(trace, wakes, job)?;
     let cpu = usize::from(wake.cpu);
     if trace.lost[cpu].overlap(job.release, job.start) {
         return Err(JobDiscard::Hole);
@@ -142,9 +144,10 @@ fn follow_one(trace: &Trace<'_>, scanned: &Scanned, job: Job, taken: &Stretches)
     let time_of = |place: usize| trace.columns.time[rows[place] as usize];
     let mut chain = Chain { at: job.release, ..Chain::default() };
     // Interrupts between release and callback, but for the callback's own.
-    let first = rows.partition_point(|&row| trace.columns.time[row as usize] < job.release);
-    let began = |place: usize| begins_interrupt(trace.kind(rows[place] as usize));
-    let before = (first..wake.place).take_while(|&place| time_of(place) <= wake.entry).filter(|&place| began(place));
+    // They are few rows before the interrupt's end, and far fewer than a search would look at.
+    let since = (0..wake.place).rev().take_while(|&place| time_of(place) >= job.release);
+    let until = since.filter(|&place| time_of(place) <= wake.entry);
+    let before = until.filter(|&place| begins_interrupt(trace.kind(rows[place] as usize)));
     let own = usize::from(wake.interrupt_entry.is_some_and(|entry| entry >= job.release));
     let is_interrupted = before.count() > own;
     chain.give(Part::EventLatency, wake.entry, is_interrupted, taken);
@@ -164,8 +167,7 @@ fn begins_interrupt(kind: EventKind) -> bool {
     matches!(kind, EventKind::InterruptEntry | EventKind::VectorEntry | EventKind::Nmi)
 }
 
-fn find_wake<'a>(trace: &Trace<'_>, scanned: &'a Scanned, job: Job) -> Result<&'a Wake, JobDiscard> {
-    let wakes = scanned.wakes_of(job.thread);
+fn find_wake<'a>(trace: &Trace<'_>, wakes: &'a [Wake], job: Job) -> Result<&'a Wake, JobDiscard> {
     let from = wakes.partition_point(|wake| wake.entry < job.release);
     let mut within = wakes[from..].iter().take_while(|wake| wake.exit <= job.start);
     let Some(wake) = within.next() else {

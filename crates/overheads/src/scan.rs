@@ -3,6 +3,7 @@
 //! The rules are those of Feather-Trace's tools (`ft2csv`): a pair lies on one CPU, is given up at a hole and where it
 //! begins again, and knows whether an interrupt began inside. Nothing that is disturbed is dropped here.
 
+use rustc_hash::FxHashMap;
 use stealtime_wire::EventKind;
 
 use crate::discards::{Discards, PairDiscard};
@@ -52,11 +53,9 @@ pub struct Scanned {
 }
 
 impl Scanned {
-    /// The wake-ups of a thread, in the order of time.
-    pub(crate) fn wakes_of(&self, thread: i32) -> &[Wake] {
-        let from = self.wakes.partition_point(|wake| wake.thread < thread);
-        let to = self.wakes.partition_point(|wake| wake.thread <= thread);
-        &self.wakes[from..to]
+    /// The wake-ups of each thread, in the order of time.
+    pub(crate) fn by_thread(&self) -> FxHashMap<i32, &[Wake]> {
+        self.wakes.chunk_by(|a, b| a.thread == b.thread).map(|wakes| (wakes[0].thread, wakes)).collect()
     }
 }
 

@@ -47,7 +47,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub(crate) fn new(
+    /// From pages of each CPU, which `table` understands; the rest is told as it is.
+    pub fn new(
         pages: Vec<(u16, SpooledPages)>,
         table: EventTable,
         groups: Facts,

@@ -1,6 +1,6 @@
 //! From the kernel's events to rows: which fields of which event become which column.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::format::{EventFormat, Field};
 use crate::page::Entry;
@@ -44,11 +44,12 @@ enum Layout {
 /// The events that a recording understands, by their ids.
 #[derive(Debug, Default)]
 pub struct EventTable {
-    layouts: HashMap<u16, (Field, Layout)>,
+    /// At the place of its id; ids are small and dense.
+    layouts: Vec<Option<(Field, Layout)>>,
     vocabulary: Vocabulary,
-    interrupt_names: HashMap<i64, u32>,
+    interrupt_names: FxHashMap<i64, u32>,
     /// Addresses of handlers that have to be looked up in the kernel's list of symbols.
-    handlers: HashMap<u64, u32>,
+    handlers: FxHashMap<u64, u32>,
 }
 
 impl EventTable {
@@ -59,7 +60,11 @@ impl EventTable {
     pub fn learn(&mut self, event: &str, description: &str) -> Result<(), String> {
         let format = EventFormat::parse(description)?;
         let layout = layout_of(event, &format)?;
-        self.layouts.insert(format.id, (format.required("common_pid")?, layout));
+        let place = usize::from(format.id);
+        if self.layouts.len() <= place {
+            self.layouts.resize_with(place + 1, || None);
+        }
+        self.layouts[place] = Some((format.required("common_pid")?, layout));
         Ok(())
     }
 
@@ -91,7 +96,7 @@ impl EventTable {
     pub fn row(&mut self, entry: Entry, cpu: u16) -> Option<Row> {
         let event = entry.event;
         let id = u16::from_le_bytes(event.get(..2)?.try_into().ok()?);
-        let (running, layout) = self.layouts.get(&id)?;
+        let (running, layout) = self.layouts.get(usize::from(id))?.as_ref()?;
         let mut row = Row {
             time: entry.time,
             cpu,
@@ -254,7 +259,7 @@ fn optional(field: Option<Field>, event: &[u8]) -> i32 {
 }
 
 /// The number of a function's name, which is looked up once the recording has ended.
-fn symbol(vocabulary: &mut Vocabulary, handlers: &mut HashMap<u64, u32>, address: i64) -> u32 {
+fn symbol(vocabulary: &mut Vocabulary, handlers: &mut FxHashMap<u64, u32>, address: i64) -> u32 {
     let address = address.cast_unsigned();
     *handlers.entry(address).or_insert_with(|| vocabulary.number(format!("{address:#x}").as_bytes()))
 }

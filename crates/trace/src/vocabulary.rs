@@ -1,13 +1,13 @@
 //! Names as numbers: a recording holds millions of events of a few hundred threads.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::row::NO_NAME;
 
 /// The names of a recording, counted from 0 in the order in which they were first seen.
 #[derive(Debug, Default)]
 pub struct Vocabulary {
-    numbers: HashMap<Box<[u8]>, u32>,
+    numbers: FxHashMap<Box<[u8]>, u32>,
     names: Vec<String>,
 }
 

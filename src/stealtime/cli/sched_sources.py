@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stealtime.vocabulary.errors import UsageError
 
 if TYPE_CHECKING:
-    from stealtime.schedulability.measured import MeasuredCondition, MeasuredSupply, Statistic
+    from stealtime.schedulability.measured import MeasuredCondition, Statistic
     from stealtime.schedulability.overheads import OverheadModel
     from stealtime.schedulability.supply import Supply
     from stealtime.store.run import Run
@@ -86,28 +86,29 @@ def supply_of(text: str, machine: str | None) -> "Supply":
     is_reservation = text == "dedicated" or ("/" in text and text[:1].isdigit())
     if is_reservation:
         return parse_supply(text)
-    return _only_supply(text, machine).supply
+    return _observed(text, machine)
 
 
-def _only_supply(name: str, machine: str | None) -> "MeasuredSupply":
+def _observed(name: str, machine: str | None) -> "Supply":
     from stealtime.campaigns.registry import studies
     from stealtime.schedulability.measured import SupplySource
+    from stealtime.schedulability.supply import observed_supply
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import StealtimeError
 
     run = find_run(name)
     sources = [study for study in studies() if isinstance(study, SupplySource)]
-    supplies = [supply for source in sources for supply in source.measured_supplies(run)]
-    if not supplies:
+    services = [service for source in sources for service in source.observed_services(run)]
+    if not services:
         raise StealtimeError(
             f"{run.run_id} does not tell what its machines got of a CPU", hint="the probe tick measures that"
         )
-    machines = [one.machine for one in supplies]
+    machines = [one.machine for one in services]
     _refuse_unknown(run, machine, machines)
-    chosen = [one for one in supplies if machine in (None, one.machine)]
+    chosen = [one for one in services if machine in (None, one.machine)]
     if len(chosen) > 1:
         raise UsageError(f"{name} observed several machines: {', '.join(machines)}", hint="choose one with --machine")
-    return chosen[0]
+    return observed_supply(chosen[0])
 
 
 def _statistic(name: str | None) -> "Statistic":

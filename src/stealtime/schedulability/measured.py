@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stealtime.schedulability.overheads import COLUMNS, DEFAULT_TICK_PERIOD_NS, OverheadModel, Provenance
-from stealtime.schedulability.supply import Supply
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 if TYPE_CHECKING:
     from stealtime.store.run import Run
+    from stealtime.vocabulary.service import ObservedService
 
 Statistic = Literal["average", "p99", "p99.9", "worst"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -67,19 +67,11 @@ class MeasuredCondition:
     tick_period_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class MeasuredSupply:
-    """What one machine was seen to get of a CPU."""
-
-    machine: str
-    supply: Supply
-
-
 @runtime_checkable
 class SupplySource(Protocol):
     """A study whose runs tell when a machine did not get its CPU."""
 
-    def measured_supplies(self, run: "Run") -> Sequence[MeasuredSupply]:
+    def observed_services(self, run: "Run") -> "Sequence[ObservedService]":
         """Give what each machine of a run got, from the trial in which it got least."""
         ...
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.quantities import format_duration, parse_duration_ns
+from stealtime.vocabulary.quantities import NANOSECONDS, format_duration, parse_duration_ns
+from stealtime.vocabulary.service import ObservedService
 
 if TYPE_CHECKING:
     from stealtime._core import SupplyDict
@@ -31,7 +32,8 @@ class Supply:
             return "a dedicated CPU"
         if self.kind == "observed":
             (observed,) = self.parameters
-            return f"what {self.source} got in {format_duration(observed)}: empirical, bounds only what was observed"
+            elapsed = f"{observed / NANOSECONDS['s']:.1f} s"
+            return f"what {self.source} got in {elapsed}: empirical, bounds only what was observed"
         period, budget, deadline = map(format_duration, self.parameters)
         within = "" if deadline == period else f", within {deadline}"
         return f"{budget} of every {period}{within}"
@@ -42,6 +44,12 @@ class Supply:
 
 
 DEDICATED = Supply("dedicated")
+
+
+def observed_supply(service: ObservedService) -> Supply:
+    """Give what was observed as a supply."""
+    source = f"{service.machine} ({100 * service.served_share:.2f} % of a CPU, without {service.without})"
+    return Supply("observed", (service.observed_ns,), service.gaps, source)
 
 
 def parse_supply(text: str) -> Supply:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stealtime.report.summary import RunSummary
     from stealtime.store.run import Run, Trial
     from stealtime.studies.latency.analysis.model import CellSummary
+    from stealtime.vocabulary.service import ObservedService
 
 
 class LatencyStudy:
@@ -80,6 +81,12 @@ class LatencyStudy:
         from stealtime.studies.latency.page.section import section_of
 
         return section_of(run, own_part(summary))
+
+    def observed_services(self, run: "Run") -> "list[ObservedService]":
+        """Give what the machines of a run got of their CPU while `tick` was busy."""
+        from stealtime.studies.latency.analysis.supply import observed_services
+
+        return observed_services(run)
 
     def compare_cells(self, a: "CellSummary", b: "CellSummary") -> "CellComparison":
         """Compare percentiles and the longest sample."""

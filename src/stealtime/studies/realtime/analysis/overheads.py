@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stealtime.store.run import Trial
     from stealtime.wire.message import TracingOutcome
 
-_TRACE_COLUMNS: dict[str, Any] = {
+TRACE_COLUMNS: dict[str, Any] = {
     "time": np.uint64,
     "cpu": np.uint16,
     "kind": np.uint8,
@@ -60,7 +60,7 @@ class TrialOverheads:
     @property
     def is_followed(self) -> NDArray[np.bool_]:
         """Which jobs have a chain."""
-        return np.equal(self.found["chains"]["discard"], 0)
+        return np.asarray(self.found["chains"]["discard"] == 0, np.bool_)
 
     def part_ns(self, *parts: str) -> NDArray[np.float64]:
         """Give parts of all jobs, added up; 0 for those without a chain."""
@@ -96,14 +96,14 @@ class TrialOverheads:
             for cpu in np.unique(samples["cpu"])
         ]
         pauses_ns = np.concatenate([*steps, np.zeros(0, np.int64)]) * self.ns_a_cycle
-        if not len(pauses_ns):
-            return None
-        median_ns = float(np.median(pauses_ns))
-        periods_ns = (NANOSECONDS["s"] // rate for rate in _TICKS_PER_S)
-        return next((period for period in periods_ns if abs(median_ns / period - 1) < 0.05), None)
+        # An idle CPU leaves ticks out; the next one then comes after several periods.
+        periods_ns = [NANOSECONDS["s"] // rate for rate in _TICKS_PER_S]
+        matches = [int(np.count_nonzero(np.abs(pauses_ns / period - 1) < 0.1)) for period in periods_ns]
+        best = int(np.argmax(matches))
+        return periods_ns[best] if matches[best] > 0.1 * len(pauses_ns) else None
 
     def _flag(self, name: str) -> NDArray[np.bool_]:
-        return np.not_equal(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], 0)
+        return np.asarray(self.found["chains"]["flags"] & OVERHEAD_FLAGS[name], np.bool_)
 
     def _of_jobs(self, parts: tuple[str, ...], chosen: NDArray[np.bool_]) -> Samples:
         chains = self.found["chains"]
@@ -159,15 +159,32 @@ def measure(trial: "Trial") -> TrialOverheads:
         "start": table["start"],
         "finish": table["finish"],
     }
+    return split(events_of(path, tracing), tracing.tsc_hz, jobs)
+
+
+def split(
+    events: "EventsDict", tsc_hz: float, jobs: "StampedJobsDict", taken: Sequence[tuple[int, int]] = ()
+) -> TrialOverheads:
+    """Split what jobs waited for, by the trace of the kernel that ran them.
+
+    Args:
+        events: Of that kernel.
+        tsc_hz: The rate of its counter.
+        jobs: Stamped by the same counter.
+        taken: Stretches in which the host is known to have taken the CPU, by the same counter.
+
+    Raises:
+        StealtimeError: The trace is damaged.
+    """
     try:
-        found = measure_overheads(_events(path, tracing), jobs, [])
+        found = measure_overheads(events, jobs, taken)
     except ValueError as error:
-        raise StealtimeError(f"{path}: {error}", hint=_DAMAGED) from error
+        raise StealtimeError(f"the trace cannot be read: {error}", hint=_DAMAGED) from error
     return TrialOverheads(
         found=found,
-        ns_a_cycle=1e9 / tracing.tsc_hz,
-        jobs=len(table["task"]),
-        start_latency_cycles=table["start"].astype(np.int64) - table["release"].astype(np.int64),
+        ns_a_cycle=1e9 / tsc_hz,
+        jobs=len(jobs["thread"]),
+        start_latency_cycles=jobs["start"].astype(np.int64) - jobs["release"].astype(np.int64),
     )
 
 
@@ -206,13 +223,23 @@ def _check_groups(trial: "Trial", tracing: "TracingOutcome") -> None:
             raise StealtimeError(f"{trial.record.trial_id}: {finding.text}", hint=finding.hint)
 
 
-def _events(path: Path, tracing: "TracingOutcome") -> "EventsDict":
-    columns = _read(path, list(_TRACE_COLUMNS))
-    for name, wanted in _TRACE_COLUMNS.items():
+def events_of(path: Path, tracing: "TracingOutcome") -> "EventsDict":
+    """Read a trace that is stored.
+
+    Raises:
+        StealtimeError: It is damaged.
+    """
+    columns = _read(path, list(TRACE_COLUMNS))
+    for name, wanted in TRACE_COLUMNS.items():
         if columns[name].dtype != wanted:
             raise StealtimeError(f"the column {name!r} of {path} is {columns[name].dtype}", hint=_DAMAGED)
+    return with_names(columns, tracing)
+
+
+def with_names(columns: Mapping[str, Any], tracing: "TracingOutcome") -> "EventsDict":
+    """Complete columns by what the recording says."""
     events: EventsDict = {
-        **columns,  # type: ignore[typeddict-item]
+        **{name: columns[name] for name in TRACE_COLUMNS},  # type: ignore[typeddict-item]
         "names": tracing.names,
         "covered": (tracing.start.tsc, tracing.end.tsc),
     }

@@ -39,7 +39,7 @@ def decomposition(machine: str, tasks: int, factor: float) -> Decomposition:
     """Each part 1 us on the average, 2 us in the longest, 3 us at most."""
     each = dict.fromkeys(PARTS, 1000.0 * factor)
     return Decomposition(
-        machine, tasks, 1_000, 3, 14_000.0 * factor, 7, each, {name: 2 * ns for name, ns in each.items()},
+        machine, tasks, 1_000, 3, 14_000.0 * factor, 7, 900, each, {name: 2 * ns for name, ns in each.items()},
         {name: 3 * ns for name, ns in each.items()},
     )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import cast
 import numpy as np
 import pytest
 from realtime_pictures import COUNTS, cell, cells, condition, decomposition, gathered
+from realtime_pictures import samples as realtime_samples
 
 from stealtime._core import JOB_PARTS
 from stealtime.report.page.bar_figure import WIDTH, draw_bars
@@ -56,6 +57,25 @@ def test_latencies_are_split_over_trials_and_only_where_they_were_followed() -> 
     assert (found.unsplit, found.longest_seen_ns, found.composed_ns) == (1, 9_999, 9_999)
     (whole,) = decompose({("native", 3): [second, trial({"event_latency": 100, "dispatch": 10})]})
     assert (whole.unsplit, whole.longest_seen_ns, whole.composed_ns) == (0, 370, 420)
+
+
+def test_jobs_that_waited_for_more_urgent_ones_are_apart() -> None:
+    jobs = [{"event_latency": 100, "preemption": 5_000}, {"event_latency": 300}, {"event_latency": 200}]
+    (found,) = decompose({("native", 3): [trial(*jobs)]})
+    assert (found.jobs, found.undelayed) == (3, 2)
+    assert found.mean_ns["event latency"] == 250
+    assert sum(found.longest_ns.values()) == 300
+    assert (found.longest_seen_ns, found.composed_ns) == (5_100, 5_300)
+
+
+def test_a_maximum_is_not_of_more_samples_than_another() -> None:
+    few, many = condition("native", 1, 1.0), condition("guest", 1, 1.0)
+    short = type(few)("native", 1, {"release": realtime_samples(800, 3_000, count=10)})
+    (row,) = overhead_rows([short, type(many)("guest", 1, {"release": many.samples["release"]})])
+    for _, figure in row.figures:
+        point = figure.lines[1].points[0]
+        assert point is not None
+        assert "10 samples" in point.words
 
 
 def test_average_and_worst_stand_where_the_samples_say_on_common_axes() -> None:

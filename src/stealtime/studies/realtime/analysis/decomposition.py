@@ -42,10 +42,12 @@ class Decomposition:
     """The longest start latency of all jobs, split or not, as the jobs stamped it."""
     taken: int
     """Of these, jobs in whose latency the host took the CPU."""
+    undelayed: int
+    """Of these, jobs before which no thread of the same or a higher priority ran."""
     mean_ns: Mapping[str, float]
-    """Of each of ``PARTS``."""
+    """Of each of ``PARTS``, over the undelayed jobs; over all where each was delayed."""
     longest_ns: Mapping[str, float]
-    """Of the job that began latest after its release."""
+    """Of that one of them that began latest after its release."""
     largest_ns: Mapping[str, float]
     """The largest of each part, of any job."""
 
@@ -69,7 +71,10 @@ def decompose(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> l
         total = np.sum(list(columns.values()), axis=0)
         if not len(total):
             continue
-        latest = int(total.argmax())
+        undelayed = columns["urgent threads ran"] == 0
+        chosen = undelayed if undelayed.any() else np.ones(len(total), np.bool_)
+        own = {name: values[chosen] for name, values in columns.items()}
+        latest = int(total[chosen].argmax())
         stamped_ns = np.concatenate([trial.start_latency_cycles * trial.ns_a_cycle for trial in trials])
         taken = sum(int(np.count_nonzero(trial.found["chains"]["taken"][trial.is_followed])) for trial in trials)
         found.append(
@@ -81,8 +86,9 @@ def decompose(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> l
                 unsplit=int(np.count_nonzero(stamped_ns >= 0)) - len(total),
                 longest_seen_ns=max(float(stamped_ns.max()), float(total.max())),
                 taken=taken,
-                mean_ns={name: float(values.mean()) for name, values in columns.items()},
-                longest_ns={name: float(values[latest]) for name, values in columns.items()},
+                undelayed=int(undelayed.sum()),
+                mean_ns={name: float(values.mean()) for name, values in own.items()},
+                longest_ns={name: float(values[latest]) for name, values in own.items()},
                 largest_ns={name: float(values.max()) for name, values in columns.items()},
             )
         )

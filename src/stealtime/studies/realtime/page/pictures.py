@@ -9,7 +9,7 @@ from stealtime.report.page.bar_figure import Bar, BarFigure
 from stealtime.report.page.bar_figure import Part as BarPart
 from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, round_values
 from stealtime.report.palette import distinct_looks
-from stealtime.schedulability.measured import MeasuredCondition, Statistic, statistic_of
+from stealtime.schedulability.measured import MeasuredCondition, Statistic, equal_count, statistic_of
 from stealtime.studies.realtime.analysis.decomposition import PARTS, Decomposition
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.wording import describe
@@ -43,18 +43,17 @@ def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
         own = [one for one in conditions if name in one.samples and len(one.samples[name].ns)]
         if not own:
             continue
-        values = [statistic_of(one.samples[name].ns, statistic) for one in own for statistic in _STATISTICS]
+        # A maximum of more samples is larger: all are compared on as many as the one with the fewest has.
+        count = min(len(one.samples[name].ns) for one in own)
+        values = [_value(one, name, statistic, count) for one in own for statistic in _STATISTICS]
         x, y = _count_axis([one.tasks for one in own]), _duration_axis(title.lower(), values)
         rows.append(
             Row(
                 title,
                 tuple(
-                    (
-                        machine,
-                        _overhead_figure(f"{title}, {machine}", x, y, [c for c in own if c.machine == machine], name),
-                    )
+                    (machine, _overhead_figure(f"{title}, {machine}", (x, y), here, name, count))
                     for machine in machines
-                    if any(one.machine == machine for one in own)
+                    if (here := [one for one in own if one.machine == machine])
                 ),
                 next((one.boundaries[name] for one in own if name in one.boundaries), None),
             )
@@ -62,25 +61,19 @@ def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
     return rows
 
 
-def _overhead_figure(label: str, x: Axis, y: Axis, own: Sequence[MeasuredCondition], name: str) -> LineFigure:
+def _value(condition: MeasuredCondition, name: str, statistic: Statistic, count: int) -> float:
+    return statistic_of(equal_count(condition.samples[name].ns, count, seed=1), statistic)
+
+
+def _overhead_figure(
+    label: str, axes: tuple[Axis, Axis], own: Sequence[MeasuredCondition], name: str, count: int
+) -> LineFigure:
     ordered = sorted(own, key=lambda one: one.tasks)
-    looks = distinct_looks(len(_STATISTICS))
-    return LineFigure(
-        f"{label}, against the number of tasks",
-        x,
-        y,
-        tuple(
-            Line(
-                words,
-                look,
-                tuple(
-                    _duration_point(one.tasks, statistic_of(one.samples[name].ns, statistic), len(one.samples[name].ns))
-                    for one in ordered
-                ),
-            )
-            for (statistic, words), look in zip(_STATISTICS.items(), looks, strict=True)
-        ),
-    )
+    lines = []
+    for (statistic, words), look in zip(_STATISTICS.items(), distinct_looks(len(_STATISTICS)), strict=True):
+        points = (_duration_point(one.tasks, _value(one, name, statistic, count), count) for one in ordered)
+        lines.append(Line(words, look, tuple(points)))
+    return LineFigure(f"{label}, against the number of tasks", *axes, tuple(lines))
 
 
 def _duration_point(tasks: int, value_ns: float, samples: int) -> Point:
@@ -124,7 +117,8 @@ def part_bars(
     ticks = tuple(
         (value, notation.trimmed_duration(round(value)) if value else "0") for value in round_values(0, high, 6)
     )
-    looks = dict(zip(PARTS, distinct_looks(len(PARTS)), strict=True))
+    there = {part.name for bar in bars for part in bar.parts if part.value > 0}
+    looks = {name: look for name, look in zip(PARTS, distinct_looks(len(PARTS)), strict=True) if name in there}
     return BarFigure(label, Axis("from release to start", 0.0, high, ticks), tuple(bars), looks)
 
 

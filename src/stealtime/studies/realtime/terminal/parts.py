@@ -20,11 +20,14 @@ def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
     for one in decompositions:
         head = (one.machine, str(one.tasks), f"{one.jobs:,} of {one.jobs + one.unsplit:,}")
         for words, parts in (
-            ("average", one.mean_ns),
-            ("longest seen", one.longest_ns),
-            ("largest of each", one.largest_ns),
+            ("average, undelayed", one.mean_ns),
+            ("longest, undelayed", one.longest_ns),
+            ("largest of each, all jobs", one.largest_ns),
         ):
             shown = [notation.duration(parts[name], 3) for name in PARTS]
             table.add_row(*head, words, *shown, notation.duration(sum(parts.values()), 3))
             head = ("", "", "")
+        table.add_row(
+            "", "", "", "longest seen, all jobs", *[""] * len(PARTS), notation.duration(one.longest_seen_ns, 3)
+        )
     return Group(table, Text(NOT_BOUNDED, style="dim"))

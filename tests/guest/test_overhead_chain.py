@@ -57,7 +57,9 @@ async def machine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield booted
 
 
-async def measured(machine: Machine, folder: Path, injection: Injection | None) -> Measured:
+async def measured(
+    machine: Machine, folder: Path, injection: Injection | None = None, *, polluters: int = 0
+) -> Measured:
     await asyncio.to_thread(folder.mkdir)
     busy = await calibrated_tick(machine)
     task = RealTimeTask(
@@ -70,7 +72,7 @@ async def measured(machine: Machine, folder: Path, injection: Injection | None) 
     )
     request = RunTrial(
         trial=1,
-        probe=RtloadProbe(policy="fifo", tasks=[task], polluters=0, polluter_bytes=4096, drawn=None),
+        probe=RtloadProbe(policy="fifo", tasks=[task], polluters=polluters, polluter_bytes=4096, drawn=None),
         cpus=[machine.measured_cpus[0]],
         priority=PRIORITY,
         duration_ns=DURATION_NS,
@@ -97,12 +99,12 @@ async def measured(machine: Machine, folder: Path, injection: Injection | None) 
 
 
 async def test_the_parts_are_the_whole_latency_of_nearly_every_job(machine: Machine, tmp_path: Path) -> None:
-    one = await measured(machine, tmp_path / "trial", None)
+    # A CPU that never idles: of switches out of idleness a kernel may tell nothing.
+    one = await measured(machine, tmp_path / "trial", polluters=1)
     overheads, chains = one.overheads, one.overheads.found["chains"]
     assert overheads.jobs >= 0.9 * DURATION_NS / PERIOD_NS
     undisturbed = chains["interrupted"] == 0
-    # A job that a slow host made late leaves its successor no sleep to end, and a kernel leaves a switch out now and
-    # then without counting it.
+    # A job that a slow host made late leaves its successor no sleep to end.
     slept = chains["discard"] != JOB_DISCARDS.index("backlogged")
     assert slept.sum() >= 100, overheads.found["discards"]
     assert overheads.is_followed[slept].mean() >= 0.95, overheads.found["discards"]
@@ -124,8 +126,26 @@ async def test_the_parts_are_the_whole_latency_of_nearly_every_job(machine: Mach
     assert (chains[coarser][followed] == 0).mean() >= 0.95
 
 
+async def test_a_job_out_of_idleness_has_a_chain_and_says_where_the_kernel_left_its_switch_out(
+    machine: Machine, tmp_path: Path
+) -> None:
+    one = await measured(machine, tmp_path / "trial")
+    overheads, chains = one.overheads, one.overheads.found["chains"]
+    slept = chains["discard"] != JOB_DISCARDS.index("backlogged")
+    assert slept.sum() >= 100, overheads.found["discards"]
+    assert overheads.is_followed[slept].mean() >= 0.95, overheads.found["discards"]
+    whole = np.sum([chains[part].astype(np.int64) for part in JOB_PARTS], axis=0)
+    assert np.array_equal(whole[overheads.is_followed], overheads.start_latency_cycles[overheads.is_followed])
+    unseen = chains["unseen_switch"] > 0
+    assert (chains["context_switch"][unseen] == 0).all()
+    assert (chains["dispatch"][unseen] == 0).all()
+    assert len(overheads.series["scheduling"].ns) <= (overheads.is_followed & ~unseen).sum()
+
+
 async def test_a_thief_at_a_release_is_found_in_the_preemption(machine: Machine, tmp_path: Path) -> None:
-    one = await measured(machine, tmp_path / "trial", Injection(every_ns=EVERY_NS, steal_ns=THEFT_NS))
+    one = await measured(
+        machine, tmp_path / "trial", Injection(every_ns=EVERY_NS, steal_ns=THEFT_NS), polluters=1
+    )
     overheads = one.overheads
     assert one.result.tables.get("events") is not None
     stolen = read_table(one.result.tables["events"])

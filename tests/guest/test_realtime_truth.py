@@ -32,9 +32,12 @@ LIGHT = ((5, 150), (20, 300))
 OVER = ((60, 100), (50, 100))
 """1.1 CPUs."""
 THEFTS = Injection(every_ns=1_000 * MS, steal_ns=400 * MS)
+SWITCH, WAKING = 0, 1
+OVERRUN_UNITS = 1_000_000
+"""A job whose release is so near to the end of the one before, half a millisecond, may need no wake-up."""
 SAME_WORK = 0.8
-"""A job that was stolen from takes at least this share of the fastest one besides the theft: what a processor that
-changes its clock rate leaves of it. Of work that is cut short by a theft next to nothing would be left."""
+"""A job takes at least this share of what it was calibrated to take, besides the thefts in it: what a processor that
+changes its clock rate leaves of it. Of work that a theft cuts short next to nothing would be left."""
 
 
 @dataclass(frozen=True)
@@ -125,32 +128,32 @@ async def run(
     )  # fmt: skip
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["native", "uml"])
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["native", "uml"])
 async def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Machine]:
-    """Natively and in a guest, each booted once."""
+    """Natively and in a guest, each booted once, and gone before other files count guests."""
     name = str(request.param)
     await require_usable(name)
     async with registry.find(name).boot(request_for(tmp_path_factory.mktemp(name))) as booted:
         yield booted
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def loop_iterations(native: Machine) -> int:
     """Of the busy loop, as a run finds them once for all its machines."""
     return (await native.connection.calibrate(LOOP_NS, native.measured_cpus[-1], PRIORITY)).iterations
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def left_alone(place: Machine, loop_iterations: int, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return await run(place, loop_iterations, tmp_path_factory.mktemp("alone"), LIGHT)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def robbed(place: Machine, loop_iterations: int, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return await run(place, loop_iterations, tmp_path_factory.mktemp("robbed"), LIGHT, injection=THEFTS)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def overloaded(place: Machine, loop_iterations: int, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return await run(place, loop_iterations, tmp_path_factory.mktemp("over"), OVER)
 
@@ -164,8 +167,11 @@ async def test_a_light_set_misses_nothing_by_itself(left_alone: Ran) -> None:
 
 
 async def test_under_a_thief_exactly_those_jobs_miss_that_it_kept_from_their_cpu(robbed: Ran) -> None:
-    assert len(robbed.thefts) >= 2
-    for begin, end in robbed.thefts:
+    line = robbed.told.conversion
+    over = int(line.tsc + (robbed.told.start_monotonic_ns + DURATION_NS - line.monotonic_ns) * line.tsc_per_ns)
+    whole = [(begin, end) for begin, end in robbed.thefts if end <= over]
+    assert len(whole) >= 2
+    for begin, end in whole:
         covered = (robbed.release > begin) & (robbed.deadline < end)
         assert covered.any(), "a theft longer than two periods covers a whole one"
         assert robbed.is_late[covered].all()
@@ -204,16 +210,15 @@ async def test_jobs_finish_in_the_order_of_their_priorities(left_alone: Ran, rob
         assert waiting.any() or ran is overloaded
 
 
-async def test_the_work_of_a_job_stays_the_same_when_it_is_stolen_from(left_alone: Ran, robbed: Ran) -> None:
-    assert robbed.done.request.probe.model_dump()["tasks"][0]["name"] == "t0"
-    for number in (0, 1):
-        fastest = int((left_alone.finish - left_alone.start)[left_alone.task == number].min())
+async def test_the_work_of_a_job_stays_the_same_when_it_is_stolen_from(robbed: Ran) -> None:
+    for number, (cost_ms, _) in enumerate(LIGHT):
+        natively = cost_ms * MS * robbed.told.conversion.tsc_per_ns
         own = robbed.task == number
         stolen = np.zeros(own.sum(), dtype=np.int64)
         start, finish = robbed.start[own], robbed.finish[own]
         for begin, end in robbed.thefts:
             stolen += np.maximum(0, np.minimum(finish, end) - np.maximum(start, begin))
-        assert ((finish - start - stolen) >= SAME_WORK * fastest).all()
+        assert ((finish - start - stolen) >= SAME_WORK * natively).all()
 
 
 async def test_a_set_of_more_than_one_cpu_misses_and_each_job_is_accounted_for(overloaded: Ran) -> None:
@@ -234,17 +239,21 @@ async def test_the_threads_of_the_tasks_are_in_the_kernels_trace_by_their_number
     assert ran.trace is not None
     assert outcome is not None
     assert outcome.lost == 0
-    switches = ran.trace.filter(pa.compute.equal(ran.trace.column("kind"), 0)).to_pandas()
+    events = ran.trace.to_pandas()
     for number, task in enumerate(ran.told.tasks):
-        own = switches[switches.other == task.thread_id]
-        assert set(own.priority) <= {99 - task.priority, 99 - PRIORITY}
-        times = own.time.to_numpy().astype(np.int64)
+        # Of the switches, Linux 6.18 leaves most of those out of idleness out; all wake-ups are there.
+        woken = events[(events.kind == WAKING) & (events.other == task.thread_id)].time.to_numpy().astype(np.int64)
+        left = events[(events.kind == SWITCH) & (events.thread == task.thread_id)]
+        assert len(left) > 0
+        assert set(events[(events.kind == SWITCH) & (events.other == task.thread_id)].priority) <= {
+            99 - task.priority,
+            99 - PRIORITY,
+        }
         of_task = ran.task == number
-        for release, start in zip(ran.release[of_task], ran.start[of_task], strict=True):
-            # It was put on its CPU between the release and the start, unless it was there already.
-            there = ((times > release - ran.error_units) & (times <= start)).any()
-            overran = (ran.finish[of_task] >= release) & (ran.start[of_task] < release)
-            assert there or overran.any()
+        before = np.concatenate([[0], ran.finish[of_task][:-1]])
+        for release, start, previous in zip(ran.release[of_task], ran.start[of_task], before, strict=True):
+            is_woken = ((woken > release - ran.error_units) & (woken <= start)).any()
+            assert is_woken or previous > release - OVERRUN_UNITS
 
 
 async def test_under_sched_deadline_jobs_keep_their_budget_or_the_kernel_says_why_not(

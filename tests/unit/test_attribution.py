@@ -18,7 +18,7 @@ from stealtime.report.terminal.run import print_explanations
 from stealtime.store.model import HostViews
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import TRACE_SCHEMA
-from stealtime.store.time_line import allowed_offsets
+from stealtime.store.time_line import ClocksNotAligned, allowed_offsets
 from stealtime.studies.latency.analysis import series
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.analysis.summary import summarize

@@ -18,7 +18,7 @@ fn columns_that_cannot_be_a_trace_are_refused() {
         recording.trace().unwrap_err()
     };
     assert_eq!(broken(|it| it.time[1] = 0), TraceError::Unsorted { row: 1 });
-    assert_eq!(broken(|it| it.kind[1] = 15), TraceError::UnknownKind { row: 1, kind: 15 });
+    assert_eq!(broken(|it| it.kind[1] = 200), TraceError::UnknownKind { row: 1, kind: 200 });
     assert_eq!(broken(|it| it.name[0] = 2), TraceError::UnknownName { row: 0, name: 2, names: 2 });
     assert_eq!(broken(|it| it.thread[1] = -1), TraceError::Impossible { row: 1, column: "thread", value: -1 });
     assert_eq!(broken(|it| it.other[0] = 1 << 22), TraceError::Impossible { row: 0, column: "other", value: 1 << 22 });

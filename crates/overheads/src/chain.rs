@@ -238,6 +238,13 @@ impl Walk<'_, '_> {
                     seen = Seen { entry: None, interrupted: (false, false) };
                     chain.flags |= Flags::FINE;
                 }
+                // Only a thread that runs leaves the scheduler: the kernel left the switch out of the trace.
+                EventKind::ScheduleExit if columns.thread[row] == self.job.thread => {
+                    chain.give(Part::UnseenSwitch, time, seen.interrupted.0 || seen.interrupted.1, self.taken);
+                    (running, priority) = (self.job.thread, self.wake.priority);
+                    seen = Seen::default();
+                    chain.flags |= Flags::FINE;
+                }
                 EventKind::ScheduleExit => seen.entry = None,
                 EventKind::Switch => {
                     self.end_turn(chain, (running, priority), switches, seen, time);

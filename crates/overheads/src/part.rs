@@ -22,6 +22,8 @@ pub enum Part {
     Arrival,
     /// From the switch to the scheduler's exit, where that is known.
     ContextSwitch,
+    /// From the end of the interrupt to the scheduler's exit, where the trace lacks the switch between them.
+    UnseenSwitch,
     /// From the scheduler's exit to the job's own stamp, where that is known.
     Return,
     /// A thread of lower priority ran although the scheduler could choose the job's.
@@ -29,7 +31,7 @@ pub enum Part {
 }
 
 impl Part {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::EventLatency,
         Self::Release,
         Self::InterruptRest,
@@ -39,6 +41,7 @@ impl Part {
         Self::Preemption,
         Self::Arrival,
         Self::ContextSwitch,
+        Self::UnseenSwitch,
         Self::Return,
         Self::Remainder,
     ];
@@ -55,6 +58,7 @@ impl Part {
             Self::Preemption => "preemption",
             Self::Arrival => "arrival",
             Self::ContextSwitch => "context_switch",
+            Self::UnseenSwitch => "unseen_switch",
             Self::Return => "return",
             Self::Remainder => "remainder",
         }

@@ -157,6 +157,33 @@ fn who_runs_instead_decides_what_the_wait_is() {
 }
 
 #[test]
+fn a_switch_that_the_kernel_left_out_is_told_apart_from_nothing_around_it() {
+    for entry in [Some(1300), None] {
+        let mut history = History::new();
+        history.release_and_run(TASK, Moments { entry, ..Moments::FINE });
+        history.rows.retain(|row| row.2 != EventKind::Switch || row.5 != TASK);
+        let found = history.measure();
+        assert_eq!(found.chains.discard, [JobDiscard::None]);
+        assert_eq!(
+            parts_of(&found, 0),
+            [("event_latency", 150), ("release", 50), ("interrupt_rest", 60), ("unseen_switch", 185), ("return", 55)]
+        );
+        assert!(found.chains.flags[0].has(Flags::FINE));
+        assert!(!found.chains.flags[0].has(Flags::DIRECT), "a sample of dispatch needs the switch");
+    }
+    // Behind a more urgent thread: what that one took is still its own.
+    let mut history = History::new();
+    history.switch(900, RIVAL, 10);
+    history.vector_entry(1100);
+    history.callback(1150, 1200, TASK, CALLBACK);
+    history.vector_exit(1260);
+    history.switch(2000, 0, 120);
+    history.rows.push((2300, 0, EventKind::ScheduleExit, TASK, 0, 0, 0, u32::MAX));
+    history.job(TASK, 1000, 2310, 2400);
+    assert_eq!(parts_of(&history.measure(), 0)[3..], [("preemption", 740), ("unseen_switch", 300), ("return", 10)]);
+}
+
+#[test]
 fn an_interrupt_is_told_of_the_part_that_it_came_in() {
     let within = [
         (1050, Part::EventLatency),

@@ -14,6 +14,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "until the scheduler has chosen": DISPATCH,
     "urgent threads ran": ("preemption",),
     "less urgent threads ran": ("remainder",),
+    "scheduler and switch, not told apart": ("unseen_switch",),
     "switch and return": ARRIVAL,
 }
 """The parts of a start latency in words, each with those of a chain that it is made of; together they are all of it."""

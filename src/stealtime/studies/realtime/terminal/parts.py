@@ -15,7 +15,8 @@ def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
     table = new_table("Where start latencies go")
     for heading in ("machine", "tasks", "jobs split", ""):
         table.add_column(heading, no_wrap=True)
-    for heading in (*PARTS, "all"):
+    seen = [name for name in PARTS if any(one.largest_ns[name] for one in decompositions)]
+    for heading in (*seen, "all"):
         table.add_column(heading, justify="right")
     for one in decompositions:
         head = (one.machine, str(one.tasks), f"{one.jobs:,} of {one.jobs + one.unsplit:,}")
@@ -24,10 +25,10 @@ def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
             ("longest, undelayed", one.longest_ns),
             ("largest of each, all jobs", one.largest_ns),
         ):
-            shown = [notation.duration(parts[name], 3) for name in PARTS]
+            shown = [notation.duration(parts[name], 3) for name in seen]
             table.add_row(*head, words, *shown, notation.duration(sum(parts.values()), 3))
             head = ("", "", "")
         table.add_row(
-            "", "", "", "longest seen, all jobs", *[""] * len(PARTS), notation.duration(one.longest_seen_ns, 3)
+            "", "", "", "longest seen, all jobs", *[""] * len(seen), notation.duration(one.longest_seen_ns, 3)
         )
     return Group(table, Text(NOT_BOUNDED, style="dim"))

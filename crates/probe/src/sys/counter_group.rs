@@ -13,6 +13,11 @@ const HARDWARE_INSTRUCTIONS: u64 = 1;
 const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
 /// Bits of `perf_event_attr` behind `read_format`: not while a hypervisor runs.
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+/// Likewise: does not count yet.
+const DISABLED: u64 = 1;
+/// `PERF_EVENT_IOC_ENABLE`, and `PERF_IOC_FLAG_GROUP` with it.
+const ENABLE: libc::c_ulong = 0x2400;
+const WHOLE_GROUP: libc::c_ulong = 1;
 const THIS_THREAD: libc::pid_t = 0;
 const ANY_CPU: libc::c_int = -1;
 /// `PERF_FLAG_FD_CLOEXEC`, since Linux 3.14.
@@ -88,6 +93,14 @@ impl CounterGroup {
             let leader = members.first().map_or(-1, AsRawFd::as_raw_fd);
             members.push(open(kind, config, leader)?);
         }
+        // A member that is opened beside one that counts is put on the CPU at some later tick, and the times of the
+        // group do not tell: so all begin together.
+        if let Some(leader) = members.first() {
+            // SAFETY: it takes no pointer.
+            if unsafe { libc::ioctl(leader.as_raw_fd(), ENABLE, WHOLE_GROUP) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
         Ok(Self { members })
     }
 
@@ -118,7 +131,7 @@ fn open(kind: u32, config: u64, leader: RawFd) -> io::Result<File> {
         sample_period: 0,
         sample_type: 0,
         read_format: READ_FORMAT,
-        flags: EXCLUDE_HYPERVISOR,
+        flags: if leader < 0 { EXCLUDE_HYPERVISOR | DISABLED } else { EXCLUDE_HYPERVISOR },
         wakeup_events: 0,
         breakpoint_type: 0,
         breakpoint_address: 0,

@@ -143,9 +143,7 @@ async def test_a_job_out_of_idleness_has_a_chain_and_says_where_the_kernel_left_
 
 
 async def test_a_thief_at_a_release_is_found_in_the_preemption(machine: Machine, tmp_path: Path) -> None:
-    one = await measured(
-        machine, tmp_path / "trial", Injection(every_ns=EVERY_NS, steal_ns=THEFT_NS), polluters=1
-    )
+    one = await measured(machine, tmp_path / "trial", Injection(every_ns=EVERY_NS, steal_ns=THEFT_NS), polluters=1)
     overheads = one.overheads
     assert one.result.tables.get("events") is not None
     stolen = read_table(one.result.tables["events"])

@@ -33,12 +33,13 @@ pub const EXIT_CODES: &str =
 enum Policy {
     /// Fixed priorities on one CPU, shorter deadlines first
     Fifo,
-    /// SCHED_DEADLINE: earliest deadline first, with a budget for each job
+    /// Earliest deadline first as the kernel has it, with a budget for each job
     Deadline,
 }
 
 /// A task as it is written on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "each says its unit")]
 struct Task {
     cost_ns: u64,
     period_ns: u64,

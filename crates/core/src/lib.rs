@@ -1,5 +1,6 @@
 //! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
-//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, and of `stealtime-owner` for marks.
+//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, and of
+//! `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.

@@ -1,10 +1,11 @@
 //! Entry to and exit from the scheduler, for which the kernel has tracepoints but no events.
 //!
 //! `sched_entry_tp` is the first and `sched_exit_tp` the last thing that `__schedule()` does
-//! (`include/trace/events/sched.h`; they came with the monitors of runtime verification for the scheduler). Only a BPF program can be attached to them. Ours are seven
-//! instructions that hand a constant text to `bpf_trace_printk()`; the kernel makes an ordinary event of it, in
-//! our own ring buffers, between the other events of that CPU, stamped by the same clock, and counted if it is lost. So
-//! there is no second buffer and no second clock to bring in line.
+//! (`include/trace/events/sched.h`; they came with the monitors of runtime verification for the scheduler).
+//! Only a BPF program can be attached to them. Ours are seven instructions that hand a constant text to
+//! `bpf_trace_printk()`; the kernel makes an ordinary event of it, in our own ring buffers, between the
+//! other events of that CPU, stamped by the same clock, and counted if it is lost. So there is no second
+//! buffer and no second clock to bring in line.
 
 use std::fs;
 use std::io;

@@ -41,7 +41,6 @@ impl Polluter {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let words = self.memory.cells_mut();
         let pages = words.len().div_ceil(WORDS_OF_A_PAGE);
-        #[expect(clippy::cast_possible_truncation, reason = "below 2^32, usize has 64 bits")]
         let first = (self.random >> 32) as usize % pages * WORDS_OF_A_PAGE;
         let end = words.len().min(first + WORDS_OF_A_PAGE);
         &mut words[first..end]

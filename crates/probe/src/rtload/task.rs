@@ -62,7 +62,7 @@ impl Gate {
 
 /// A task that is ready: with its policy, and memory for all that it writes down.
 pub struct Task<'a> {
-    task: &'a RealTimeTask,
+    given: &'a RealTimeTask,
     pub thread_id: u32,
     pub priority: u32,
     roams: bool,
@@ -100,7 +100,7 @@ impl<'a> Task<'a> {
         let filling =
             ClockReading { tsc: u64::MAX, monotonic_raw_ns: u64::MAX, monotonic_ns: u64::MAX, bracket_tsc: u64::MAX };
         Ok(Self {
-            task,
+            given: task,
             thread_id: scheduling::thread_id(),
             priority,
             roams: stage.cpus.len() > 1,
@@ -126,13 +126,13 @@ impl<'a> Task<'a> {
             if start >= recorder.deadline() {
                 break;
             }
-            busy_loop(self.task.iterations);
+            busy_loop(self.given.iterations);
             let finish = time_stamp_counter();
             if self.roams {
                 cpu = current_cpu();
             }
             self.rows.push(Stamps { start, finish, cpu: cpu as u16 });
-            release_ns += self.task.period_ns;
+            release_ns += self.given.period_ns;
             let mut now_ns = kernel_clock_ns(KernelClock::Monotonic);
             if self.readings.len() < self.readings.capacity() && (next_reading_ns..release_ns).contains(&now_ns) {
                 self.readings.push(read_clocks());
@@ -145,11 +145,11 @@ impl<'a> Task<'a> {
     }
 
     pub fn deadline_ns(&self) -> u64 {
-        self.task.deadline_ns
+        self.given.deadline_ns
     }
 
     pub fn period_ns(&self) -> u64 {
-        self.task.period_ns
+        self.given.period_ns
     }
 
     pub fn released(&self) -> u64 {

@@ -13,6 +13,7 @@ from synthetic_run import SyntheticCell, write_synthetic_run
 from stealtime.report.circumstances.limits import Limits
 from stealtime.report.page.html import render
 from stealtime.store.run import Run
+from stealtime.studies.realtime.analysis.decomposition import PARTS
 from stealtime.studies.realtime.page.section import section
 
 pytestmark = pytest.mark.browser
@@ -62,7 +63,7 @@ def test_native_and_virtualized_stand_side_by_side_on_one_scale(page: Page) -> N
 def test_bars_end_where_their_parts_do(page: Page) -> None:
     for bar in page.locator("#parts g.bar").all():
         rectangles = [box(one) for one in bar.locator("rect").all()]
-        assert len(rectangles) == 7
+        assert len(rectangles) == len(PARTS)
         for one, other in itertools.pairwise(rectangles):
             assert one["x"] + one["width"] == pytest.approx(other["x"], abs=1.0)
         assert box(bar.locator("text.total"))["x"] >= rectangles[-1]["x"] + rectangles[-1]["width"] - 1
@@ -72,7 +73,7 @@ def test_bars_end_where_their_parts_do(page: Page) -> None:
         .first.locator("rect")
         .evaluate_all("all => all.map(one => getComputedStyle(one).fill)")
     )
-    assert len(set(colours)) == 7
+    assert len(set(colours)) == len(PARTS)
 
 
 def test_every_figure_keeps_inside_its_frame(page: Page) -> None:

@@ -25,7 +25,10 @@ def samples(values: list[float]) -> Samples:
 
 
 def condition(tasks: int, machine: str = "native", **values: list[float]) -> MeasuredCondition:
-    return MeasuredCondition(machine, tasks, {name: samples(one) for name, one in values.items()}, discards={"hole": 2})
+    """Give a machine's samples; of what every release takes a thousand of 1 ns where nothing else is said."""
+    every = {name: [1.0] * 1000 for name in ("event_latency", "release", "scheduling", "context_switch")}
+    made = {name: samples(one) for name, one in {**every, **values}.items()}
+    return MeasuredCondition(machine, tasks, made, discards={"hole": 2})
 
 
 def test_all_are_compared_on_as_many_samples_as_the_shortest_has() -> None:
@@ -38,7 +41,7 @@ def test_all_are_compared_on_as_many_samples_as_the_shortest_has() -> None:
     models = overhead_models("run", conditions, "worst")
     told = models["guest"].provenance
     assert told is not None
-    assert told.samples == {"release": 50, "tick": 2}
+    assert (told.samples["release"], told.samples["tick"], told.samples["scheduling"]) == (50, 2, 1000)
     drawn = equal_count(np.array(many), 50, seed=1)
     assert models["native"].points["release"] == [(2, Fraction(int(drawn.max()))), (9, Fraction(50))]
     assert models["guest"].points["release"] == [(2, Fraction(int(drawn.max())))]
@@ -48,9 +51,25 @@ def test_all_are_compared_on_as_many_samples_as_the_shortest_has() -> None:
     assert not np.array_equal(drawn, equal_count(np.array(many), 50, seed=2))
 
 
-def test_what_one_of_them_lacks_is_in_no_model() -> None:
-    models = overhead_models("run", [condition(1, release=[1.0], tick=[2.0]), condition(2, release=[1.0])], "worst")
-    assert list(models["native"].points) == ["release"]
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ([condition(1, tick=[2.0]), condition(2)], r"no sample of tick was measured \(.*: native with 2\)"),
+        ([condition(1, scheduling=[])], "no sample of scheduling .* native with 1"),
+        ([condition(n, release=[]) for n in range(1, 6)], r"no sample of release .* native with 3, and 2 more"),
+    ],
+)
+def test_what_was_not_measured_everywhere_is_not_taken_for_nothing(
+    conditions: list[MeasuredCondition], message: str
+) -> None:
+    with pytest.raises(StealtimeError, match=message) as caught:
+        overhead_models("run", conditions, "worst")
+    assert "polluters = 1" in (caught.value.hint or "")
+
+
+def test_what_was_measured_nowhere_and_is_not_in_every_release_is_left_out() -> None:
+    models = overhead_models("run", [condition(1), condition(2)], "worst")
+    assert "tick" not in models["native"].points
 
 
 def test_a_percentile_is_a_sample_that_so_many_do_not_exceed() -> None:
@@ -121,10 +140,15 @@ def test_a_written_model_is_read_back_as_it_was(
 def test_schedcat_sees_a_table_with_comments_before_it() -> None:
     model = overhead_models("run", [condition(4, release=[1500.0], interrupt=[2500.0])], "worst")["native"]
     lines = write_overheads(model).splitlines()
-    assert lines[-2:] == ["TASK-COUNT,RELEASE,INTERRUPT", "4,1.500,2.500"]
+    assert lines[-2:] == [
+        "TASK-COUNT,RELEASE-LATENCY,RELEASE,SCHEDULE,CXS,INTERRUPT",
+        "4,0.001,1.500,0.001,0.001,2.500",
+    ]
     assert all(line.startswith("# ") for line in lines[:-2])
     assert "# statistic: worst" in lines
-    assert "# samples: release=1, interrupt=1" in lines
+    told = next(line for line in lines if line.startswith("# samples: "))
+    assert "release=1, " in told
+    assert told.endswith("interrupt=1")
     assert "# discards: hole=2" in lines
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Statistic = Literal["average", "p99", "p99.9", "worst"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
+_NEEDED = ("event_latency", "release", "scheduling", "context_switch")
+"""What every release takes: a model without one of these would call task sets schedulable that are not."""
 _SHARES: dict[Statistic, Fraction] = {"p99": Fraction(99, 100), "p99.9": Fraction(999, 1000)}
 """Of the samples that do not exceed it."""
 
@@ -103,10 +105,11 @@ def overhead_models(
 
     Raises:
         UsageError: There are too few samples for the statistic.
-        StealtimeError: Nothing was measured.
+        StealtimeError: Nothing was measured, or not everything everywhere.
     """
     if not conditions:
         raise StealtimeError(f"{source} holds no overheads", hint="measure rtload with tracing on")
+    _refuse_lacking(source, conditions)
     counts = {name: min(_count(one, name) for one in conditions) for name in COLUMNS.values()}
     counts = {name: count for name, count in counts.items() if count > 0}
     _refuse_too_few(source, counts, statistic)
@@ -132,6 +135,20 @@ def equal_count(samples_ns: NDArray[np.float64], count: int, seed: int) -> NDArr
 def _count(condition: MeasuredCondition, name: str) -> int:
     samples = condition.samples.get(name)
     return 0 if samples is None else len(samples.ns)
+
+
+def _refuse_lacking(source: str, conditions: Sequence[MeasuredCondition]) -> None:
+    for name in COLUMNS.values():
+        lacking = [one for one in conditions if _count(one, name) == 0]
+        if not lacking or (len(lacking) == len(conditions) and name not in _NEEDED):
+            continue
+        where = ", ".join(f"{one.machine} with {one.tasks}" for one in lacking[:3])
+        others = f", and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        raise StealtimeError(
+            f"{source}: no sample of {name} was measured (machine with number of tasks: {where}{others})",
+            hint="what is not measured would count as nothing: measure longer, and with `polluters = 1`, as a kernel "
+            "tells little of a CPU that was idle; `stealtime sched overheads` counts what is missing",
+        )
 
 
 def _refuse_too_few(source: str, counts: Mapping[str, int], statistic: Statistic) -> None:

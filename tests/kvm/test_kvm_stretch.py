@@ -37,8 +37,9 @@ def test_what_leaving_the_guest_took_is_a_part_of_the_lost_seconds(
     assert repetition.exits >= int(str(CONTEND["iterations"])), repetition
     assert repetition.outside_guest_s is not None
     assert repetition.host_run_s is not None
-    assert 0 < repetition.outside_guest_s < repetition.host_run_s
-    assert 0 < lost.parts_s["exits"] <= repetition.outside_guest_s
+    # The kernel counts the guest's time by ticks, so of a second it may give all to the guest.
+    assert 0 <= repetition.outside_guest_s < repetition.host_run_s
+    assert 0 <= lost.parts_s["exits"] <= repetition.outside_guest_s
     assert sum(lost.parts_s.values()) + lost.unexplained_s == pytest.approx(lost.elapsed_s - lost.base_elapsed_s)
     # Natively nothing leaves a guest.
     (native,) = cells["native"].repetitions

@@ -33,8 +33,9 @@ class EventsDict(TypedDict):
     priority: NDArray[np.int16]
     name: NDArray[np.uint32]
     names: list[str]
+    """What ``name`` counts from 0."""
     covered: tuple[int, int]
-    """When the recording began and ended."""
+    """When the recording began and ended, on the same counter."""
 
 class StampedJobsDict(TypedDict):
     """Jobs on the counter of the trace, each thread's in their order; all arrays are equally long."""
@@ -181,21 +182,9 @@ class FoundSpikesDict(TypedDict):
     duration: NDArray[np.uint64]
     """In clock units."""
 
-class TraceDict(TypedDict):
-    """The table ``trace`` (``docs/run-format.md``): columns of shape (events,), and who is who in it."""
+class TraceDict(EventsDict):
+    """A trace, and who is who in it."""
 
-    time: NDArray[np.uint64]
-    cpu: NDArray[np.uint16]
-    kind: NDArray[np.uint8]
-    thread: NDArray[np.int32]
-    value: NDArray[np.int64]
-    other: NDArray[np.int32]
-    priority: NDArray[np.int16]
-    name: NDArray[np.uint32]
-    names: list[str]
-    """What ``name`` counts from 0."""
-    covered: tuple[int, int]
-    """When the recording began and ended, on the same counter."""
     tsc_hz: float
     labelled: list[tuple[int, int]]
     """Thread ids with their places in ``labels``."""

@@ -19,8 +19,9 @@ from machines import PRIORITY, needs_root, request_for
 from stealtime._core import JOB_DISCARDS, JOB_PARTS
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine
+from stealtime.store.surroundings import TRACE_SCHEMA
+from stealtime.store.traces import events_of
 from stealtime.studies.realtime.analysis.overheads import TrialOverheads, split
-from stealtime.studies.realtime.analysis.traces import TRACE_COLUMNS, with_names
 from stealtime.vocabulary.readings import Value
 from stealtime.wire.connection import TrialResult
 from stealtime.wire.message import Injection, RunTrial, TraceRequest
@@ -87,14 +88,14 @@ async def measured(
     assert tracing.lost == 0, tracing
     assert tracing.groups["timers"] == Value(value=True), tracing.groups
     trace, table = read_table(result.trace), read_table(result.tables["jobs"])
-    columns = {name: np.ascontiguousarray(trace[name].to_numpy()) for name in TRACE_COLUMNS}
+    columns = {name: np.ascontiguousarray(trace[name].to_numpy()) for name in TRACE_SCHEMA.names}
     jobs: StampedJobsDict = {
         "thread": np.full(table.num_rows, told.tasks[0].thread_id, np.int32),
         "release": np.ascontiguousarray(table["release"].to_numpy()),
         "start": np.ascontiguousarray(table["start"].to_numpy()),
         "finish": np.ascontiguousarray(table["finish"].to_numpy()),
     }
-    overheads = split(with_names(columns, tracing), tracing.tsc_hz, jobs)
+    overheads = split(events_of(columns, tracing), tracing.tsc_hz, jobs)
     return Measured(result, overheads, jobs["release"].astype(np.int64), result.outcome.clock.units_per_s / 1e9)
 
 

@@ -248,7 +248,7 @@ def test_a_trace_that_cannot_be_is_refused(traced: Trial, damage: Any, message: 
 def test_a_truncated_trace_is_refused(traced: Trial) -> None:
     path = traced.folder / "host_trace.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(StealtimeError, match="is not a whole trace"):
+    with pytest.raises(StealtimeError, match="is not a whole table"):
         attribute_trial(traced)
 
 

@@ -72,8 +72,10 @@ impl<'a> Trace<'a> {
         covered: (u64, u64),
         cycles_per_ns: f64,
     ) -> Result<Self, TraceError> {
-        check_lengths(&columns)?;
         let rows = columns.time.len();
+        if let Some((column, found)) = columns.uneven() {
+            return Err(TraceError::Length { column, rows: found, expected: rows });
+        }
         let starts: Vec<usize> = (0..rows).step_by(CHUNK).collect();
         let scans: Vec<Scan> = starts
             .into_par_iter()
@@ -111,23 +113,6 @@ impl<'a> Trace<'a> {
         }
         self.lost.sort_unstable_by_key(|&(_, start, end)| (start, end));
         self.lost_anywhere = merged(self.lost.iter().map(|&(_, start, end)| (start, end)).collect());
-    }
-}
-
-fn check_lengths(columns: &TraceColumns<'_>) -> Result<(), TraceError> {
-    let expected = columns.time.len();
-    let lengths = [
-        ("cpu", columns.cpu.len()),
-        ("kind", columns.kind.len()),
-        ("thread", columns.thread.len()),
-        ("value", columns.value.len()),
-        ("other", columns.other.len()),
-        ("priority", columns.priority.len()),
-        ("name", columns.name.len()),
-    ];
-    match lengths.into_iter().find(|&(_, rows)| rows != expected) {
-        Some((column, rows)) => Err(TraceError::Length { column, rows, expected }),
-        None => Ok(()),
     }
 }
 

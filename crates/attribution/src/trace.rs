@@ -1,22 +1,9 @@
 //! The table `trace` as it was recorded (`docs/run-format.md`): borrowed columns that were checked once.
 
-pub use stealtime_wire::EventKind;
+pub use stealtime_wire::{EventKind, TraceColumns};
 
 /// `name` of an event that has none.
 pub const NO_NAME: u32 = u32::MAX;
-
-/// The columns, all equally long; see `docs/run-format.md` for their meaning by kind.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TraceColumns<'a> {
-    pub time: &'a [u64],
-    pub cpu: &'a [u16],
-    pub kind: &'a [u8],
-    pub thread: &'a [i32],
-    pub value: &'a [i64],
-    pub other: &'a [i32],
-    pub priority: &'a [i16],
-    pub name: &'a [u32],
-}
 
 /// A trace whose columns fit each other.
 #[derive(Debug, Clone)]

@@ -1,28 +1,33 @@
 //! The functions `attribute_native`, `attribute_virtual` and `attribute_user_mode`.
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stealtime_attribution::{
-    self as attribution, Attribution, Followed, Labelled, Offsets, Spikes, Trace, TraceColumns, UserMode, VirtualCpus,
-    World,
+    self as attribution, Attribution, Followed, Labelled, Offsets, Spikes, Trace, UserMode, VirtualCpus, World,
 };
 
-/// A trace as Python gives it.
+use crate::errors::wrong;
+use crate::events::{EventsArgument, rows};
+
+/// A trace, and who is who in it: all items of one dictionary.
+pub struct TraceArgument<'py> {
+    events: EventsArgument<'py>,
+    known: KnownArgument,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for TraceArgument<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self { events: object.extract()?, known: object.extract()? })
+    }
+}
+
+/// What is known of a trace besides its events.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct TraceArgument<'py> {
-    time: PyReadonlyArray1<'py, u64>,
-    cpu: PyReadonlyArray1<'py, u16>,
-    kind: PyReadonlyArray1<'py, u8>,
-    thread: PyReadonlyArray1<'py, i32>,
-    value: PyReadonlyArray1<'py, i64>,
-    other: PyReadonlyArray1<'py, i32>,
-    priority: PyReadonlyArray1<'py, i16>,
-    name: PyReadonlyArray1<'py, u32>,
-    names: Vec<String>,
-    covered: (u64, u64),
+struct KnownArgument {
     tsc_hz: f64,
     labelled: Vec<(i32, u16)>,
     labels: Vec<String>,
@@ -58,36 +63,16 @@ pub struct SpikesArgument<'py> {
     time_lines_of: Vec<usize>,
 }
 
-fn wrong(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
-fn rows<'a, T: numpy::Element>(column: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]> {
-    column.as_slice().map_err(|_| PyValueError::new_err("a column must be one contiguous piece of memory"))
-}
-
 impl TraceArgument<'_> {
-    fn columns(&self) -> PyResult<TraceColumns<'_>> {
-        Ok(TraceColumns {
-            time: rows(&self.time)?,
-            cpu: rows(&self.cpu)?,
-            kind: rows(&self.kind)?,
-            thread: rows(&self.thread)?,
-            value: rows(&self.value)?,
-            other: rows(&self.other)?,
-            priority: rows(&self.priority)?,
-            name: rows(&self.name)?,
-        })
-    }
-
     fn check(&self, py: Python<'_>) -> PyResult<Trace<'_>> {
-        let columns = self.columns()?;
-        let (names, covered, cycles_per_ns) = (self.names.as_slice(), self.covered, self.tsc_hz / 1e9);
+        let columns = self.events.columns()?;
+        let (names, covered) = (self.events.names.as_slice(), self.events.covered);
+        let cycles_per_ns = self.known.tsc_hz / 1e9;
         py.detach(|| Trace::new(columns, names, covered, cycles_per_ns)).map_err(wrong)
     }
 
     fn labelled<'a>(&'a self, trace: &'a Trace<'a>) -> Labelled<'a> {
-        Labelled { trace, threads: &self.labelled, labels: &self.labels, cpus: self.cpus.as_deref() }
+        Labelled { trace, threads: &self.known.labelled, labels: &self.known.labels, cpus: self.known.cpus.as_deref() }
     }
 }
 

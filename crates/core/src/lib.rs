@@ -8,6 +8,8 @@
 mod attribution;
 mod column;
 mod dictionary;
+mod errors;
+mod events;
 mod hypervisor;
 mod overheads;
 mod owner;

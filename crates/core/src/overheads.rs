@@ -1,29 +1,14 @@
 //! The function `measure_overheads`.
 
 use numpy::{IntoPyArray, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stealtime_overheads::{
-    Chains, Discards, Flags, Found, JobDiscard, Jobs, PairDiscard, Part, Sample, SampleKind, Stretches, Trace,
-    TraceColumns, measure,
+    Chains, Discards, Flags, Found, JobDiscard, Jobs, PairDiscard, Part, Sample, SampleKind, Stretches, Trace, measure,
 };
 
-/// A trace as Python gives it.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct EventsArgument<'py> {
-    time: PyReadonlyArray1<'py, u64>,
-    cpu: PyReadonlyArray1<'py, u16>,
-    kind: PyReadonlyArray1<'py, u8>,
-    thread: PyReadonlyArray1<'py, i32>,
-    value: PyReadonlyArray1<'py, i64>,
-    other: PyReadonlyArray1<'py, i32>,
-    priority: PyReadonlyArray1<'py, i16>,
-    name: PyReadonlyArray1<'py, u32>,
-    names: Vec<String>,
-    covered: (u64, u64),
-}
+use crate::errors::wrong;
+use crate::events::{EventsArgument, rows};
 
 /// Jobs as their threads stamped them.
 #[derive(FromPyObject)]
@@ -35,14 +20,6 @@ pub struct JobsArgument<'py> {
     finish: PyReadonlyArray1<'py, u64>,
 }
 
-fn rows<'a, T: numpy::Element>(column: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]> {
-    column.as_slice().map_err(|_| PyValueError::new_err("a column must be one contiguous piece of memory"))
-}
-
-fn wrong(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
-}
-
 /// Pair the events of a trace into samples, and split the latency of each job.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
@@ -52,16 +29,7 @@ pub fn measure_overheads<'py>(
     jobs: JobsArgument<'py>,
     taken: Vec<(u64, u64)>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let columns = TraceColumns {
-        time: rows(&trace.time)?,
-        cpu: rows(&trace.cpu)?,
-        kind: rows(&trace.kind)?,
-        thread: rows(&trace.thread)?,
-        value: rows(&trace.value)?,
-        other: rows(&trace.other)?,
-        priority: rows(&trace.priority)?,
-        name: rows(&trace.name)?,
-    };
+    let columns = trace.columns()?;
     let jobs = Jobs {
         thread: rows(&jobs.thread)?,
         release: rows(&jobs.release)?,

@@ -12,6 +12,8 @@ use stealtime_schedulability::{
     count_schedulable, influences, largest_scale, smallest_budget,
 };
 
+use crate::errors::wrong;
+
 /// One task: cost, period, deadline, jitter, blocking.
 type TaskArgument = (u64, u64, u64, u64, u64);
 
@@ -71,10 +73,6 @@ pub struct RecipeArgument {
     over_utilized: String,
     attempts: u32,
     seed: u64,
-}
-
-fn wrong(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
 }
 
 fn unknown(what: &str, name: &str) -> PyErr {

@@ -1,22 +1,10 @@
 //! The table `trace` (`docs/run-format.md`): borrowed columns that were checked once, and which rows each CPU has.
 
 use stealtime_wire::EventKind;
+pub use stealtime_wire::TraceColumns;
 
 use crate::error::OverheadsError;
 use crate::stretches::Stretches;
-
-/// The columns, all equally long.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct TraceColumns<'a> {
-    pub time: &'a [u64],
-    pub cpu: &'a [u16],
-    pub kind: &'a [u8],
-    pub thread: &'a [i32],
-    pub value: &'a [i64],
-    pub other: &'a [i32],
-    pub priority: &'a [i16],
-    pub name: &'a [u32],
-}
 
 /// A trace whose columns fit each other. Only the order within each CPU counts.
 #[derive(Debug, Clone)]
@@ -44,16 +32,7 @@ impl<'a> Trace<'a> {
     /// [`OverheadsError`]: they do not fit each other, or are no trace.
     pub fn new(columns: TraceColumns<'a>, names: &[String], covered: (u64, u64)) -> Result<Self, OverheadsError> {
         let expected = columns.time.len();
-        let lengths = [
-            ("cpu", columns.cpu.len()),
-            ("kind", columns.kind.len()),
-            ("thread", columns.thread.len()),
-            ("value", columns.value.len()),
-            ("other", columns.other.len()),
-            ("priority", columns.priority.len()),
-            ("name", columns.name.len()),
-        ];
-        if let Some((column, rows)) = lengths.into_iter().find(|&(_, rows)| rows != expected) {
+        if let Some((column, rows)) = columns.uneven() {
             return Err(OverheadsError::Length { table: "the trace", column, rows, expected });
         }
         let count = u32::try_from(expected).map_err(|_| OverheadsError::TooLong { rows: expected })?;

@@ -14,6 +14,7 @@ pub mod injection;
 pub mod message;
 pub mod probe;
 pub mod rtload;
+pub mod trace_columns;
 
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
@@ -27,6 +28,7 @@ pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use rtload::{
     ClockConversion, DrawnTaskSet, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome,
 };
+pub use trace_columns::TraceColumns;
 
 /// The version of the frames and messages. It rises whenever an older peer could misunderstand a newer one.
 pub const PROTOCOL_VERSION: u32 = 3;

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stealtime._core import Series, pooled_summary
+from stealtime.store.columns import DAMAGED
 from stealtime.store.durations import EVENTS, SAMPLES, Durations
 from stealtime.store.run import Trial
 from stealtime.store.tables import PARQUET_KEY
@@ -32,7 +33,7 @@ __all__ = ["Series", "load_series", "pool", "read_durations", "read_series"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
-_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
+
 KEPT_SAMPLES = 64 << 20
 """256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
 _kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
@@ -112,7 +113,7 @@ def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
             calibrated_floor_units,
         )
     except ValueError as error:
-        raise StealtimeError(f"{samples} cannot be used: {error}", hint=_HINT) from error
+        raise StealtimeError(f"{samples} cannot be used: {error}", hint=DAMAGED) from error
 
 
 def read_durations(folder: Path) -> tuple[NDArray[np.float64], float]:
@@ -158,16 +159,16 @@ def _status(path: Path) -> os.stat_result:
     try:
         return path.stat()
     except OSError as error:
-        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
+        raise StealtimeError(f"{path} does not exist", hint=DAMAGED) from error
 
 
 def _open_parquet(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except FileNotFoundError as error:
-        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
+        raise StealtimeError(f"{path} does not exist", hint=DAMAGED) from error
     except (pa.ArrowException, OSError) as error:
-        raise StealtimeError(f"{path} is not a whole Parquet file: {_one_line(error)}", hint=_HINT) from error
+        raise StealtimeError(f"{path} is not a whole Parquet file: {_one_line(error)}", hint=DAMAGED) from error
 
 
 def _read_description(path: Path, metadata: dict[bytes, bytes] | None) -> _Description:
@@ -181,7 +182,7 @@ def _read_description(path: Path, metadata: dict[bytes, bytes] | None) -> _Descr
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StealtimeError(
-            f"{path} does not say its layout and clock: {type(error).__name__} {_one_line(error)}", hint=_HINT
+            f"{path} does not say its layout and clock: {type(error).__name__} {_one_line(error)}", hint=DAMAGED
         ) from error
 
 
@@ -194,10 +195,10 @@ def _read_columns(path: Path, file: Any, names: Sequence[str]) -> dict[str, NDAr
     for name in names:
         position = file.schema_arrow.get_field_index(name)
         if position < 0:
-            raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=_HINT)
+            raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=DAMAGED)
         found = file.schema_arrow.field(position)
         if found.type != pa.uint32():
-            raise StealtimeError(f"the column {name!r} of {path} is {found.type}, not uint32", hint=_HINT)
+            raise StealtimeError(f"the column {name!r} of {path} is {found.type}, not uint32", hint=DAMAGED)
     metadata = file.metadata
     columns = {name: np.empty(metadata.num_rows, dtype=np.uint32) for name in names}
     group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
@@ -215,7 +216,7 @@ def _read_columns(path: Path, file: Any, names: Sequence[str]) -> dict[str, NDAr
             shares = (range(worker, len(group_rows), workers) for worker in range(workers))
             list(executor.map(decode, shares))
     except (pa.ArrowException, OSError) as error:
-        raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=_HINT) from error
+        raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=DAMAGED) from error
     return columns
 
 
@@ -226,7 +227,7 @@ def _decode_group(reader: Any, group: int, columns: dict[str, NDArray[np.uint32]
         row = first_row
         for chunk in table.column(name).chunks:
             if chunk.null_count:
-                raise StealtimeError(f"the column {name!r} of {path} has {chunk.null_count} empty rows", hint=_HINT)
+                raise StealtimeError(f"the column {name!r} of {path} has {chunk.null_count} empty rows", hint=DAMAGED)
             column[row : row + len(chunk)] = chunk.to_numpy(zero_copy_only=True)
             row += len(chunk)
 
@@ -236,14 +237,14 @@ def _read_events(path: Path) -> _Events:
         for name, wanted in _EVENT_COLUMNS.items():
             position = file.schema_arrow.get_field_index(name)
             if position < 0:
-                raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=_HINT)
+                raise StealtimeError(f"{path} has no column {name!r} but {file.schema_arrow.names}", hint=DAMAGED)
             found = file.schema_arrow.field(position).type
             if found != wanted:
-                raise StealtimeError(f"the column {name!r} of {path} is {found}, not {wanted}", hint=_HINT)
+                raise StealtimeError(f"the column {name!r} of {path} is {found}, not {wanted}", hint=DAMAGED)
         try:
             table = file.read(columns=list(_EVENT_COLUMNS))
         except (pa.ArrowException, OSError) as error:
-            raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=_HINT) from error
+            raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=DAMAGED) from error
     numbers = {name: table.column(name).to_numpy() for name in ("index", "start", "duration")}
     return _Events(kind=table.column("kind").combine_chunks(), **numbers)
 

@@ -2,31 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.model import NeighbourRecord, TrialRecord
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.store.traces import read_events
 from stealtime.wire.message import TracingOutcome, TrialOutcome
 
 if TYPE_CHECKING:
     from stealtime._core import TraceDict
-
-_COLUMNS: dict[str, Any] = {
-    "time": np.uint64,
-    "cpu": np.uint16,
-    "kind": np.uint8,
-    "thread": np.int32,
-    "value": np.int64,
-    "other": np.int32,
-    "priority": np.int16,
-    "name": np.uint32,
-}
-_HINT = "the file has been damaged: measure the cell again with `stealtime run --resume`"
 
 
 def load_trace(
@@ -43,29 +27,10 @@ def load_trace(
     Raises:
         StealtimeError: The file is missing, damaged, or has other columns.
     """
-    try:
-        table = pq.read_table(path, columns=list(_COLUMNS))
-    except FileNotFoundError as error:
-        raise StealtimeError(f"{path} does not exist", hint=_HINT) from error
-    except (pa.ArrowException, OSError) as error:
-        text = " ".join(str(error).split())
-        raise StealtimeError(f"{path} is not a whole trace: {text}", hint=_HINT) from error
-    columns: dict[str, Any] = {}
-    for name, wanted in _COLUMNS.items():
-        column = table.column(name)
-        if column.type != pa.from_numpy_dtype(wanted) or column.null_count:
-            raise StealtimeError(
-                f"the column {name!r} of {path} is {column.type} with {column.null_count} empty rows,"
-                f" not {np.dtype(wanted).name}",
-                hint=_HINT,
-            )
-        columns[name] = np.ascontiguousarray(column.to_numpy())
     known = list(labels)
     distinct = list(dict.fromkeys(label for _, label in known))
     trace: TraceDict = {
-        **columns,  # type: ignore[typeddict-item]
-        "names": outcome.names,
-        "covered": (outcome.start.tsc, outcome.end.tsc),
+        **read_events(path, outcome),
         "tsc_hz": outcome.tsc_hz,
         "labelled": [(thread, distinct.index(label)) for thread, label in known],
         "labels": distinct,

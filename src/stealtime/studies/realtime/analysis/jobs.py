@@ -4,13 +4,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.parquet as pq
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from stealtime.store.columns import read_columns
 from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial
+
+JOBS_SCHEMA = pa.schema(
+    [("task", pa.uint16()), ("release", pa.uint64()), ("start", pa.uint64()), ("finish", pa.uint64())]
+)
+"""The columns of the table that are read; also there is the number of the job."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,14 @@ class Jobs:
 
 
 def read_jobs(trial: "Trial") -> Jobs:
-    """Read the table of a measured trial."""
+    """Read the table of a measured trial.
+
+    Raises:
+        StealtimeError: The file is missing or damaged.
+    """
     result = trial.result(JobsOfTasks)
-    table = pq.read_table(trial.table(JOBS), columns=["task", "release", "start", "finish"])
-    task, release, start, finish = (table.column(name).to_numpy() for name in table.column_names)
+    table = read_columns(trial.table(JOBS), JOBS_SCHEMA)
+    task, release, start, finish = (table[name] for name in JOBS_SCHEMA.names)
     # Differences first: as a float the counter itself would be rounded after some weeks.
     units_a_ns = result.conversion.tsc_per_ns
     deadlines_ns = np.array([one.deadline_ns for one in result.tasks], np.float64)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from stealtime._core import JOB_PARTS, OVERHEAD_FLAGS, OVERHEAD_SAMPLES, measure_overheads
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.schedulability.measured import Samples
+from stealtime.store.columns import DAMAGED, read_columns
+from stealtime.store.traces import read_events
+from stealtime.studies.realtime.analysis.jobs import JOBS_SCHEMA
 from stealtime.studies.realtime.analysis.taken import taken_from
-from stealtime.studies.realtime.analysis.traces import DAMAGED, events_of, read_columns
 from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import NANOSECONDS
@@ -142,7 +144,7 @@ def measure(trial: "Trial") -> TrialOverheads:
     result = trial.result(JobsOfTasks)
     path, tracing = _own_trace(trial)
     _check_groups(trial, tracing)
-    table = read_columns(trial.table(JOBS), ["task", "release", "start", "finish"])
+    table = read_columns(trial.table(JOBS), JOBS_SCHEMA)
     threads = np.array([task.thread_id for task in result.tasks], np.int32)
     jobs: StampedJobsDict = {
         "thread": threads[table["task"]],
@@ -152,7 +154,7 @@ def measure(trial: "Trial") -> TrialOverheads:
     }
     taken = taken_from(trial)
     why_not = taken if isinstance(taken, str) else None
-    one = split(events_of(path, tracing), tracing.tsc_hz, jobs, () if isinstance(taken, str) else taken)
+    one = split(read_events(path, tracing), tracing.tsc_hz, jobs, () if isinstance(taken, str) else taken)
     return replace(one, taken_unknown=why_not)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from stealtime._core import attribute_virtual
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.time_line import allowed_offsets, told_offset
-from stealtime.studies.realtime.analysis.traces import events_of
+from stealtime.store.traces import read_events
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def taken_from(trial: "Trial") -> list[tuple[int, int]] | str:
         offsets = allowed_offsets(record.alignment, tracing)
         told = told_offset(record.alignment, offsets)
         host: TraceDict = {
-            **events_of(path, tracing),
+            **read_events(path, tracing),
             "tsc_hz": tracing.tsc_hz,
             "labelled": [],
             "labels": [],

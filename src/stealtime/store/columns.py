@@ -29,8 +29,6 @@ def read_columns(path: Path, schema: pa.Schema) -> dict[str, Any]:
     except (pa.ArrowException, OSError) as error:
         raise StealtimeError(f"{path} is not a whole table: {' '.join(str(error).split())}", hint=DAMAGED) from error
     for field in schema:
-        if field.name not in table.schema.names:
-            raise StealtimeError(f"{path} has no column {field.name!r} but {table.schema.names}", hint=DAMAGED)
         column = table.column(field.name)
         if column.type != field.type or column.null_count:
             raise StealtimeError(

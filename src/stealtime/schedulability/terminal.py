@@ -1,6 +1,6 @@
 """Documents as text: a table and a few sentences for each CPU, and a curve as a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -9,6 +9,7 @@ from rich.text import Text
 from stealtime.report.plain_table import new_table
 from stealtime.schedulability import wording
 from stealtime.schedulability.document import (
+    AllowedDocument,
     AnalysisDocument,
     CpuDocument,
     CurveDocument,
@@ -35,6 +36,10 @@ class AnalysisPage:
             yield _table(cpu, any(task.verdict is not None for task in cpu.tasks))
             for line in _lines(cpu, document):
                 yield Text(line)
+            if cpu.allowed:
+                yield Text()
+                yield _allowed_table(cpu.allowed, document.budget_period_ns)
+                yield from map(Text, wording.allowed_notes(cpu.allowed))
             yield Text()
 
 
@@ -89,6 +94,22 @@ def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
             yield f"smallest budget of a periodic resource of {period}: {budget} ({share:.1f} %)"
         elif cpu.margin_because is None:
             yield f"smallest budget of a periodic resource of {period}: the whole CPU is not enough"
+
+
+def _allowed_table(allowed: Sequence[AllowedDocument], budget_period_ns: int | None) -> Table:
+    table = new_table("Where a share of the jobs may miss: empirical, not proven")
+    for name in ("misses allowed", "overheads", "gaps left out", "verdict", "factor of all costs"):
+        table.add_column(name)
+    if budget_period_ns is not None:
+        table.add_column(f"smallest budget of {format_duration(budget_period_ns)}", justify="right")
+    for one in allowed:
+        left_out = "-" if one.gaps_left_out is None else str(one.gaps_left_out)
+        factor = "-" if one.cost_factor is None else f"{one.cost_factor:.4f}"
+        row = [f"{one.misses_percent:g} %", one.overheads, left_out, one.verdict, factor]
+        if budget_period_ns is not None:
+            row.append("-" if one.least_budget_ns is None else format_duration(one.least_budget_ns))
+        table.add_row(*row)
+    return table
 
 
 def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:

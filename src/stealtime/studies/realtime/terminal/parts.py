@@ -7,11 +7,20 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
+from stealtime.schedulability.measured import Unmeasured
 from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED, PARTS, Decomposition
 
 
-def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
-    """Give a table: of each machine and number of tasks the average and the longest latency, part by part."""
+def render_parts(
+    decompositions: Sequence[Decomposition], unmeasured: Sequence[Unmeasured] = (), tracing: Sequence[str] = ()
+) -> RenderableType:
+    """Give a table: of each machine and number of tasks the average and the longest latency, part by part.
+
+    Args:
+        decompositions: What could be split.
+        unmeasured: What could not.
+        tracing: What tracing cost, as far as it is known.
+    """
     table = new_table("Where start latencies go")
     for heading in ("machine", "tasks", "jobs split", ""):
         table.add_column(heading, no_wrap=True)
@@ -31,4 +40,5 @@ def render_parts(decompositions: Sequence[Decomposition]) -> RenderableType:
         table.add_row(
             "", "", "", "longest seen, all jobs", *[""] * len(seen), notation.duration(one.longest_seen_ns, 3)
         )
-    return Group(table, Text(NOT_BOUNDED, style="dim"))
+    lines = [f"not split: {one.sentence}" for one in unmeasured]
+    return Group(table, *map(Text, (*lines, *tracing)), Text(NOT_BOUNDED, style="dim"))

@@ -2,8 +2,9 @@
 
 1. ``observe``: one ``stealtime run`` of ``rtload``, traced, and of ``tick``: overheads and supply.
 2. ``edge_sets``: sets drawn from seeds, their costs multiplied by the margin that the analysis finds under these, so
-   that each is just schedulable; what says so in the end is ``stealtime sched analyze``.
-3. ``run_sets``: one ``stealtime run`` of these sets, traced, and of one that asks for more than the CPU.
+   that each is just schedulable; what says so in the end is ``stealtime sched analyze``. Where the supply that was seen
+   rules out all sets of a tenth of a CPU, they are judged without it, and the sets say so.
+3. ``run_sets``: one ``stealtime run`` of these sets, traced; ``run_over``: of one that asks for more than the CPU.
 
 A job's work is 95 % of its cost, as by default: the rest is for what the calibration does not know of. Of the set that
 asks for too much it is all of the cost.
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from stealtime.cli.sched_sources import overheads_of, supply_of
 from stealtime.schedulability.analysis import Terms, question_of
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.schedulability.overheads import OverheadModel
-from stealtime.schedulability.supply import Supply
+from stealtime.schedulability.supply import DEDICATED, Supply
 from stealtime.schedulability.task_file import TaskFile, TaskTable, write_task_file
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.realtime.analysis.traces import read_columns
@@ -56,11 +58,6 @@ class Observed:
     supply: Supply
 
     @property
-    def terms(self) -> Terms:
-        """Of all analyses here."""
-        return Terms(overheads=self.model, supply=self.supply)
-
-    @property
     def charged(self) -> dict[str, int]:
         """The overheads in ns."""
         return self.model.at(TASKS)
@@ -79,7 +76,8 @@ class EdgeSet:
 
     name: str
     file: TaskFile
-    periods: str
+    terms: Terms
+    """Under which it is."""
 
     @property
     def utilization(self) -> float:
@@ -92,6 +90,8 @@ class Kept:
     """What became of a set that was called schedulable."""
 
     name: str
+    supply: str
+    """That it was judged under."""
     utilization: float
     jobs: int
     missed: int
@@ -106,9 +106,21 @@ class Kept:
         """For people."""
         evidence = "".join(f"; {one.text}" for one in self.exceeded[:3])
         return (
-            f"{self.name}, utilization {self.utilization:.2f}: {self.missed} of {self.jobs} jobs missed, the longest "
-            f"response is {100 * self.worst_of_bound:.0f} % of its bound, steal {self.steal_ns / 1e6:.0f} ms{evidence}"
+            f"{self.name}, utilization {self.utilization:.2f}, schedulable on {self.supply}: {self.missed} of "
+            f"{self.jobs} jobs missed, the longest response is {100 * self.worst_of_bound:.0f} % of its bound, "
+            f"{len(self.exceeded)} beyond; steal {self.steal_ns / 1e6:.0f} ms{evidence}"
         )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of all sets of a run."""
+
+    kept: tuple[Kept, ...]
+    over_missed: int
+    """Jobs of the set that asks for more than the CPU ..."""
+    over_released: int
+    """... of so many."""
 
 
 class Chain:
@@ -123,44 +135,51 @@ class Chain:
         run = self._run(
             "observed",
             f'[[probes]]\nprobe = "tick"\nduration = "{duration_s}s"\n'
-            f'[[probes]]\nprobe = "rtload"\nlaw = "light-uniform"\nk = {TASKS}\npolluters = 1\ntracing = "on"\n'
+            f'[[probes]]\nprobe = "rtload"\nlaw = "light-uniform"\nk = [{TASKS}]\npolluters = 1\ntracing = "on"\n'
             f'duration = "{duration_s}s"\n',
         )
         (model,) = overheads_of(run, MACHINE, None)
         return Observed(run, model, supply_of(run, MACHINE))
 
-    def edge_sets(self, observed: Observed, count: int) -> list[EdgeSet]:
-        """Find sets that are just schedulable; as many as are asked for, or none where the machine rules all out."""
-        found = [edge_set(f"edge-{number}", observed.terms, seed=number) for number in range(1, count + 1)]
-        return [one for one in found if one is not None]
+    def edge_sets(self, observed: Observed, count: int, slower: Sequence[int] = (1,)) -> list[EdgeSet]:
+        """Find sets that are just schedulable, with periods as drawn or so many times as long; fewer if there are none.
+
+        Raises:
+            AssertionError: This machine rules out any.
+        """
+        for supply in (observed.supply, DEDICATED):
+            terms = Terms(overheads=observed.model, supply=supply)
+            tried = (edge_set(f"edge-{number}", terms, number, slower) for number in range(1, count + 1))
+            if found := [one for one in tried if one is not None]:
+                return found
+        raise AssertionError(f"no set of {LEAST_UTILIZATION:g} CPUs is schedulable under {observed.text}")
 
     def verdict(self, observed: Observed, edge: EdgeSet) -> dict[str, Any]:
         """Have ``stealtime sched analyze`` judge a set, as a user would."""
         path = self.folder / f"{edge.name}.toml"
         path.write_text(write_task_file(edge.file))
         told = self._stealtime(
-            "sched", "analyze", str(path), "--overheads", observed.run, "--supply", observed.run, "--machine", MACHINE,
-            "--json",
+            "sched", "analyze", str(path), "--overheads", observed.run, "--machine", MACHINE, "--json",
+            *([] if edge.terms.supply is DEDICATED else ["--supply", observed.run]),
         )  # fmt: skip
         document: dict[str, Any] = json.loads(told)
         return document
 
-    def run_sets(self, observed: Observed, edges: Sequence[EdgeSet], duration_s: int) -> list[Kept]:
-        """Run sets that are just schedulable."""
-        trials = self._trials("".join(_table(edge.name, edge.file, duration_s, 'tracing = "on"') for edge in edges))
-        return [_kept(edge, trials[edge.name], observed) for edge in edges]
-
-    def run_over(self, edge: EdgeSet, duration_s: int) -> tuple[int, int]:
-        """Run a set with its costs enlarged to 1.05 CPUs; give how many jobs missed, and of how many."""
-        over = scaled(edge.file, Fraction(OVER) / Fraction(edge.utilization))
-        assert sum(task.utilization for task in over.tasks) > (1 + OVER) / 2, "a cost was cut to its period"
-        trials = self._trials(_table("over", over, duration_s, 'work = 100\nover_utilized = "keep"'))
-        result = trials["over"].result(JobsOfTasks)
-        return result.missed, result.released
-
-    def _trials(self, probes: str) -> dict[str, Trial]:
-        run = find_run(self._run("sets", probes))
-        return {str(trial.record.cell.parameters["set"]): trial for trial in run.measured}
+    def run_sets(self, observed: Observed, edges: Sequence[EdgeSet], duration_s: int, over_s: int = 0) -> Ran:
+        """Run sets that are just schedulable, and for a time the first with its costs enlarged to 1.05 CPUs."""
+        tables = [_table(edge.name, edge.file, duration_s, 'tracing = "on"') for edge in edges]
+        if over_s:
+            over = scaled(edges[0].file, Fraction(OVER) / Fraction(edges[0].utilization))
+            assert sum(task.utilization for task in over.tasks) > (1 + OVER) / 2, "a cost was cut to its period"
+            tables.append(_table("over", over, over_s, 'work = 100\nover_utilized = "keep"'))
+        run = find_run(self._run("sets", "".join(tables)))
+        trials = {str(trial.record.cell.parameters["set"]): trial for trial in run.measured}
+        overloaded = trials["over"].result(JobsOfTasks) if over_s else None
+        return Ran(
+            tuple(_kept(edge, trials[edge.name], observed) for edge in edges),
+            0 if overloaded is None else overloaded.missed,
+            0 if overloaded is None else overloaded.released,
+        )
 
     def _run(self, name: str, probes: str) -> str:
         path = self.folder / f"{name}.toml"
@@ -179,26 +198,28 @@ class Chain:
         return ended.stdout
 
 
-def edge_set(name: str, terms: Terms, seed: int) -> EdgeSet | None:
+def edge_set(name: str, terms: Terms, seed: int, slower: Sequence[int] = (1,)) -> EdgeSet | None:
     """Draw a set and make its costs as large as it stays schedulable with; None where no set of ours is.
 
     Args:
         name: Of the set.
         terms: Of the analysis.
         seed: Of the drawing; the same draws the same.
+        slower: Factors of all periods that are tried.
     """
-    for periods in PERIODS:
-        for total in TOTALS:
-            drawn = generate(Recipe(law="randfixedsum", per_cpu=TASKS, seed=seed, total=total, periods=periods))
-            tasks = drawn.on(0)
-            millionths = _core.cost_margin(question_of(tasks, terms, terms.overheads.at(TASKS)))
-            if millionths is None:
-                continue
-            utilization = sum(task.utilization for task in tasks)
-            factor = min(Fraction(millionths, _core.PARTS_PER_MILLION), Fraction(MOST_UTILIZATION) / utilization)
-            edge = EdgeSet(name, scaled(drawn, factor), periods)
-            if edge.utilization >= LEAST_UTILIZATION:
-                return edge
+    for periods, times, total in [*product(PERIODS[:1], (1,), TOTALS), *product(PERIODS[1:], slower, TOTALS)]:
+        drawn = generate(Recipe(law="randfixedsum", per_cpu=TASKS, seed=seed, total=total, periods=periods))
+        changes = [{"period": times * task.period, "cost": times * task.cost} for task in drawn.tasks]
+        tasks = [task.model_copy(update=change) for task, change in zip(drawn.tasks, changes, strict=True)]
+        file = TaskFile.model_construct(tasks=tasks, generated=None)
+        millionths = _core.cost_margin(question_of(file.on(0), terms, terms.overheads.at(TASKS)))
+        if millionths is None:
+            continue
+        utilization = sum((task.utilization for task in tasks), Fraction(0))
+        factor = min(Fraction(millionths, _core.PARTS_PER_MILLION), Fraction(MOST_UTILIZATION) / utilization)
+        edge = EdgeSet(name, scaled(file, factor), terms)
+        if edge.utilization >= LEAST_UTILIZATION:
+            return edge
     return None
 
 
@@ -222,11 +243,12 @@ def _kept(edge: EdgeSet, trial: Trial, observed: Observed) -> Kept:
     tasks = edge.file.on(0)
     result = trial.result(JobsOfTasks)
     jobs = _ran_jobs(trial, result)
-    bounds = np.array([response_bound(tasks, observed.terms, number, 0) or 0 for number in range(len(tasks))])
+    bounds = np.array([response_bound(tasks, edge.terms, number, 0) or 0 for number in range(len(tasks))])
     outcome = trial.record.outcome
     steal_ns = 0 if outcome is None else outcome.counters.get("steal_ns", 0)
     return Kept(
         name=edge.name,
+        supply=edge.terms.supply.text,
         utilization=edge.utilization,
         jobs=result.released,
         missed=result.missed,
@@ -235,7 +257,7 @@ def _kept(edge: EdgeSet, trial: Trial, observed: Observed) -> Kept:
         exceeded=tuple(
             exceeding(
                 jobs,
-                lambda task, blocking_ns: response_bound(tasks, observed.terms, task, blocking_ns),
+                lambda task, blocking_ns: response_bound(tasks, edge.terms, task, blocking_ns),
                 [task.cost for task in tasks],
                 observed.charged,
                 observed.model.tick_period_ns,
@@ -270,8 +292,8 @@ def _ran_jobs(trial: Trial, result: JobsOfTasks) -> RanJobs:
         own[mine] = own_time(trace, int(columns["cpu"][0]), one.thread_id, start[mine], finish[mine])
     # On a time line of its own, in ns: differences from the first release are exact enough.
     first, units_a_ns = int(release.min()), result.conversion.tsc_per_ns
-    in_ns = [((value - first) / units_a_ns).astype(np.int64) for value in (release, finish)]
-    return RanJobs(task, *in_ns, own=(own / units_a_ns).astype(np.int64))
+    release_ns, finish_ns = (((value - first) / units_a_ns).astype(np.int64) for value in (release, finish))
+    return RanJobs(task=task, release=release_ns, finish=finish_ns, own=(own / units_a_ns).astype(np.int64))
 
 
 def _trace(path: Path) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from command import Command
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from scripted_agent import ITERATIONS_A_US, ScriptedPlatform
 from scripted_tasks import LATENCY_NS, START_TSC, THREAD_ID, UNITS_A_NS
 
@@ -248,12 +248,12 @@ def test_what_all_rows_share_stands_above_the_tables_and_not_in_them(
 
 
 def test_words_that_all_share_leave_each_set_its_own() -> None:
-    def words(*parameters: dict[str, object]) -> tuple[list[str], list[str]]:
+    def words(*parameters: dict[str, JsonValue]) -> tuple[list[str], list[str]]:
         cells = [SimpleNamespace(parameters=one) for one in parameters]
         shared, own = in_common(cast("list[RealTimeCell]", cells))
         return shared, [own[number] for number in range(len(parameters))]
 
-    drawn: dict[str, object] = {"law": "light-uniform", "policy": "fifo", "tasks_per_cpu": 1}
+    drawn: dict[str, JsonValue] = {"law": "light-uniform", "policy": "fifo", "tasks_per_cpu": 1}
     assert words(drawn, {**drawn, "tasks_per_cpu": 8}) == (["light-uniform", "fifo"], ["1 task", "8 tasks"])
     assert words(drawn, {**drawn, "policy": "deadline"}) == (["1 task", "light-uniform"], ["fifo", "deadline"])
     # The same set on two platforms keeps its name.

@@ -103,7 +103,7 @@ def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads
     run = find_run(name)
     sources = [study for study in studies() if isinstance(study, OverheadSource)]
     found = MeasuredOverheads.together([source.measured_overheads(run) for source in sources])
-    named = dict.fromkeys([one.machine for one in (*found.conditions, *found.unmeasured)])
+    named = dict.fromkeys([*(one.machine for one in found.conditions), *(one.machine for one in found.unmeasured)])
     if named:
         _refuse_unknown(run, machine, list(named))
     chosen = MeasuredOverheads(

@@ -16,7 +16,7 @@ from machines import needs_root
 
 pytestmark = [pytest.mark.guest, needs_root]
 
-SETS = 3
+SETS = 2
 TRIES = 3
 OBSERVE_S, RUN_S, OVER_S = 4, 3, 2
 

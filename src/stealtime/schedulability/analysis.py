@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stealtime import _core
+from stealtime.schedulability import wording
 from stealtime.schedulability.document import (
     Accounting,
     AnalysisDocument,
@@ -208,7 +209,7 @@ def _why_missed(task: TaskDocument) -> str:
     deadline = format_duration(task.deadline_ns)
     if task.response_ns is None:
         return f"{task.name} may respond after more than its deadline of {deadline}: {task.because}"
-    return f"{task.name} may respond after {format_duration(task.response_ns)}, its deadline is {deadline}"
+    return f"{task.name} may respond after {wording.duration(task.response_ns)}, its deadline is {deadline}"
 
 
 def _demand(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
@@ -226,8 +227,8 @@ def _demand(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
     if window is None:
         return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
     why = (
-        f"in a window of {format_duration(window.window_ns)} jobs of {format_duration(window.demand_ns)} are due, "
-        f"and only {format_duration(window.service_ns)} is certain"
+        f"in a window of {wording.duration(window.window_ns)} jobs of {wording.duration(window.demand_ns)} are due, "
+        f"and only {wording.duration(window.service_ns)} is certain"
     )
     return Judged("not schedulable", why, documents, window)
 

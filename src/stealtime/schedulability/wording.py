@@ -2,7 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
+from stealtime.report import notation
 from stealtime.schedulability.document import AllowedDocument, CurveDocument, CurveShare, WeightedDocument
+from stealtime.vocabulary.quantities import format_duration
+
+_LONGEST_EXACT = 6
+"""Letters of a duration that somebody chose; what was measured or computed has more digits than anybody reads."""
+
+
+def duration(nanoseconds: int) -> str:
+    """Write a duration exactly where that is short, and otherwise with five digits."""
+    exact = format_duration(nanoseconds)
+    return exact if len(exact) <= _LONGEST_EXACT else notation.duration(nanoseconds, 5).replace(" ", "")
 
 
 def answer(document: CurveDocument) -> str:

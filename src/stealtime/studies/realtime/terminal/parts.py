@@ -53,8 +53,8 @@ def render_parts(
             head = ("", "")
         table.add_row("", "", "longest seen", *[""] * len(seen), notation.duration(one.longest_seen_ns, 3))
     legend = (
-        "split: jobs that could be followed through the trace. * of those before which no thread of the same or a higher "
-        "priority ran; the others are of all"
+        "split: jobs that could be followed through the trace. * of those before which no thread of the same or a "
+        "higher priority ran; the others are of all"
     )
     lines = [legend, *(f"not split: {one.sentence}" for one in unmeasured)]
     return Group(table, *map(Text, (*lines, *tracing)), Text(NOT_BOUNDED, style="dim"))

@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from command import Command
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from scripted_agent import ITERATIONS_A_US, ScriptedPlatform
 from scripted_tasks import LATENCY_NS, START_TSC, THREAD_ID, UNITS_A_NS
 
@@ -17,9 +19,11 @@ from stealtime.store.model import Cell
 from stealtime.store.run import find_run
 from stealtime.studies.realtime.analysis.cell import tail_of
 from stealtime.studies.realtime.analysis.jobs import read_jobs
+from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
 from stealtime.studies.realtime.probe import RTLOAD, RtloadCells, ShortRtload
 from stealtime.studies.realtime.stored import JobsOfTasks
+from stealtime.studies.realtime.wording import describe, in_common
 from stealtime.wire.message import ProbeRequest
 from stealtime.wire.rtload import RtloadProbe
 
@@ -224,3 +228,37 @@ def test_a_share_of_sets_has_a_score_interval() -> None:
     # The worked value of Wilson's interval for 1 of 10.
     assert [found.low, found.high] == pytest.approx([0.0179, 0.4042], abs=1e-4)
     assert wilson_share(0, 0) is None
+
+
+def test_what_all_rows_share_stands_above_the_tables_and_not_in_them(
+    stealtime: Command, platforms: list[ScriptedPlatform], tmp_path: Path
+) -> None:
+    assert len(platforms) == 3
+    file = tmp_path / "drawn.toml"
+    file.write_text(
+        'name = "drawn"\nplatforms = ["native", "uml"]\n[[probes]]\nprobe = "rtload"\nlaw = "light-uniform"\n'
+        'k = [1, 2]\npolluters = 1\nduration = "200ms"\n'
+    )
+    assert stealtime("run", str(file)).code == 0
+    shown = stealtime("show", "last").out
+    assert shown.count("light-uniform") == 1
+    assert "All task sets: light-uniform, fifo, polluters 1, scenario alone" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith(("1 task", "2 tasks"))]
+    assert [row[:3] for row in rows] == [["1", "task", "native"], ["2", "tasks", "native"]] * 2
+
+
+def test_words_that_all_share_leave_each_set_its_own() -> None:
+    def words(*parameters: dict[str, JsonValue]) -> tuple[list[str], list[str]]:
+        cells = [SimpleNamespace(parameters=one) for one in parameters]
+        shared, own = in_common(cast("list[RealTimeCell]", cells))
+        return shared, [own[number] for number in range(len(parameters))]
+
+    drawn: dict[str, JsonValue] = {"law": "light-uniform", "policy": "fifo", "tasks_per_cpu": 1}
+    assert words(drawn, {**drawn, "tasks_per_cpu": 8}) == (["light-uniform", "fifo"], ["1 task", "8 tasks"])
+    assert words(drawn, {**drawn, "policy": "deadline"}) == (["1 task", "light-uniform"], ["fifo", "deadline"])
+    # The same set on two platforms keeps its name.
+    assert words(drawn, drawn) == (["light-uniform", "fifo"], ["1 task"] * 2)
+    assert words({"set": "two", "policy": "fifo"}) == (["fifo"], ["two"])
+    assert words() == ([], [])
+    assert describe(drawn) == "1 task light-uniform, fifo"
+    assert describe({"set": "two", "policy": "fifo"}) == "two, fifo"

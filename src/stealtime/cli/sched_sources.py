@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from stealtime.vocabulary.errors import UsageError
 
 if TYPE_CHECKING:
-    from stealtime.schedulability.measured import MeasuredCondition, Statistic
+    from stealtime.schedulability.allowed import Allowance
+    from stealtime.schedulability.measured import MeasuredOverheads, Statistic
     from stealtime.schedulability.overheads import OverheadModel
     from stealtime.schedulability.supply import Supply
     from stealtime.store.run import Run
 
 _FILES = (".csv", ".toml")
+_Of = TypeVar("_Of")
 
 
 def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list[OverheadModel]":
@@ -27,50 +29,94 @@ def overheads_of(name: str, machine: str | None, statistic: str | None) -> "list
         UsageError: There is no such run or machine in it, or a file is asked for a machine.
         StealtimeError: The run holds no overheads.
     """
-    from stealtime.schedulability.measured import overhead_models
-    from stealtime.schedulability.overheads import read_overheads
-
-    if Path(name).suffix.lower() in _FILES:
-        if machine is not None or statistic is not None:
-            raise UsageError(
-                f"--machine and --statistic choose among what a run measured, and {name} is a file",
-                hint="leave them out",
-            )
-        return [read_overheads(Path(name))]
-    run, conditions = conditions_of(name, machine)
-    models = overhead_models(run.run_id, conditions, _statistic(statistic))
-    return list(models.values())
+    return [model for model, _ in overheads_to_analyze(name, machine, statistic)]
 
 
-def only_overheads(name: str, machine: str | None, statistic: str | None) -> "OverheadModel":
-    """Give the overheads of a file, or of the only machine of a run.
+def overheads_to_analyze(
+    name: str | None, machine: str | None, statistic: str | None, allowing_under: "Supply | None" = None
+) -> "list[tuple[OverheadModel, tuple[Allowance, ...]]]":
+    """Give overheads as :func:`overheads_of`, or none, each with what goes with shares of misses allowed.
+
+    Args:
+        name: None for no overheads.
+        machine: As of :func:`overheads_of`.
+        statistic: As of :func:`overheads_of`.
+        allowing_under: The supply under which misses are allowed; None where they are not.
 
     Raises:
-        UsageError: The run has several, and none was chosen.
+        UsageError: As :func:`overheads_of`, or neither overheads nor supply were measured by a run.
+        StealtimeError: As :func:`overheads_of`.
     """
-    models = overheads_of(name, machine, statistic)
-    if len(models) > 1:
-        machines = [model.provenance.machine for model in models if model.provenance is not None]
+    from stealtime.schedulability.allowed import constant_allowances, measured_allowances
+    from stealtime.schedulability.measured import overhead_models
+    from stealtime.schedulability.overheads import NO_OVERHEADS
+
+    if name is not None and Path(name).suffix.lower() not in _FILES:
+        run, measured = measured_in(name, machine)
+        models = overhead_models(run.run_id, measured.conditions, _statistic(statistic))
+        allowed = {} if allowing_under is None else measured_allowances(run.run_id, measured.conditions)
+        return [(model, allowed.get(one, ())) for one, model in models.items()]
+    model = NO_OVERHEADS if name is None else _file_overheads(name, machine, statistic)
+    if allowing_under is None:
+        return [(model, ())]
+    if allowing_under.kind != "observed":
+        raise UsageError(
+            "--allow-misses needs something that a run measured", hint="give a run to --overheads, to --supply, or both"
+        )
+    return [(model, constant_allowances(model))]
+
+
+def only_one(name: str, found: "Sequence[tuple[OverheadModel, _Of]]") -> "tuple[OverheadModel, _Of]":
+    """Give the overheads of the only machine.
+
+    Raises:
+        UsageError: There are several, and none was chosen.
+    """
+    if len(found) > 1:
+        machines = [model.provenance.machine for model, _ in found if model.provenance is not None]
         raise UsageError(f"{name} measured several machines: {', '.join(machines)}", hint="choose one with --machine")
-    return models[0]
+    return found[0]
 
 
-def conditions_of(name: str, machine: str | None) -> "tuple[Run, list[MeasuredCondition]]":
-    """Give what all studies measured in a run, of one machine or of all."""
+def _file_overheads(name: str, machine: str | None, statistic: str | None) -> "OverheadModel":
+    from stealtime.schedulability.overheads import read_overheads
+
+    if machine is not None or statistic is not None:
+        raise UsageError(
+            f"--machine and --statistic choose among what a run measured, and {name} is a file", hint="leave them out"
+        )
+    return read_overheads(Path(name))
+
+
+def measured_in(name: str, machine: str | None) -> "tuple[Run, MeasuredOverheads]":
+    """Give what all studies measured in a run, of one machine or of all, and what they could not.
+
+    Raises:
+        UsageError: There is no such run or machine in it.
+        StealtimeError: It holds no overheads, of that machine or of any.
+    """
     from stealtime.campaigns.registry import studies
-    from stealtime.schedulability.measured import OverheadSource
+    from stealtime.schedulability.measured import MeasuredOverheads, OverheadSource
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import StealtimeError
 
     run = find_run(name)
     sources = [study for study in studies() if isinstance(study, OverheadSource)]
-    conditions = [condition for source in sources for condition in source.measured_overheads(run)]
-    if not conditions:
+    found = MeasuredOverheads.together([source.measured_overheads(run) for source in sources])
+    named = dict.fromkeys([*(one.machine for one in found.conditions), *(one.machine for one in found.unmeasured)])
+    if named:
+        _refuse_unknown(run, machine, list(named))
+    chosen = MeasuredOverheads(
+        [one for one in found.conditions if machine in (None, one.machine)],
+        [one for one in found.unmeasured if machine in (None, one.machine)],
+        found.remarks,
+    )
+    if not chosen.conditions:
+        reasons = "; ".join(one.sentence for one in chosen.unmeasured)
         raise StealtimeError(
-            f"{run.run_id} holds no overheads", hint="they are measured by the probe rtload with tracing on"
+            f"{run.run_id} holds no overheads" + (f" of {reasons}" if reasons else ""),
+            hint="they are measured by the probe rtload with tracing on, natively and in guests of QEMU",
         )
-    chosen = [one for one in conditions if machine in (None, one.machine)]
-    _refuse_unknown(run, machine, [one.machine for one in conditions])
     return run, chosen
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from stealtime import _core
+from stealtime.schedulability import wording
 from stealtime.schedulability.document import (
     Accounting,
     AnalysisDocument,
@@ -104,7 +105,9 @@ def _together(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
+    """The answer for one CPU, without margins."""
+
     verdict: Verdict
     because: str | None
     tasks: tuple[TaskDocument, ...]
@@ -113,11 +116,9 @@ class _Judged:
 
 
 def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> CpuDocument:
-    tasks = file.on(cpu)
-    if terms.policy == "edf":
-        tasks = sorted(tasks, key=lambda task: task.deadline_ns)
-    question = _question(tasks, terms, overheads)
-    judged = _demand(tasks, question) if terms.policy == "edf" else _responses(tasks, question)
+    tasks = file.ordered_for(cpu, terms.policy)
+    question = question_of(tasks, terms, overheads)
+    judged = judge(tasks, question, terms.policy)
     reasons: list[str] = []
 
     def known(compute: Callable[[], Found]) -> Found | None:
@@ -142,9 +143,9 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
         tasks=judged.tasks,
         demand=judged.demand,
         demand_because=judged.demand_because,
-        cost_factor=_factor(margin),
+        cost_factor=factor_of(margin),
         overheads=tuple(
-            InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=_factor(without))
+            InfluenceDocument(overhead=name, overhead_ns=ns, cost_factor_without=factor_of(without))
             for name, ns, without in influences
         ),
         dominant_overhead=dominant,
@@ -153,7 +154,8 @@ def _cpu(file: TaskFile, cpu: int, terms: Terms, overheads: dict[str, int]) -> C
     )
 
 
-def _question(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
+def question_of(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -> "QuestionDict":
+    """Put the tasks of a CPU, in their order, as the analysis takes them; overheads in ns."""
     return {
         "tasks": [(task.cost, task.period, task.deadline_ns, task.jitter or 0, task.blocking or 0) for task in tasks],
         "overheads": list(overheads.items()),
@@ -164,16 +166,21 @@ def _question(tasks: list[TaskTable], terms: Terms, overheads: dict[str, int]) -
     }
 
 
-def _responses(tasks: list[TaskTable], question: "QuestionDict") -> _Judged:
+def judge(tasks: list[TaskTable], question: "QuestionDict", policy: Policy) -> Judged:
+    """Answer the question for one CPU."""
+    return _demand(tasks, question) if policy == "edf" else _responses(tasks, question)
+
+
+def _responses(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
     found = _core.analyze_tasks(question)["responses"] or []
     documents = tuple(_task(task, response) for task, response in zip(tasks, found, strict=True))
     missing = next((one for one in documents if one.verdict == "misses its deadline"), None)
     unknown = next((one for one in documents if one.verdict == "not judged"), None)
     if missing is not None:
-        return _Judged("not schedulable", _why_missed(missing), documents)
+        return Judged("not schedulable", _why_missed(missing), documents)
     if unknown is not None:
-        return _Judged("not judged", f"{unknown.name}: {unknown.because}", documents)
-    return _Judged("schedulable", None, documents)
+        return Judged("not judged", f"{unknown.name}: {unknown.because}", documents)
+    return Judged("schedulable", None, documents)
 
 
 def _task(task: TaskTable, response: tuple[int | None, int, tuple[bool, str] | None]) -> TaskDocument:
@@ -202,28 +209,28 @@ def _why_missed(task: TaskDocument) -> str:
     deadline = format_duration(task.deadline_ns)
     if task.response_ns is None:
         return f"{task.name} may respond after more than its deadline of {deadline}: {task.because}"
-    return f"{task.name} may respond after {format_duration(task.response_ns)}, its deadline is {deadline}"
+    return f"{task.name} may respond after {wording.duration(task.response_ns)}, its deadline is {deadline}"
 
 
-def _demand(tasks: list[TaskTable], question: "QuestionDict") -> _Judged:
+def _demand(tasks: list[TaskTable], question: "QuestionDict") -> Judged:
     unjudged = tuple(_unjudged(task) for task in tasks)
     try:
         answer = _core.analyze_tasks(question)
     except ValueError as error:
-        return _Judged("not judged", str(error), unjudged)
+        return Judged("not judged", str(error), unjudged)
     found = answer["responses"]
     documents = unjudged if found is None else tuple(_task(task, one) for task, one in zip(tasks, found, strict=True))
     window = None if answer["deciding"] is None else _window(*answer["deciding"])
     because = answer["deciding_because"]
     if answer["demand"] == "met":
-        return _Judged("schedulable", None, documents, window, because)
+        return Judged("schedulable", None, documents, window, because)
     if window is None:
-        return _Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
+        return Judged("not schedulable", "the tasks and overheads demand more than the CPU supplies", documents, None)
     why = (
-        f"in a window of {format_duration(window.window_ns)} jobs of {format_duration(window.demand_ns)} are due, "
-        f"and only {format_duration(window.service_ns)} is certain"
+        f"in a window of {wording.duration(window.window_ns)} jobs of {wording.duration(window.demand_ns)} are due, "
+        f"and only {wording.duration(window.service_ns)} is certain"
     )
-    return _Judged("not schedulable", why, documents, window)
+    return Judged("not schedulable", why, documents, window)
 
 
 def _window(window_ns: int, demand_ns: int, service_ns: int) -> DemandDocument:
@@ -237,5 +244,6 @@ def _unjudged(task: TaskTable) -> TaskDocument:
     return document.model_copy(update={"at_least_ns": None, "verdict": None})
 
 
-def _factor(millionths: int | None) -> float | None:
+def factor_of(millionths: int | None) -> float | None:
+    """Give a margin as a factor."""
     return None if millionths is None else millionths / _core.PARTS_PER_MILLION

@@ -54,6 +54,23 @@ class InfluenceDocument(Model):
     """The margin if this overhead alone were 0; null: there is none even then."""
 
 
+class AllowedDocument(Model):
+    """What holds where a share of the jobs may miss: taken from what a run observed, and proven for no share."""
+
+    misses_percent: float
+    """Of the jobs."""
+    overheads: str
+    """Which statistic of the samples, or that they do not depend on the share."""
+    gaps_left_out: int | None
+    """Of the observed supply, the longest; null: the supply was not observed, or there are no such overheads."""
+    verdict: Verdict
+    because: str | None
+    cost_factor: float | None
+    """As of the CPU."""
+    least_budget_ns: int | None
+    """As of the CPU."""
+
+
 class CpuDocument(Model):
     """The tasks of one CPU."""
 
@@ -78,6 +95,8 @@ class CpuDocument(Model):
     """The smallest budget of a periodic resource of ``budget_period_ns``; null: not asked, or none is enough."""
     margin_because: str | None
     """Why margin, overheads or budget are not judged."""
+    allowed: tuple[AllowedDocument, ...] = ()
+    """With shares of misses allowed, where that was asked for."""
 
 
 class AnalysisDocument(Model):

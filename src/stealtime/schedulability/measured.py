@@ -71,6 +71,40 @@ class MeasuredCondition:
     """What a reader of the figures must know."""
 
 
+@dataclass(frozen=True)
+class Unmeasured:
+    """A machine of a run, or a part of its trials, whose overheads are not known."""
+
+    machine: str
+    """As in :class:`MeasuredCondition`."""
+    trials: int
+    because: str
+
+    @property
+    def sentence(self) -> str:
+        """As people read it."""
+        return f"{self.machine} (trials: {self.trials}): {self.because}"
+
+
+@dataclass(frozen=True)
+class MeasuredOverheads:
+    """All that the studies of a run tell of overheads."""
+
+    conditions: Sequence[MeasuredCondition] = ()
+    unmeasured: Sequence[Unmeasured] = ()
+    remarks: Sequence[str] = ()
+    """What a reader must know of the whole run."""
+
+    @classmethod
+    def together(cls, parts: Sequence["MeasuredOverheads"]) -> "MeasuredOverheads":
+        """Join what several studies tell."""
+        return cls(
+            [condition for part in parts for condition in part.conditions],
+            [one for part in parts for one in part.unmeasured],
+            [remark for part in parts for remark in part.remarks],
+        )
+
+
 @runtime_checkable
 class SupplySource(Protocol):
     """A study whose runs tell when a machine did not get its CPU."""
@@ -84,8 +118,8 @@ class SupplySource(Protocol):
 class OverheadSource(Protocol):
     """A study whose runs hold overheads."""
 
-    def measured_overheads(self, run: "Run") -> Sequence[MeasuredCondition]:
-        """Give what a run of it measured, by machine and number of tasks."""
+    def measured_overheads(self, run: "Run") -> MeasuredOverheads:
+        """Give what a run of it measured, by machine and number of tasks, and what it could not measure."""
         ...
 
 

@@ -1,29 +1,32 @@
 """Measured overheads as a table: each series apart, and what could not be measured."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from stealtime.report.plain_table import new_table
-from stealtime.schedulability.measured import STATISTICS, MeasuredCondition, statistic_of
+from stealtime.schedulability.measured import STATISTICS, MeasuredCondition, MeasuredOverheads, statistic_of
 from stealtime.vocabulary.quantities import NANOSECONDS
 
 
 class OverheadsPage:
-    """Renders what a run measured, a table for each machine and number of tasks."""
+    """Renders what a run measured, a table for each machine and number of tasks, and what it could not."""
 
-    def __init__(self, conditions: Sequence[MeasuredCondition]) -> None:
-        self._conditions = conditions
+    def __init__(self, measured: MeasuredOverheads) -> None:
+        self._measured = measured
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for condition in self._conditions:
+        for condition in self._measured.conditions:
             tasks = "1 task" if condition.tasks == 1 else f"{condition.tasks} tasks"
             yield Text.assemble((condition.machine, "bold"), f", {tasks}; times in us")
             yield _table(condition)
             yield from map(Text, _lines(condition))
             yield Text()
+        for one in self._measured.unmeasured:
+            yield Text.assemble(("not measured", "bold"), f": {one.sentence}")
+        yield from map(Text, self._measured.remarks)
 
 
 def _table(condition: MeasuredCondition) -> Table:

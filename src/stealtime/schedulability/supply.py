@@ -1,6 +1,7 @@
 """What the CPU gives, as an option says it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from stealtime.vocabulary.errors import UsageError
@@ -50,6 +51,36 @@ def observed_supply(service: ObservedService) -> Supply:
     """Give what was observed as a supply."""
     source = f"{service.machine} ({100 * service.served_share:.2f} % of a CPU, without {service.without})"
     return Supply("observed", (service.observed_ns,), service.gaps, source)
+
+
+def without_rarest_gaps(supply: Supply, share: Fraction, window_ns: int) -> tuple[Supply, int | None]:
+    """Leave out the longest gaps of an observed supply, as many as few of its windows meet.
+
+    A window of length w that begins at any moment meets a gap of length g where it begins in the w before it or in it:
+    the gaps that are left out have a sum of w + g that is at most the share of all moments at which a window may begin.
+    Where windows meet two of them this counts them twice, so that the share is never exceeded.
+
+    Args:
+        supply: Any; one that was not observed is given back.
+        share: Of the windows.
+        window_ns: The length of each.
+
+    Returns:
+        The supply, and how many gaps were left out; None where it was not observed.
+    """
+    if supply.kind != "observed":
+        return supply, None
+    (observed_ns,) = supply.parameters
+    room = share * max(0, observed_ns - window_ns)
+    longest_first = sorted(range(len(supply.gaps)), key=lambda number: -supply.gaps[number][1])
+    left_out: set[int] = set()
+    for number in longest_first:
+        room -= window_ns + supply.gaps[number][1]
+        if room < 0:
+            break
+        left_out.add(number)
+    kept = tuple(gap for number, gap in enumerate(supply.gaps) if number not in left_out)
+    return replace(supply, gaps=kept), len(left_out)
 
 
 def parse_supply(text: str) -> Supply:

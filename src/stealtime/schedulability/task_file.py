@@ -126,6 +126,11 @@ class TaskFile(Table):
         here = [task for task in self.tasks if task.cpu == cpu]
         return sorted(here, key=lambda task: task.deadline_ns if task.priority is None else -task.priority)
 
+    def ordered_for(self, cpu: int, policy: str) -> list[TaskTable]:
+        """Give a CPU's tasks as the analysis of a policy takes them: under EDF priorities do not count."""
+        here = self.on(cpu)
+        return sorted(here, key=lambda task: task.deadline_ns) if policy == "edf" else here
+
 
 def read_task_file(path: Path) -> TaskFile:
     """Read and check a task file.

@@ -1,6 +1,6 @@
 """Documents as text: a table and a few sentences for each CPU, and a curve as a table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -9,6 +9,7 @@ from rich.text import Text
 from stealtime.report.plain_table import new_table
 from stealtime.schedulability import wording
 from stealtime.schedulability.document import (
+    AllowedDocument,
     AnalysisDocument,
     CpuDocument,
     CurveDocument,
@@ -35,6 +36,10 @@ class AnalysisPage:
             yield _table(cpu, any(task.verdict is not None for task in cpu.tasks))
             for line in _lines(cpu, document):
                 yield Text(line)
+            if cpu.allowed:
+                yield Text()
+                yield _allowed_table(cpu.allowed, document.budget_period_ns)
+                yield from map(Text, wording.allowed_notes(cpu.allowed))
             yield Text()
 
 
@@ -59,9 +64,9 @@ def _table(cpu: CpuDocument, has_responses: bool) -> Table:
 def _response(task: TaskDocument) -> tuple[str, str, str]:
     mark = "" if task.verdict == "meets its deadline" else str(task.verdict)
     if task.response_ns is None:
-        return f"> {format_duration(task.at_least_ns or 0)}", "-", mark
+        return f"> {wording.duration(task.at_least_ns or 0)}", "-", mark
     slack = task.deadline_ns - task.response_ns
-    return format_duration(task.response_ns), ("-" if slack < 0 else "") + format_duration(abs(slack)), mark
+    return wording.duration(task.response_ns), ("-" if slack < 0 else "") + wording.duration(abs(slack)), mark
 
 
 def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
@@ -80,23 +85,39 @@ def _lines(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
         name = one.overhead.replace("_", " ")
         factor = "no margin even" if one.cost_factor_without is None else f"factor {one.cost_factor_without:.4f}"
         dominates = "; it dominates" if one.overhead == cpu.dominant_overhead else ""
-        yield f"overhead {name}: {format_duration(one.overhead_ns)}; without it {factor}{dominates}"
+        yield f"overhead {name}: {wording.duration(one.overhead_ns)}; without it {factor}{dominates}"
     if document.budget_period_ns is not None:
         period = format_duration(document.budget_period_ns)
         if cpu.least_budget_ns is not None:
             share = cpu.least_budget_ns / document.budget_period_ns * 100
-            budget = format_duration(cpu.least_budget_ns)
+            budget = wording.duration(cpu.least_budget_ns)
             yield f"smallest budget of a periodic resource of {period}: {budget} ({share:.1f} %)"
         elif cpu.margin_because is None:
             yield f"smallest budget of a periodic resource of {period}: the whole CPU is not enough"
 
 
+def _allowed_table(allowed: Sequence[AllowedDocument], budget_period_ns: int | None) -> Table:
+    table = new_table("Where a share of the jobs may miss: empirical, not proven")
+    for name in ("misses allowed", "overheads", "gaps left out", "verdict", "factor of all costs"):
+        table.add_column(name)
+    if budget_period_ns is not None:
+        table.add_column(f"smallest budget of {format_duration(budget_period_ns)}", justify="right")
+    for one in allowed:
+        left_out = "-" if one.gaps_left_out is None else str(one.gaps_left_out)
+        factor = "-" if one.cost_factor is None else f"{one.cost_factor:.4f}"
+        row = [f"{one.misses_percent:g} %", one.overheads, left_out, one.verdict, factor]
+        if budget_period_ns is not None:
+            row.append("-" if one.least_budget_ns is None else wording.duration(one.least_budget_ns))
+        table.add_row(*row)
+    return table
+
+
 def _demand(cpu: CpuDocument, document: AnalysisDocument) -> Iterator[str]:
     one = cpu.demand
     if one is not None:
-        window, demand, service = map(format_duration, (one.window_ns, one.demand_ns, one.service_ns))
+        window, demand, service = map(wording.duration, (one.window_ns, one.demand_ns, one.service_ns))
         which = "tightest window" if one.slack_ns >= 0 else "first window that is exceeded"
-        slack = ("-" if one.slack_ns < 0 else "") + format_duration(abs(one.slack_ns))
+        slack = ("-" if one.slack_ns < 0 else "") + wording.duration(abs(one.slack_ns))
         yield f"{which}: {window}, in which {demand} is due and {service} is certain: slack {slack}"
     elif cpu.demand_because is not None:
         yield f"tightest window: not found, because {cpu.demand_because}"

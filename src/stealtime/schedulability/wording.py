@@ -1,6 +1,19 @@
 """What a curve says in sentences, for terminal and page."""
 
-from stealtime.schedulability.document import CurveDocument, CurveShare, WeightedDocument
+from collections.abc import Iterator, Sequence
+
+from stealtime.report import notation
+from stealtime.schedulability.document import AllowedDocument, CurveDocument, CurveShare, WeightedDocument
+from stealtime.vocabulary.quantities import format_duration
+
+_LONGEST_EXACT = 6
+"""Letters of a duration that somebody chose; what was measured or computed has more digits than anybody reads."""
+
+
+def duration(nanoseconds: int) -> str:
+    """Write a duration exactly where that is short, and otherwise with five digits."""
+    exact = format_duration(nanoseconds)
+    return exact if len(exact) <= _LONGEST_EXACT else notation.duration(nanoseconds, 5).replace(" ", "")
 
 
 def answer(document: CurveDocument) -> str:
@@ -31,6 +44,20 @@ def share_words(one: CurveShare) -> str:
         return "not judged"
     unjudged = f", {one.not_judged} not judged" if one.not_judged else ""
     return f"{100 * one.schedulable_share:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f}){unjudged}"
+
+
+def allowed_notes(allowed: Sequence[AllowedDocument]) -> Iterator[str]:
+    """Say what a share of misses means, and what was not judged."""
+    yield (
+        "Shares of what was observed, no bounds: several overheads are charged to a job, each of which exceeds its "
+        "percentile now and then, and one gap may make several jobs late, so more jobs may miss than allowed."
+    )
+    if any(one.gaps_left_out is not None for one in allowed):
+        yield (
+            "Gaps left out: the longest that were observed, as many as that share of windows as long as the longest "
+            "deadline meets. None where the observation is too short to leave one out."
+        )
+    yield from (f"{one.misses_percent:g} %: {one.because}" for one in allowed if one.because is not None)
 
 
 def conditions_words(document: CurveDocument) -> str:

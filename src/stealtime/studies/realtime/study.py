@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
-    from stealtime.schedulability.measured import MeasuredCondition
+    from stealtime.schedulability.measured import MeasuredOverheads
     from stealtime.store.run import Run, Trial
     from stealtime.studies.realtime.analysis.model import RealTimeCell
 
@@ -75,15 +75,12 @@ class RealTimeStudy:
         """Split start latencies of traced trials into parts."""
         from stealtime.studies.realtime.analysis.decomposition import decompose
         from stealtime.studies.realtime.analysis.overhead_source import measured_trials
+        from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
         from stealtime.studies.realtime.terminal.parts import render_parts
-        from stealtime.vocabulary.errors import StealtimeError
 
-        try:
-            parts = decompose(measured_trials(run))
-        except StealtimeError:
-            # The trials say themselves why they were not traced; the report repeats it.
-            return None
-        return render_parts(parts) if parts else None
+        measured = measured_trials(run)
+        parts = decompose(measured.of_condition)
+        return render_parts(parts, measured.unmeasured, tracing_sentences(run)) if parts else None
 
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw missed deadlines, overheads, latencies in parts and curves."""
@@ -93,8 +90,8 @@ class RealTimeStudy:
 
         return section(own_cells(summary.cells), gather(run))
 
-    def measured_overheads(self, run: "Run") -> "list[MeasuredCondition]":
-        """Give what the kernels of a run took, by machine and number of tasks."""
+    def measured_overheads(self, run: "Run") -> "MeasuredOverheads":
+        """Give what the kernels of a run took, by machine and number of tasks, and what could not be measured."""
         from stealtime.studies.realtime.analysis.overhead_source import measured_overheads
 
         return measured_overheads(run)

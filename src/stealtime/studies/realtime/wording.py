@@ -18,10 +18,34 @@ NOTES = (
 
 def describe(parameters: Mapping[str, JsonValue]) -> str:
     """Name a task set: ``10 tasks light-uniform, fifo``."""
+    name, *others = _words(parameters)
+    if "set" not in parameters:
+        law, *others = others
+        name = f"{name} {law}"
+    return ", ".join([name, *others])
+
+
+def in_common(cells: "Sequence[RealTimeCell]") -> "tuple[list[str], Mapping[int, str]]":
+    """Tell apart what all cells share and what is left to name each by.
+
+    Returns:
+        The shared words, and by the place of each cell the others. Where nothing tells cells apart, each keeps its
+        first word.
+    """
+    words = [_words(cell.parameters) for cell in cells]
+    shared = [word for word in words[0] if all(word in own for own in words)] if words else []
+    if words and not any(word not in shared for own in words for word in own):
+        shared = shared[1:]
+    return shared, {number: ", ".join(word for word in own if word not in shared) for number, own in enumerate(words)}
+
+
+def _words(parameters: Mapping[str, JsonValue]) -> list[str]:
+    """Give what a task set is named by, that which most often differs first."""
     count = parameters.get("tasks_per_cpu", "?")
-    name = parameters.get("set") or f"{count} {'task' if count == 1 else 'tasks'} {parameters.get('law', '?')}"
+    given = parameters.get("set")
+    drawn = [f"{count} {'task' if count == 1 else 'tasks'}", str(parameters.get("law", "?"))]
     others = [f"{key.replace('_', ' ')} {parameters[key]}" for key in (*DEFAULTS, "total") if key in parameters]
-    return ", ".join([str(name), str(parameters.get("policy", "?")), *others])
+    return [*([str(given)] if given else drawn), str(parameters.get("policy", "?")), *others]
 
 
 def set_words(cell: "RealTimeCell") -> str:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from stealtime.schedulability.curve import CurveRequest, trace_curve
 from stealtime.schedulability.document import CurveDocument
-from stealtime.schedulability.measured import MeasuredCondition, overhead_models
+from stealtime.schedulability.measured import MeasuredCondition, Unmeasured, overhead_models
 from stealtime.studies.realtime.analysis.decomposition import Decomposition, decompose
 from stealtime.studies.realtime.analysis.overhead_source import conditions_of, measured_trials
+from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -28,22 +29,26 @@ class Gathered:
     """Under the worst overheads of each machine."""
     absent_because: str | None
     """Why there is nothing, or no curve."""
+    unmeasured: Sequence[Unmeasured] = ()
+    """Of the run, what is not in the conditions."""
+    tracing: Sequence[str] = ()
+    """What tracing cost, as far as the run tells."""
 
 
 def gather(run: "Run") -> Gathered:
     """Measure all traced trials of a run once."""
-    try:
-        measured = measured_trials(run)
-    except StealtimeError as error:
-        return Gathered((), (), None, error.message)
-    if not measured:
-        return Gathered((), (), None, "no trial was traced: overheads are in a kernel's trace (`--trace`)")
-    conditions = conditions_of(measured)
+    measured = measured_trials(run)
+    if not measured.of_condition:
+        sentences = "; ".join(one.sentence for one in measured.unmeasured)
+        return Gathered((), (), None, sentences or "no trial was traced", measured.unmeasured)
+    conditions = conditions_of(measured.of_condition)
     try:
         curve, because = curve_of(run.run_id, conditions), None
     except StealtimeError as error:
         curve, because = None, error.message
-    return Gathered(conditions, decompose(measured), curve, because)
+    return Gathered(
+        conditions, decompose(measured.of_condition), curve, because, measured.unmeasured, tracing_sentences(run)
+    )
 
 
 def curve_of(source: str, conditions: Sequence[MeasuredCondition]) -> CurveDocument:

@@ -1,10 +1,15 @@
 """The overheads of a run, by machine and number of tasks, for ``stealtime sched``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stealtime.schedulability.measured import MeasuredCondition
+import numpy as np
+
+from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverheads, Unmeasured
+from stealtime.studies.realtime import task_sets
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
+from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
 from stealtime.studies.realtime.stored import JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -12,62 +17,73 @@ if TYPE_CHECKING:
     from stealtime.store.run import Run, Trial
 
 
-def measured_overheads(run: "Run") -> list[MeasuredCondition]:
-    """Give what the kernels of a run took, by machine and number of tasks.
+@dataclass(frozen=True)
+class MeasuredTrials:
+    """The trials of tasks of a run: those whose traces tell overheads, and why the others do not."""
 
-    Raises:
-        StealtimeError: As :func:`measured_trials`.
-    """
-    return conditions_of(measured_trials(run))
+    of_condition: Mapping[tuple[str, int], Sequence[TrialOverheads]]
+    """By machine and number of tasks, in that order."""
+    unmeasured: Sequence[Unmeasured]
 
 
-def measured_trials(run: "Run") -> dict[tuple[str, int], list[TrialOverheads]]:
-    """Measure each traced trial of tasks; those of one machine and number of tasks are taken together.
+def measured_overheads(run: "Run") -> MeasuredOverheads:
+    """Give what the kernels of a run took, by machine and number of tasks, and which of them did not tell."""
+    measured = measured_trials(run)
+    return MeasuredOverheads(conditions_of(measured.of_condition), measured.unmeasured, tracing_sentences(run))
 
-    Returns:
-        By machine and number of tasks, in that order.
 
-    Raises:
-        StealtimeError: No trial tells them; it says why the first does not.
-    """
-    trials = [trial for trial in run.trials if _is_traced(trial)]
-    machines = _machines([(trial, trial.result(JobsOfTasks)) for trial in trials])
+def measured_trials(run: "Run") -> MeasuredTrials:
+    """Measure each traced trial of tasks; those of one machine and number of tasks are taken together."""
+    trials = [trial for trial in run.trials if trial.record.cell.probe == "rtload"]
     measured: dict[tuple[str, int], list[TrialOverheads]] = {}
-    refusals: list[StealtimeError] = []
-    for trial, machine in zip(trials, machines, strict=True):
+    reasons: dict[tuple[str, str], int] = {}
+    for trial, machine in zip(trials, _machines(trials), strict=True):
         try:
-            one = measure(trial)
+            one = _measure(trial)
         except StealtimeError as error:
-            refusals.append(error)
+            reasons[machine, error.message] = reasons.get((machine, error.message), 0) + 1
             continue
-        measured.setdefault((machine, len(trial.result(JobsOfTasks).tasks)), []).append(one)
-    if not measured and refusals:
-        raise refusals[0]
-    return dict(sorted(measured.items()))
+        if one is not None:
+            measured.setdefault((machine, len(trial.result(JobsOfTasks).tasks)), []).append(one)
+    told = {machine for machine, _ in (*measured, *reasons)}
+    for machine in _machines(trials):
+        # Beside traced trials those without tracing are only there to compare with.
+        if machine not in told:
+            because = "measured without tracing, and overheads are in a kernel's trace"
+            reasons[machine, because] = reasons.get((machine, because), 0) + 1
+    return MeasuredTrials(
+        dict(sorted(measured.items())),
+        [Unmeasured(machine, count, because) for (machine, because), count in sorted(reasons.items())],
+    )
 
 
-def conditions_of(measured: Mapping[tuple[str, int], list[TrialOverheads]]) -> list[MeasuredCondition]:
+def conditions_of(measured: Mapping[tuple[str, int], Sequence[TrialOverheads]]) -> list[MeasuredCondition]:
     """Give the samples of trials that are measured."""
     return [_condition(*key, trials) for key, trials in measured.items()]
 
 
-def _is_traced(trial: "Trial") -> bool:
+def _measure(trial: "Trial") -> TrialOverheads | None:
+    """Measure a trial; None where it was not traced on purpose."""
     record = trial.record
-    return record.state == "measured" and record.cell.probe == "rtload" and record.cell.traced
+    if record.state == "failed":
+        raise StealtimeError("failed" if record.failure is None else f"failed: {record.failure.message}")
+    return measure(trial) if record.cell.traced else None
 
 
-def _machines(trials: "Sequence[tuple[Trial, JobsOfTasks]]") -> list[str]:
+def _machines(trials: "Sequence[Trial]") -> list[str]:
     """Name the machine of each trial, with its policy and polluters only where a run has several."""
-    policies = {result.policy for _, result in trials}
-    polluters = {result.polluters for _, result in trials}
+    parameters = [trial.record.cell.parameters for trial in trials]
+    policies = {one.get("policy") for one in parameters}
+    polluters = {task_sets.parameter(one, "polluters") for one in parameters}
     names = []
-    for trial, result in trials:
+    for trial, own in zip(trials, parameters, strict=True):
         cell = trial.record.cell
         words = [cell.platform, *([] if cell.scenario == "alone" else [cell.scenario])]
         if len(policies) > 1:
-            words.append(result.policy)
+            words.append(str(own.get("policy")))
         if len(polluters) > 1:
-            words.append(f"{result.polluters} {'polluter' if result.polluters == 1 else 'polluters'}")
+            count = task_sets.parameter(own, "polluters")
+            words.append(f"{count} {'polluter' if count == 1 else 'polluters'}")
         names.append(" ".join(words))
     return names
 
@@ -76,13 +92,27 @@ def _unknown(reason: str) -> str:
     return f"when the host took the CPU is not known: {reason}"
 
 
-def _condition(machine: str, tasks: int, trials: list[TrialOverheads]) -> MeasuredCondition:
+def _unseen(trials: Sequence[TrialOverheads]) -> list[str]:
+    """Say how many jobs give no sample because their switch is not in the trace."""
+    followed = sum(int(np.count_nonzero(trial.is_followed)) for trial in trials)
+    unseen = sum(trial.unseen_switches for trial in trials)
+    if not unseen:
+        return []
+    return [
+        f"{unseen:,} of {followed:,} jobs that were followed give no sample of scheduling and context switch: the "
+        "kernel left the switch to them out of its trace (most switches out of idleness on Linux 6.18; a polluter "
+        "keeps the CPU from idling)"
+    ]
+
+
+def _condition(machine: str, tasks: int, trials: Sequence[TrialOverheads]) -> MeasuredCondition:
     discards: dict[str, int] = {}
     for trial in trials:
         for what, counted in trial.found["discards"].items():
             for reason, count in counted.items():  # type: ignore[attr-defined]
                 discards[f"{what}.{reason}"] = discards.get(f"{what}.{reason}", 0) + count
     periods = [trial.tick_period_ns for trial in trials if trial.tick_period_ns is not None]
+    unknown = dict.fromkeys(_unknown(trial.taken_unknown) for trial in trials if trial.taken_unknown)
     return MeasuredCondition(
         machine=machine,
         tasks=tasks,
@@ -90,5 +120,5 @@ def _condition(machine: str, tasks: int, trials: list[TrialOverheads]) -> Measur
         boundaries=BOUNDARIES,
         discards={name: count for name, count in discards.items() if count},
         tick_period_ns=min(periods, default=None),
-        remarks=tuple(dict.fromkeys(_unknown(trial.taken_unknown) for trial in trials if trial.taken_unknown)),
+        remarks=(*_unseen(trials), *unknown),
     )

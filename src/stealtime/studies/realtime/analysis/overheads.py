@@ -55,6 +55,11 @@ class TrialOverheads:
         """Which jobs have a chain."""
         return np.asarray(self.found["chains"]["discard"] == 0, np.bool_)
 
+    @property
+    def unseen_switches(self) -> int:
+        """How many followed jobs have no sample of dispatch and arrival: the switch to them is not in the trace."""
+        return int(np.count_nonzero(self.is_followed & (self.found["chains"]["unseen_switch"] > 0)))
+
     def part_ns(self, *parts: str) -> NDArray[np.float64]:
         """Give parts of all jobs, added up; 0 for those without a chain."""
         chains = self.found["chains"]
@@ -139,11 +144,12 @@ def measure(trial: "Trial") -> TrialOverheads:
     """Split what the jobs of a trial waited for.
 
     Raises:
-        StealtimeError: It was not traced, or without the events that it takes; or a file is damaged.
+        StealtimeError: Its kernel was not traced, or without the events that it takes; or a file is damaged. The
+            message goes on after the name of the trial or its machine.
     """
     result = trial.result(JobsOfTasks)
     path, tracing = _own_trace(trial)
-    _check_groups(trial, tracing)
+    _check_groups(tracing)
     table = read_columns(trial.table(JOBS), JOBS_SCHEMA)
     threads = np.array([task.thread_id for task in result.tasks], np.int32)
     jobs: StampedJobsDict = {
@@ -194,26 +200,29 @@ def joined(trials: Sequence[TrialOverheads]) -> Mapping[str, Samples]:
 def _own_trace(trial: "Trial") -> tuple[Path, "TracingOutcome"]:
     """Give the trace of the kernel that ran the tasks."""
     record = trial.record
+    traits = traits_of(record.cell.platform)
     path, tracing = trial.machine_trace_path, None if record.outcome is None else record.outcome.tracing
-    if traits_of(record.cell.platform).is_native:
+    if traits.is_native:
         path, tracing = trial.host_trace_path, record.host_tracing
-    if path is None or tracing is None:
+    if path is not None and tracing is not None:
+        return path, tracing
+    if not traits.is_native and not traits.has_own_kernel_trace:
         raise StealtimeError(
-            f"the kernel of {record.trial_id} was not traced",
-            hint="measure with tracing on; a User-Mode Linux kernel cannot be traced",
+            "its kernel has no trace of its own, so its jobs have latencies and no parts",
+            hint="natively and in guests of QEMU overheads can be measured",
         )
-    return path, tracing
+    raise StealtimeError("its kernel was not traced", hint="measure with tracing on")
 
 
-def _check_groups(trial: "Trial", tracing: "TracingOutcome") -> None:
+def _check_groups(tracing: "TracingOutcome") -> None:
     for group in _NEEDED_GROUPS:
         reading = tracing.groups.get(group)
         if not isinstance(reading, Value):
             why = getattr(reading, "absent", "not asked for")
             raise StealtimeError(
-                f"{trial.record.trial_id} was traced without the events {group}: {why}",
+                f"its kernel was traced without the events {group}: {why}",
                 hint="measure the cell again with this version, on a kernel that has them",
             )
     for finding in tracing.findings:
         if finding.code == _THREAD_IDS_UNKNOWN:
-            raise StealtimeError(f"{trial.record.trial_id}: {finding.text}", hint=finding.hint)
+            raise StealtimeError(finding.text, hint=finding.hint)

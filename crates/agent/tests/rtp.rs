@@ -185,7 +185,6 @@ fn faults(mark: &Mark) -> Fate {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one run of four seconds, and all that is to be found in it")]
 fn each_fault_of_a_path_is_found_as_what_it_is() {
     let receiver = Receiver::start("127.0.0.1:0", &["--ports", "one"]);
     let path = Path::start(receiver.at, faults);

@@ -112,7 +112,9 @@ mod tests {
         fn any_difference_can_be_added(values in prop::collection::vec(any::<i64>(), 1..20)) {
             for basis in [Basis::OneWay, Basis::Variation] {
                 let (mut delays, mut both) = (Delays::new(), Delays::new());
-                values.iter().for_each(|&value| delays.add(basis, value));
+                for &value in &values {
+                    delays.add(basis, value);
+                }
                 both.merge(&delays);
                 prop_assert_eq!(both.quartiles(), delays.quartiles());
             }

@@ -7,24 +7,26 @@
 /// here it is nanoseconds, whose truncation does not show.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Jitter {
-    transit_ns: Option<i64>,
-    jitter_ns: f64,
-    max_ns: f64,
+    /// Of the packet before, in ns.
+    transit: Option<i64>,
+    /// In ns, as the other.
+    mean: f64,
+    max: f64,
 }
 
 impl Jitter {
     /// A packet came; its transit time is its arrival minus its timestamp, on clocks that need not agree.
     pub fn arrived(&mut self, transit_ns: i64) {
-        if let Some(before_ns) = self.transit_ns.replace(transit_ns) {
+        if let Some(before_ns) = self.transit.replace(transit_ns) {
             let difference_ns = transit_ns.abs_diff(before_ns) as f64;
-            self.jitter_ns += (difference_ns - self.jitter_ns) / 16.0;
-            self.max_ns = self.max_ns.max(self.jitter_ns);
+            self.mean += (difference_ns - self.mean) / 16.0;
+            self.max = self.max.max(self.mean);
         }
     }
 
-    /// As it is now, and the most it has been; None before there were two packets to compare.
+    /// As it is now, and the most it has been, in ns; None before there were two packets to compare.
     pub fn figures(&self) -> Option<(f64, f64)> {
-        self.transit_ns.map(|_| (self.jitter_ns, self.max_ns))
+        self.transit.map(|_| (self.mean, self.max))
     }
 }
 

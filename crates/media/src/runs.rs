@@ -52,7 +52,7 @@ impl LossRuns {
     }
 
     /// The mean length of the bursts, against what independent losses of the same share would have, which is
-    /// 1/(1 - share) (ITU-T G.107 section 7.5; McGowan 2005). None if nothing was lost, or everything.
+    /// 1/(1 - share) (ITU-T G.107 section 7.5). None if nothing was lost, or everything.
     pub fn burst_ratio(&self) -> Option<f64> {
         let share = self.lost_percent() / 100.0;
         let is_some = self.lost > 0 && self.lost < self.packets;

@@ -94,7 +94,9 @@ fn run_send(send: &Send) -> Result<ExitCode> {
     let number = RandomState::new().hash_one(std::process::id());
     let mut numbers = numbers(number, streams);
     if let Some(sequence) = send.first_sequence {
-        numbers.iter_mut().for_each(|numbers| numbers.sequence = sequence);
+        for numbers in &mut numbers {
+            numbers.sequence = sequence;
+        }
     }
     let listening = listening(&send.judging)?;
     let over = AtomicBool::new(false);

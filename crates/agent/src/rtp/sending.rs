@@ -164,8 +164,12 @@ impl Sending {
                         }
                     }
                 }
-                batch.iter().for_each(|one| self.note(one, sent_ns));
-                refusals.into_iter().for_each(|error| self.refuse(error));
+                for one in batch {
+                    self.note(one, sent_ns);
+                }
+                for error in refusals {
+                    self.refuse(error);
+                }
             }
             Sockets::Own(sockets) => {
                 let mut results = Vec::with_capacity(batch.len());

@@ -32,7 +32,7 @@ pub fn clock_identity() -> Option<u64> {
 
 fn monotonic_offset(offsets: &str) -> String {
     let line = offsets.lines().find(|line| line.starts_with("monotonic"));
-    line.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).unwrap_or("monotonic 0 0".to_owned())
+    line.map_or("monotonic 0 0".to_owned(), |line| line.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// Brings the kernel's stamps, which are of `CLOCK_REALTIME`, to `CLOCK_MONOTONIC`.

@@ -1,4 +1,4 @@
-"""Thousands of voice streams: how late the sender itself is, how much CPU both ends take, and whether any packet is lost.
+"""Thousands of voice streams: how late the sender is, how much CPU both ends take, and whether any packet is lost.
 
 ``stealtime-agent rtp send`` and ``rtp receive`` exchange streams over the loopback interface, a port each or all on one
 port, with both ends on one CPU or with one each. *Own jitter* is two figures: how much later than due the sender hands

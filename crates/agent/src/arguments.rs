@@ -42,7 +42,7 @@ pub enum Command {
     Count(Count),
     /// Ask a `counter` for its state, or to verify its memory, reboot its machine or power it off
     Ask(Ask),
-    /// Send streams of voice packets through a media path, or receive them: loss, delay, jitter, gaps, estimated opinion
+    /// Send or receive streams of voice packets: loss, delay, jitter, gaps and estimated opinion of any media path
     Rtp(Rtp),
     /// Serve a control plane: exchange frames with it on standard input and output
     Serve,

@@ -258,7 +258,9 @@ fn each_fault_of_a_path_is_found_as_what_it_is() {
 #[test]
 fn what_a_reflector_sends_back_is_a_round_trip() {
     let receiver = Receiver::start("127.0.0.1:0", &["--reflect"]);
+    let began_ns = now_ns();
     let sent = send(receiver.at, &["-D", "300ms", "--reflected"]);
+    let elapsed_ns = now_ns() - began_ns;
     let (code, reflected) = receiver.end();
     assert_eq!(code, Some(0), "{reflected:#}");
     let found = document(&sent);
@@ -267,6 +269,8 @@ fn what_a_reflector_sends_back_is_a_round_trip() {
     let counts = ["sent", "received", "lost"].map(|name| number(&back["total"][name]));
     assert_eq!(counts, [15, 15, 0]);
     assert_eq!(number(&found["sent"]), 15);
+    // Without the reflector's time, which is another clock's, no packet can have taken longer than all of it.
+    assert!((1..elapsed_ns).contains(&number(&back["total"]["delay_ns"]["max"])), "{}", back["total"]);
     assert!(number(&reflected["reflected"]) >= 16, "voice and closing reports: {reflected:#}");
 }
 

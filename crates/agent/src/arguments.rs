@@ -13,6 +13,7 @@ use crate::cpu_list::CpuList;
 use crate::probes::{EXIT_CODES, ProbeCommand};
 use crate::quantities::parse_bytes;
 use crate::rtload::{self, RtloadArguments};
+use crate::rtp::Rtp;
 
 /// Measures the latency of a machine, and loads it: the part of stealtime that runs on the machine under test.
 #[derive(Debug, Parser)]
@@ -41,6 +42,8 @@ pub enum Command {
     Count(Count),
     /// Ask a `counter` for its state, or to verify its memory, reboot its machine or power it off
     Ask(Ask),
+    /// Send or receive streams of voice packets: loss, delay, jitter, gaps and estimated opinion of any media path
+    Rtp(Rtp),
     /// Serve a control plane: exchange frames with it on standard input and output
     Serve,
     /// Run a command that is killed when the parent of this process ends, even by SIGKILL

@@ -3,9 +3,9 @@
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
 //! without Python (`tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). `counter` is a workload whose
-//! losses can be proved, `count` and `ask` are its clients. `guard` makes a command die with its parent,
-//! `restore` puts back what a killed agent had changed, `discipline` keeps the clock of a guest that is
-//! stopped often.
+//! losses can be proved, `count` and `ask` are its clients. `rtp` sends and receives streams of voice packets.
+//! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
+//! `discipline` keeps the clock of a guest that is stopped often.
 
 mod alone;
 mod arguments;
@@ -28,6 +28,7 @@ mod process_one;
 mod quantities;
 mod restore;
 mod rtload;
+mod rtp;
 mod serve;
 mod streams;
 mod tables;
@@ -43,6 +44,7 @@ use stealtime_probe::load::LoadError;
 use crate::arguments::{Arguments, Command};
 use crate::cgroup::CgroupError;
 use crate::counting::CountError;
+use crate::rtp::SocketError;
 
 fn main() -> ExitCode {
     if process_one::is_process_one() {
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Load(load) => load_alone::run(&load),
         Command::Contend(contend) => contend::run(&contend),
         Command::Rtload(arguments) => rtload::run(&arguments),
+        Command::Rtp(rtp) => rtp::run(&rtp),
         Command::Counter(counter) => counter::run(&counter),
         Command::Count(count) => counting::run(&count),
         Command::Ask(ask) => counting::run_ask(&ask),
@@ -92,5 +95,6 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let of_load = || error.downcast_ref::<LoadError>()?.hint();
     let of_cgroup = || error.downcast_ref::<CgroupError>().map(CgroupError::hint);
     let of_count = || Some(error.downcast_ref::<CountError>()?.hint().to_owned());
-    of_trial().or_else(of_load).or_else(of_cgroup).or_else(of_count)
+    let of_socket = || Some(error.downcast_ref::<SocketError>()?.hint().to_owned());
+    of_trial().or_else(of_load).or_else(of_cgroup).or_else(of_count).or_else(of_socket)
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("wire", &[]),
     ("owner", &[]),
     ("analysis", &[]),
@@ -20,7 +20,8 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("schedulability", &[]),
     ("trace", &["owner", "wire"]),
     ("probe", &["owner", "wire"]),
-    ("agent", &["analysis", "probe", "trace", "wire"]),
+    ("media", &[]),
+    ("agent", &["analysis", "media", "probe", "trace", "wire"]),
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),

@@ -1,0 +1,212 @@
+//! `rtp`: streams of voice packets through any path, and what became of them.
+//!
+//! What is counted and judged is in the crate `stealtime-media`, without sockets and clocks; here are the sockets
+//! (`sockets`, `sys`), the clocks (`stamps`), the loops (`sending`, `receiving`) and what is told (`report`, `table`,
+//! `progress`).
+
+mod progress;
+mod receiving;
+mod report;
+mod sending;
+mod settings;
+mod sockets;
+mod stamps;
+mod sys;
+mod table;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::prctl::set_timerslack;
+use stealtime_media::{Listening, PACKET_NS, numbers};
+use stealtime_probe::scheduling;
+
+pub use settings::Rtp;
+pub use sockets::SocketError;
+
+use crate::document::{NOT_VALID, print_json};
+use crate::quantities::nanoseconds;
+use crate::rtp::progress::{Progress, State};
+use crate::rtp::receiving::{Ended, Limits, Receiving};
+use crate::rtp::report::{Document, Reception, Transmission};
+use crate::rtp::sending::{Origin, Sending};
+use crate::rtp::settings::{Judging, Placement, Receive, RtpCommand, Send, Showing};
+use crate::rtp::stamps::{clock_identity, monotonic_ns};
+
+const OVER_THRESHOLD: u8 = 3;
+
+/// From when everything is set up to the first packet.
+const LEAD_NS: u64 = 20_000_000;
+
+/// After the last closing report, for what is still on its way back.
+const LAST_RETURN: Duration = Duration::from_secs(1);
+
+/// `stealtime-agent rtp`
+pub fn run(rtp: &Rtp) -> Result<ExitCode> {
+    match &rtp.command {
+        RtpCommand::Send(send) => run_send(send),
+        RtpCommand::Receive(receive) => run_receive(receive),
+    }
+}
+
+fn run_receive(receive: &Receive) -> Result<ExitCode> {
+    let sockets = sockets::incoming(receive)?;
+    let stamped = sockets::watch(&sockets);
+    if !receive.showing.quiet {
+        // Whoever let the kernel choose the port wants to know which it is.
+        let first = sockets[0].local_addr().context("a socket does not tell its address")?;
+        eprintln!("listening at {first}, {} ports", sockets.len());
+    }
+    let interruptions = interruptions(&receive.showing);
+    place(&receive.placement)?;
+    let listening = listening(&receive.judging)?;
+    let mut receiving = Receiving::new(sockets, listening, receive.reflect, stamped)?;
+    let limits = Limits {
+        duration_ns: receive.duration.map(nanoseconds).transpose()?,
+        wait_ns: nanoseconds(receive.wait)?,
+        idle_ns: nanoseconds(receive.idle)?,
+    };
+    let mut progress = Progress::begin(receive.showing.quiet);
+    let stop = || interruptions.load(Ordering::Relaxed) > 0;
+    let ended = receiving.run(&limits, &stop, |now| progress.show(|| state(now)))?;
+    progress.finish();
+    let reception = Reception::of(&receiving, ended, end_ns(&receiving, ended), &receive.judging, listening.buffer_ns);
+    let findings = reception.findings();
+    let document = Document::new(reception, findings);
+    if receive.showing.json {
+        print_json(&document)?;
+    } else {
+        document.write_text(&mut io::stdout().lock())?;
+    }
+    Ok(exit_code(document.head.valid, document.part.is_over(&receive.judging)))
+}
+
+fn run_send(send: &Send) -> Result<ExitCode> {
+    let outgoing = sockets::outgoing(send)?;
+    let interruptions = interruptions(&send.showing);
+    let streams = u32::try_from(outgoing.destinations.len())?;
+    let number = RandomState::new().hash_one(std::process::id());
+    let mut numbers = numbers(number, streams);
+    if let Some(sequence) = send.first_sequence {
+        for numbers in &mut numbers {
+            numbers.sequence = sequence;
+        }
+    }
+    let listening = listening(&send.judging)?;
+    let over = AtomicBool::new(false);
+    let returning = if send.reflected { Some(outgoing.sockets.try_clone()?) } else { None };
+    let origin = Origin { number, clock: listening.clock, grain_ns: nanoseconds(send.grain)? };
+    let packets = nanoseconds(send.duration)?.div_ceil(PACKET_NS).max(1);
+    // Begun before the sender is placed: a real-time priority is for what is sent alone.
+    let (sending, started_ns, came_back) = thread::scope(|scope| -> Result<_> {
+        let back = returning.map(|sockets| scope.spawn(|| come_back(sockets, listening, &over)));
+        place(&send.placement)?;
+        let started_ns = monotonic_ns() + LEAD_NS;
+        let mut sending = Sending::new(outgoing, numbers, origin, started_ns)?;
+        let mut progress = Progress::begin(send.showing.quiet);
+        let stop = || interruptions.load(Ordering::Relaxed) > 0;
+        let halt = || interruptions.load(Ordering::Relaxed) > 1;
+        sending.run(packets, &stop, &halt, |now| {
+            progress.show(|| State { streams: now.streams(), packets: now.sent(), silent_ns: None });
+        });
+        progress.finish();
+        let came_back = back.map(|thread| {
+            thread::sleep(LAST_RETURN);
+            over.store(true, Ordering::Relaxed);
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        Ok((sending, started_ns, came_back.transpose()?))
+    })?;
+    let came_back = came_back.map(|(receiving, ended)| {
+        Reception::of(&receiving, ended, end_ns(&receiving, ended), &send.judging, listening.buffer_ns)
+    });
+    let transmission = Transmission::of(&sending, monotonic_ns().saturating_sub(started_ns), came_back);
+    let findings = transmission.findings();
+    let document = Document::new(transmission, findings);
+    if send.showing.json {
+        print_json(&document)?;
+    } else {
+        document.write_text(&mut io::stdout().lock())?;
+    }
+    let is_over = document.part.came_back.as_ref().is_some_and(|reception| reception.is_over(&send.judging));
+    Ok(exit_code(document.head.valid, is_over))
+}
+
+/// Receives what a reflector sends back, until everything has come or `over`.
+fn come_back(sockets: Vec<std::net::UdpSocket>, listening: Listening, over: &AtomicBool) -> Result<(Receiving, Ended)> {
+    let stamped = sockets::watch(&sockets);
+    let mut receiving = Receiving::new(sockets, listening, false, stamped)?;
+    // The sender knows when it is over.
+    let limits = Limits { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };
+    let ended = receiving.run(&limits, &|| over.load(Ordering::Relaxed), |_| {})?;
+    Ok((receiving, ended))
+}
+
+fn listening(judging: &Judging) -> Result<Listening> {
+    let clock = clock_identity().context("/proc/sys/kernel/random/boot_id cannot be read")?;
+    let loss_robustness = judging.concealment.loss_robustness();
+    Ok(Listening { clock, buffer_ns: nanoseconds(judging.buffer)?, loss_robustness })
+}
+
+/// When what was silent was so to the end: a receiver that had nothing to wait for ended with the last packet.
+fn end_ns(receiving: &Receiving, ended: Ended) -> u64 {
+    match ended {
+        Ended::Complete => receiving.last_ns(),
+        _ => monotonic_ns(),
+    }
+}
+
+fn state(receiving: &Receiving) -> State {
+    State {
+        streams: receiving.receiver.streams(),
+        packets: receiving.receiver.packets(),
+        silent_ns: Some(monotonic_ns().saturating_sub(receiving.last_ns())),
+    }
+}
+
+/// Counts how often somebody wanted this to end.
+fn interruptions(showing: &Showing) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let of_signal = Arc::clone(&count);
+    // Refused only if another handler exists already; then a Ctrl-C ends the process.
+    let _ = ctrlc::set_handler(move || {
+        of_signal.fetch_add(1, Ordering::Relaxed);
+    });
+    if showing.until_closed {
+        let of_input = Arc::clone(&count);
+        thread::spawn(move || {
+            let mut ignored = [0; 256];
+            // An error is an end as well: nobody can close it any more.
+            while io::stdin().read(&mut ignored).is_ok_and(|count| count > 0) {}
+            of_input.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    count
+}
+
+/// Puts this thread where it is to run, and has the kernel wake it without delay.
+fn place(placement: &Placement) -> Result<()> {
+    if let Some(cpu) = placement.cpu {
+        scheduling::pin_to(cpu).with_context(|| format!("this process cannot run on CPU {cpu}"))?;
+    }
+    if placement.priority > 0 {
+        let asked = scheduling::request_fifo(placement.priority);
+        asked.with_context(|| format!("SCHED_FIFO with priority {} was refused", placement.priority))?;
+    }
+    // An ordinary thread's sleep may otherwise be 50 us longer (PR_SET_TIMERSLACK, prctl(2)).
+    set_timerslack(1).context("the timer slack cannot be set")
+}
+
+fn exit_code(is_valid: bool, is_over: bool) -> ExitCode {
+    match (is_valid, is_over) {
+        (false, _) => ExitCode::from(NOT_VALID),
+        (true, true) => ExitCode::from(OVER_THRESHOLD),
+        (true, false) => ExitCode::SUCCESS,
+    }
+}

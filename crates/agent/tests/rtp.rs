@@ -1,0 +1,345 @@
+//! `rtp send` and `rtp receive` as processes, with a path between them that has known faults.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+use stealtime_media::{Datagram, Kind, Mark, read};
+
+const AGENT: &str = env!("CARGO_BIN_EXE_stealtime-agent");
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    u64::try_from(now.tv_sec() * 1_000_000_000 + now.tv_nsec()).unwrap()
+}
+
+/// A receiver that listens.
+struct Receiver {
+    process: Child,
+    stderr: BufReader<ChildStderr>,
+    stdin: Option<ChildStdin>,
+    at: SocketAddr,
+}
+
+impl Receiver {
+    fn start(at: &str, arguments: &[&str]) -> Self {
+        let mut process = Command::new(AGENT)
+            .args(["rtp", "receive", at, "--json", "--until-closed"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = process.stdin.take();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let at = line.strip_prefix("listening at ").and_then(|rest| rest.split(',').next());
+        let at = at.unwrap_or_else(|| panic!("{line}")).parse().unwrap();
+        Self { process, stderr, stdin, at }
+    }
+
+    /// Waits until it ends by itself; gives its exit code and document.
+    fn end(mut self) -> (Option<i32>, Value) {
+        let mut progress = String::new();
+        self.stderr.read_to_string(&mut progress).unwrap();
+        let output = self.process.wait_with_output().unwrap();
+        drop(self.stdin);
+        let document = serde_json::from_slice(&output.stdout);
+        (output.status.code(), document.unwrap_or_else(|error| panic!("{error}: {progress}")))
+    }
+
+    /// Ends it by closing its standard input.
+    fn close(mut self) -> (Option<i32>, Value) {
+        drop(self.stdin.take());
+        self.end()
+    }
+}
+
+fn send(to: SocketAddr, arguments: &[&str]) -> Output {
+    Command::new(AGENT)
+        .args(["rtp", "send", &to.to_string(), "--json", "--quiet"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn document(output: &Output) -> Value {
+    let told = serde_json::from_slice(&output.stdout);
+    told.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// What the path does with a packet of voice.
+enum Fate {
+    Pass,
+    Drop,
+    /// Two of it.
+    Double,
+    /// So much later.
+    Hold(Duration),
+    /// After the next one of its stream.
+    Swap,
+}
+
+/// When the path had a packet, by `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy)]
+struct Passed {
+    mark: Mark,
+    before_ns: u64,
+    after_ns: u64,
+}
+
+/// A process in the middle: a thread of this test, which passes packets on in the order that it decides.
+struct Path {
+    at: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Passed>>,
+}
+
+impl Path {
+    fn start(to: SocketAddr, fate: fn(&Mark) -> Fate) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let at = socket.local_addr().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let thread = thread::spawn(move || forward(&socket, to, fate, &stopping));
+        Self { at, stop, thread }
+    }
+
+    /// What it has passed on, in that order.
+    fn end(self) -> Vec<Passed> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+fn forward(socket: &UdpSocket, to: SocketAddr, fate: fn(&Mark) -> Fate, stop: &AtomicBool) -> Vec<Passed> {
+    let mut passed = Vec::new();
+    let mut pass = |bytes: &[u8], mark: Mark| {
+        let before_ns = now_ns();
+        socket.send_to(bytes, to).unwrap();
+        passed.push(Passed { mark, before_ns, after_ns: now_ns() });
+    };
+    let (mut held, mut swapped) = (VecDeque::<(u64, Vec<u8>, Mark)>::new(), Vec::<(Vec<u8>, Mark)>::new());
+    while !stop.load(Ordering::Relaxed) {
+        while held.front().is_some_and(|(due_ns, ..)| *due_ns <= now_ns()) {
+            let (_, bytes, mark) = held.pop_front().unwrap();
+            pass(&bytes, mark);
+        }
+        let next_ns = held.front().map_or(20_000_000, |(due_ns, ..)| due_ns.saturating_sub(now_ns()));
+        socket.set_read_timeout(Some(Duration::from_nanos(next_ns.clamp(1_000, 20_000_000)))).unwrap();
+        let mut bytes = [0; 256];
+        let Ok(length) = socket.recv(&mut bytes) else { continue };
+        let bytes = &bytes[..length];
+        let Datagram::Ours(_, mark) = read(bytes) else { panic!("the sender sent something else") };
+        if mark.kind != Kind::Voice {
+            pass(bytes, mark);
+            continue;
+        }
+        match fate(&mark) {
+            Fate::Drop => {}
+            Fate::Pass => pass(bytes, mark),
+            Fate::Double => {
+                pass(bytes, mark);
+                pass(bytes, mark);
+            }
+            Fate::Hold(time) => {
+                held.push_back((now_ns() + u64::try_from(time.as_nanos()).unwrap(), bytes.to_vec(), mark));
+            }
+            Fate::Swap => swapped.push((bytes.to_vec(), mark)),
+        }
+        if let Some(place) = swapped.iter().position(|(_, one)| one.stream == mark.stream && one.index < mark.index) {
+            let (bytes, mark) = swapped.remove(place);
+            pass(&bytes, mark);
+        }
+    }
+    passed
+}
+
+/// 200 packets of each stream.
+fn faults(mark: &Mark) -> Fate {
+    match (mark.stream, mark.index) {
+        (1, index) if index % 100 == 99 => Fate::Drop,
+        (2, index) if index % 70 == 69 => Fate::Double,
+        (3, index) if index % 50 == 10 => Fate::Swap,
+        (4, _) => Fate::Hold(Duration::from_millis(20)),
+        // 12 packets of 20 ms and what is around them: a silence of some 250 ms.
+        (5, 100..112) | (6, _) => Fate::Drop,
+        _ => Fate::Pass,
+    }
+}
+
+#[test]
+fn each_fault_of_a_path_is_found_as_what_it_is() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--ports", "one"]);
+    let path = Path::start(receiver.at, faults);
+    let strangers = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let others: [&[u8]; 3] = [b"no RTP at all", &[0x80; 172], &[0x80, 200, 0, 1, 0, 0, 0, 0]];
+    for stranger in others {
+        strangers.send_to(stranger, receiver.at).unwrap();
+    }
+    let sent = send(path.at, &["--ports", "one", "-n", "7", "-D", "4s", "--first-sequence", "65500"]);
+    assert_eq!(document(&sent)["sent"], 1400);
+    // Stream 6 tells its end and nothing else.
+    let (code, found) = receiver.end();
+    let passed = path.end();
+    assert_eq!(code, Some(0), "{found:#}");
+    assert_eq!(found["ended"], "complete");
+
+    let counts = |stream: &Value| {
+        ["sent", "received", "lost", "duplicated", "reordered"].map(|name| number(&stream[name])).to_vec()
+    };
+    let streams = found["streams"].as_array().unwrap();
+    assert_eq!(counts(&streams[0]), [200, 200, 0, 0, 0]);
+    // One of the two was the very last packet.
+    assert_eq!(counts(&streams[1]), [200, 198, 2, 0, 0]);
+    assert_eq!(counts(&streams[2]), [200, 200, 0, 2, 0]);
+    assert_eq!(counts(&streams[3]), [200, 200, 0, 0, 4]);
+    assert_eq!(counts(&streams[4]), [200, 200, 0, 0, 0]);
+    assert_eq!(counts(&streams[5]), [200, 188, 12, 0, 0]);
+    assert!(number(&streams[5]["unplayed"]["longest_packets"]) >= 12, "late ones may have joined them");
+    assert_eq!(counts(&streams[6]), [200, 0, 200, 0, 0]);
+    assert_eq!(counts(&found["total"]), [1400, 1186, 214, 2, 4]);
+    let stranger = |kind: &str| number(&found["strangers"][kind]);
+    assert_eq!(["not_rtp", "other_rtp", "rtcp", "corrupted"].map(stranger), [1, 1, 1, 0]);
+    assert!(streams.iter().all(|stream| stream["renumbered"] == 0), "the sequence began anew");
+
+    // What the receiver says of time lies between the stamps around the path's own sending: the kernel stamps a
+    // packet of the loopback interface within the call that sends it.
+    assert_eq!(number(&found["stamps"]["by_process"]), 0, "{:#}", found["stamps"]);
+    let of_stream = |stream: u32| -> Vec<Passed> {
+        let is_one = |one: &&Passed| one.mark.stream == stream && one.mark.kind == Kind::Voice;
+        passed.iter().filter(is_one).copied().collect()
+    };
+    let delayed = of_stream(4);
+    let sorted = |of: fn(&Passed) -> u64| {
+        let mut delays: Vec<u64> = delayed.iter().map(|one| of(one) - one.mark.sent_ns).collect();
+        delays.sort_unstable();
+        delays
+    };
+    let (least, most) = (sorted(|one| one.before_ns), sorted(|one| one.after_ns));
+    let delay = &streams[4]["delay_ns"];
+    assert_eq!(streams[4]["delay_is"], "one_way");
+    for (name, rank) in [("min", 0), ("q1", 49), ("median", 99), ("q3", 149), ("max", 199)] {
+        let (found, low, high) = (number(&delay[name]), least[rank], most[rank]);
+        // Quartiles are told to 1 %, and clocks compared to some microseconds.
+        let slack = found / 100 + 10_000;
+        assert!(low.saturating_sub(slack) <= found && found <= high + slack, "{name}: {low} <= {found} <= {high}");
+    }
+    assert!(number(&delay["min"]) >= 19_990_000, "{delay}");
+    let silence = &streams[5]["longest_silence"];
+    let around = of_stream(5);
+    let (before, after) = around
+        .windows(2)
+        .map(|pair| (pair[0], pair[1]))
+        .find(|(before, after)| after.mark.index - before.mark.index == 13)
+        .unwrap();
+    let (length, start) = (number(&silence["length_ns"]), number(&silence["start_monotonic_ns"]));
+    assert!(length + 10_000 >= after.before_ns - before.after_ns, "{silence}");
+    assert!(length <= after.after_ns - before.before_ns + 10_000, "{silence}");
+    assert!((before.before_ns - 10_000..=before.after_ns + 10_000).contains(&start), "{silence}");
+}
+
+#[test]
+fn what_a_reflector_sends_back_is_a_round_trip() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--reflect"]);
+    let began_ns = now_ns();
+    let sent = send(receiver.at, &["-D", "300ms", "--reflected"]);
+    let elapsed_ns = now_ns() - began_ns;
+    let (code, reflected) = receiver.end();
+    assert_eq!(code, Some(0), "{reflected:#}");
+    let found = document(&sent);
+    let back = &found["came_back"];
+    assert_eq!(back["total"]["delay_is"], "round_trip", "{found:#}");
+    let counts = ["sent", "received", "lost"].map(|name| number(&back["total"][name]));
+    assert_eq!(counts, [15, 15, 0]);
+    assert_eq!(number(&found["sent"]), 15);
+    // Without the reflector's time, which is another clock's, no packet can have taken longer than all of it.
+    assert!((1..elapsed_ns).contains(&number(&back["total"]["delay_ns"]["max"])), "{}", back["total"]);
+    assert!(number(&reflected["reflected"]) >= 16, "voice and closing reports: {reflected:#}");
+}
+
+#[test]
+fn many_streams_have_a_port_each() {
+    // All addresses from 127.0.0.1 on are this machine's: on one of its own no port is taken.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let receiver = Receiver::start(&format!("127.99.{high}.{low}:40000"), &["-n", "50"]);
+    let sent = send(receiver.at, &["-n", "50", "-D", "200ms"]);
+    assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
+    let (code, found) = receiver.end();
+    assert_eq!(code, Some(0), "{found:#}");
+    let streams = found["streams"].as_array().unwrap();
+    let sources: std::collections::BTreeSet<&str> =
+        streams.iter().map(|stream| stream["source"].as_str().unwrap()).collect();
+    assert_eq!((streams.len(), sources.len()), (50, 50));
+    assert_eq!(["sent", "received", "lost"].map(|name| number(&found["total"][name])), [500, 500, 0]);
+}
+
+#[test]
+fn a_receiver_that_is_ended_early_tells_what_it_has() {
+    let mut receiver = Receiver::start("127.0.0.1:0", &["--max-loss", "0"]);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let header = stealtime_media::Header { ssrc: 1, sequence: 0, timestamp: 0, marker: false };
+    // Packet 0 is missing, and another clock is stated.
+    let mark = Mark {
+        kind: Kind::Voice,
+        sender: 1,
+        stream: 0,
+        streams: 1,
+        clock: 1,
+        index: 1,
+        due_ns: 0,
+        sent_ns: 0,
+        turn: None,
+    };
+    sender.send_to(&stealtime_media::write(&header, &mark), receiver.at).unwrap();
+    // It might end before it has looked: its first line of progress shows that it has.
+    let mut line = String::new();
+    while !line.split_whitespace().collect::<Vec<_>>().windows(2).any(|words| words == ["packets", "1"]) {
+        line.clear();
+        assert!(receiver.stderr.read_line(&mut line).unwrap() > 0);
+    }
+    let (code, found) = receiver.close();
+    assert_eq!(code, Some(3), "{found:#}");
+    assert_eq!(found["ended"], "stopped");
+    assert_eq!(["sent", "received", "lost"].map(|name| number(&found["total"][name])), [2, 1, 1]);
+    assert_eq!(found["total"]["delay_is"], "variation");
+    let limits = found["limits"].to_string();
+    assert!(limits.contains("no closing report") && limits.contains("another one"), "{limits}");
+}
+
+#[test]
+fn what_cannot_be_is_told_with_a_hint() {
+    let nothing = Receiver::start("127.0.0.1:0", &["--wait", "1ms"]);
+    let (code, found) = nothing.end();
+    assert_eq!((code, &found["valid"], &found["ended"]), (Some(4), &Value::Bool(false), &"nothing".into()));
+    let run = |arguments: &[&str]| Command::new(AGENT).arg("rtp").args(arguments).output().unwrap();
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let holder = UdpSocket::bind(taken).unwrap();
+    for arguments in [
+        &["receive", &taken.to_string()][..],
+        &["send", "127.0.0.1:65000", "-n", "1000"],
+        &["send", "--destinations", "/nonexistent"],
+    ] {
+        let output = run(arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.starts_with("error: ") && told.contains("\nhint: "), "{told}");
+    }
+    drop(holder);
+}

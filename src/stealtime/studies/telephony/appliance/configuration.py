@@ -80,7 +80,11 @@ class ServerConfiguration:
             KAMAILIO: f"/{KAMAILIO} -DD -E -Y /run -P /run/kamailio.pid -m 64 -M 8 -f {folder}/kamailio.cfg",
             RTPENGINE: f"/{RTPENGINE} --foreground --config-file={folder}/rtpengine.conf",
         }
-        kept = "".join(f"keep {commands[program]} &\n" for program in programs_of(self.role))
+        programs = programs_of(self.role)
+        kept = "".join(f"keep {commands[program]} &\n" for program in programs if program != KAMAILIO)
+        if KAMAILIO in programs:
+            awaited = f"await_port {CONTROL_PORT:04X}\n" if self.role == "both" else ""
+            kept += f"{awaited}keep {commands[KAMAILIO]} &\n"
         return f"{_resource('serve.sh')}{kept}wait\n"
 
     def _kamailio(self) -> str:

@@ -42,9 +42,11 @@ _INTERPRETER = "lib64/ld-linux-x86-64.so.2"
 _LIBRARIES = "lib/x86_64-linux-gnu"
 """All libraries go here, where every dynamic linker of Debian looks without a configuration."""
 _LIBRARY_FOLDERS = (_LIBRARIES, "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/kamailio")
+_PROTOCOLS = "tcp 6 TCP\nudp 17 UDP\n"
+"""``/etc/protocols``: without it Kamailio cannot set options of TCP."""
 _EMPTY_FOLDERS = ("proc", "sys", "dev", "tmp", "run", "etc/stealtime")
 """What is mounted there differs between a guest and a native server."""
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
 """Rises when the layout of the tree changes, so that older ones are made anew."""
 _INSTALLED_LINE = re.compile(r"^Inst (?P<name>\S+) \((?P<version>\S+) ")
 _LIBRARY_LINE = re.compile(r"^\s*(?P<name>[^\s/]+) => (?P<path>/\S+|not found)")
@@ -164,6 +166,7 @@ def _keep(role: Role, unpacked: Path, tree: Path) -> None:
         copy_into(tree, f"{_LIBRARIES}/{name}", Path(path))
     for name in _EMPTY_FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
+    (tree / "etc/protocols").write_text(_PROTOCOLS)
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (0, 0))
 

@@ -5,6 +5,7 @@ the real-time clock; its statistics are a CSV file. Stamps are put on the monoto
 """
 
 import functools
+import resource
 import shutil
 import subprocess
 import time
@@ -26,7 +27,8 @@ Transport = Literal["udp", "tcp-one", "tcp-each"]
 """How phones reach the server: all over one UDP socket, over one TCP connection, or with a connection each."""
 
 _OPTIONS: dict[Transport, tuple[str, ...]] = {"udp": ("-t", "u1"), "tcp-one": ("-t", "t1"), "tcp-each": ("-t", "tn")}
-_MORE_SOCKETS = 40_000
+_SOCKETS_MAX = 40_000
+_OTHER_FILES = 1_000
 _CLIENT_PORTS = "1024 65535"
 _ENDS_WITHIN_S = 30.0
 """After its own limit."""
@@ -151,7 +153,7 @@ def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
     argv = [find_sipp(), f"{order.target}:{SIP_PORT}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
     argv += ["-i", laboratory.client.address("clients"), "-nostdin", "-m", str(order.calls)]
     argv += ["-r", f"{order.rate_per_s:g}" if order.rate_per_s >= 1 else "1", "-timer_resol", "1"]
-    argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_MORE_SOCKETS)]
+    argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]
     # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
     argv += ["-max_reconnect", "0", "-reconnect_close", "false"]
     argv += ["-timeout", f"{order.limit_s:.0f}s", "-trace_stat", "-stf", str(folder / "statistics.csv"), "-fd", "1"]
@@ -176,6 +178,12 @@ def widen_ports(laboratory: Laboratory) -> None:
     setting = laboratory.start(CLIENT, ["sh", "-ec", script])
     if setting.wait(timeout=_ENDS_WITHIN_S) != 0:
         raise StealtimeError("the client's namespace cannot be given more ports")
+
+
+def _sockets() -> int:
+    """Give how many connections SIPp may have at once: it refuses more than it may have files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _SOCKETS_MAX if hard == resource.RLIM_INFINITY else max(1, min(_SOCKETS_MAX, hard - _OTHER_FILES))
 
 
 def _read(path: Path) -> str:

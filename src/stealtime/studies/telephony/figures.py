@@ -63,9 +63,9 @@ class TelephonyFigures(CellFigures):
     counts: dict[str, int]
     """Added up over the repetitions: ``sent``, ``acknowledged``, ``lost`` ... as the probe has them."""
     figures: list[FigureOfRepetitions]
-    responses: list[ResponseTimes] = []
+    responses: list[ResponseTimes]
     """Of each repetition of ``register`` that was answered."""
-    time_lines: list[TimeLine] = []
+    time_lines: list[TimeLine]
     """Of each failover."""
 
     @property

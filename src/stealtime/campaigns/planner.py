@@ -237,7 +237,10 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
         if not _is_measured_in(cells.probe, scenario):
             continue
         tracing = campaign.tracing_of(cells)
+        stage = probes()[cells.probe].stage
         for parameters in cells.parameter_sets():
+            if stage is not None and not stage.suits(traits_of(platform), parameters):
+                continue
             variants = [tracing == "on"]
             if tracing == "both":
                 # Whichever of a pair comes second finds warmer caches: the order alternates, also between repetitions.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stealtime.campaigns.executor import Booted
     from stealtime.campaigns.planner import PlannedBoot
     from stealtime.lab.platforms.model import Machine
+    from stealtime.lab.platforms.traits import PlatformTraits
     from stealtime.lab.scenarios.placement import Placement
 
 Tracing = Literal["off", "on", "both"]
@@ -79,6 +80,9 @@ class Stage:
     """Sets up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends all of it.
 
     It raises ``StealtimeError`` if that cannot be had."""
+    suits: "Callable[[PlatformTraits, Mapping[str, JsonValue]], bool]" = lambda _traits, _parameters: True
+    """Whether a cell of these parameters can be had on a platform: a native server is not protected, for one. Others
+    are left out of the plan."""
 
 
 class Companion(Protocol):

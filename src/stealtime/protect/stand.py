@@ -100,33 +100,28 @@ class Stand:
         )
 
 
-class CountingGuest:
-    """A guest that counts, first on host ``a``.
+class StandGuest:
+    """A guest that the hosts of a stand can keep, first on host ``a``.
 
     Args:
         stand: Where.
         name: Of the machine; the register remembers the last one of a name.
         number: One of several at once; the address follows from it.
         known_as: By which name its host goes in the register: members of one name share a folder, as on one host.
-        machine: What is different from the usual machine, as in ``VM.toml``.
+        machine: What runs in it, and what is different from the usual machine, as in ``VM.toml``.
     """
 
-    def __init__(
-        self, stand: Stand, name: str = "counter", *, number: int = 0, known_as: str = "a", **machine: Any
-    ) -> None:
+    def __init__(self, stand: Stand, name: str, *, number: int = 0, known_as: str = "a", **machine: Any) -> None:
         self.stand = stand
         self.known_as = known_as
         network, _, last = GUEST_ADDRESS.rpartition(".")
-        address = f"{network}.{int(last) + number}"
-        self.address = f"{address}:{COUNTER_PORT}"
+        self.ip_address = f"{network}.{int(last) + number}"
         self.vm = VmFile.model_validate(
             {
                 "name": name,
-                "program": "counter",
-                "program_arguments": list(COUNTER),
                 "network": {
                     "bridge": GUEST_BRIDGE,
-                    "address": GUEST_INTERFACE.replace(GUEST_ADDRESS, address),
+                    "address": GUEST_INTERFACE.replace(GUEST_ADDRESS, self.ip_address),
                     # That of the guest before it at this address: the client has not forgotten it.
                     "mac": f"52:54:00:77:00:{number:02x}",
                 },
@@ -194,19 +189,6 @@ class CountingGuest:
 
         return self.await_that(find, lambda: f"{self.vm.name} is not protected: {seen}", within_s)
 
-    def ask(self, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
-        """Ask the counter over TCP.
-
-        Raises:
-            StealtimeError: It does not answer.
-        """
-        argv = [str(find_agent()), "ask", self.address, question, "--wait", f"{within_s:g}s"]
-        asking = self.stand.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        output, said = asking.communicate(timeout=2 * within_s + 10)
-        if asking.returncode != 0:
-            raise self.failure(f"{self.vm.name} does not answer {question}: {said.decode('utf-8', 'replace').strip()}")
-        return dict(json.loads(output))
-
     def stop(self) -> None:
         """End it on all hosts, the standby first, so that it does not take over."""
         for name in ("b", self.known_as):
@@ -238,6 +220,30 @@ class CountingGuest:
         error = StealtimeError(message)
         error.add_note(self.stand.last_words())
         return error
+
+
+class CountingGuest(StandGuest):
+    """A guest that counts, first on host ``a``; its arguments are those of every guest."""
+
+    def __init__(
+        self, stand: Stand, name: str = "counter", *, number: int = 0, known_as: str = "a", **machine: Any
+    ) -> None:
+        counter = {"program": "counter", "program_arguments": list(COUNTER)}
+        super().__init__(stand, name, number=number, known_as=known_as, **{**counter, **machine})
+        self.address = f"{self.ip_address}:{COUNTER_PORT}"
+
+    def ask(self, question: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
+        """Ask the counter over TCP.
+
+        Raises:
+            StealtimeError: It does not answer.
+        """
+        argv = [str(find_agent()), "ask", self.address, question, "--wait", f"{within_s:g}s"]
+        asking = self.stand.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        output, said = asking.communicate(timeout=2 * within_s + 10)
+        if asking.returncode != 0:
+            raise self.failure(f"{self.vm.name} does not answer {question}: {said.decode('utf-8', 'replace').strip()}")
+        return dict(json.loads(output))
 
 
 class Client:

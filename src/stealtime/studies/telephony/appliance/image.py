@@ -1,0 +1,112 @@
+"""A guest's whole file system: the appliance's tree, what it is told, and the modules of its kernel.
+
+Two archives, one after the other, as the kernel unpacks them: a small plain one with ``/init``, the configuration and
+the modules, and the tree, which is the same for all configurations and is compressed: a guest holds it in its memory
+while it is unpacked.
+"""
+
+import hashlib
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.lab.image.cache import cache_folder, obtain_entry
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import find_kernel
+from stealtime.lab.image.modules import ModuleWish
+from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT, ServerConfiguration
+from stealtime.studies.telephony.appliance.root import Root, obtain_root
+from stealtime.vocabulary.errors import StealtimeError
+
+_MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
+_ARCHIVE = "appliance.cpio"
+_TREE_ARCHIVE = "tree.cpio.zst"
+_ZSTD_LEVEL = 9
+"""A good deal smaller than the default at little more time; the window stays at 8 MiB, which the guest has to hold."""
+_FORMAT_VERSION = 1
+
+_MEMORY_BESIDE_IMAGE_BYTES = 128 << 20
+"""For the kernel, Kamailio's 64 MiB of shared memory and the sockets of thousands of phones."""
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a guest boots."""
+
+    initramfs: Path
+    memory_bytes: int
+    """What it needs to unpack the initramfs and to run."""
+    root: Root
+
+
+def configuration_folder(configuration: ServerConfiguration) -> Path:
+    """Give a folder in the cache that holds the files of a configuration."""
+    files = configuration.files
+    key = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:32]
+    folder = cache_folder() / "appliance" / f"told-{key}"
+
+    def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
+        for name, text in files.items():
+            (partial / name).write_text(text)
+        return sorted(files), {}
+
+    obtain_entry(folder, build)
+    return folder
+
+
+def obtain_image(configuration: ServerConfiguration, kernel_choice: str) -> Image:
+    """Give the initramfs of a server, packed first if it is not in the cache.
+
+    Raises:
+        StealtimeError: Packages or a kernel cannot be had, or cpio is not there.
+    """
+    root = obtain_root(configuration.role)
+    told = configuration_folder(configuration)
+    programs = {f"{CONFIGURATION_FOLDER}/{name}": told / name for name in configuration.files if name != INIT}
+    packed = pack_initramfs(told / INIT, _MODULES, find_kernel(kernel_choice), programs=programs)
+    tree = _tree_archive(root)
+    key = hashlib.sha256(f"{_FORMAT_VERSION} {packed.sha256} {root.key}".encode()).hexdigest()[:32]
+    folder = cache_folder() / "appliance" / f"image-{key}"
+
+    def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
+        (partial / _ARCHIVE).write_bytes(packed.path.read_bytes() + tree.read_bytes())
+        return [_ARCHIVE], {}
+
+    obtain_entry(folder, build)
+    archive = folder / _ARCHIVE
+    unpacked_bytes = sum(path.stat().st_size for path in root.tree.rglob("*") if path.is_file())
+    needed_bytes = archive.stat().st_size + unpacked_bytes + _MEMORY_BESIDE_IMAGE_BYTES
+    return Image(archive, -(-needed_bytes // (16 * _MIB)) * 16 * _MIB, root)
+
+
+def _tree_archive(root: Root) -> Path:
+    """Pack and compress a tree, the same bytes for the same tree."""
+    folder = cache_folder() / "appliance" / f"tree-{root.key}"
+
+    def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
+        import zstandard
+
+        compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
+        (partial / _TREE_ARCHIVE).write_bytes(compressor.compress(_pack(root.tree)))
+        return [_TREE_ARCHIVE], {}
+
+    obtain_entry(folder, build)
+    return folder / _TREE_ARCHIVE
+
+
+def _pack(tree: Path) -> bytes:
+    paths = sorted(path.relative_to(tree) for path in tree.rglob("*"))
+    listing = b"\0".join(str(path).encode() for path in [Path(), *paths]) + b"\0"
+    argv = ["cpio", "--create", "--format=newc", "--reproducible", "--owner=+0:+0", "--null", "--quiet"]
+    try:
+        done = subprocess.run(argv, input=listing, capture_output=True, cwd=tree, check=False)
+    except FileNotFoundError:
+        raise StealtimeError(
+            "the appliance cannot be packed: the program cpio is not installed", hint="install the package cpio"
+        ) from None
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise StealtimeError(f"the appliance cannot be packed: {said or f'cpio ended with {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,221 @@
+"""The appliance's file tree: Kamailio, rtpengine and what they load, out of Debian packages that are never installed.
+
+apt resolves the packages against an empty list of installed ones, so the tree is the same on every host with the same
+lists. Of 383 MB that they unpack to, only the programs, the wanted modules and the libraries that the tree's own
+dynamic linker names for them are kept. The tree serves natively, below ``chroot``, and packed in guests.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stealtime.lab.image.cache import cache_folder, obtain_entry, read_entry, write_atomically
+from stealtime.lab.image.debian import unpack_archive
+from stealtime.vocabulary.errors import StealtimeError
+
+Role = Literal["both", "signalling", "media"]
+"""What a server does: route SIP and keep registrations, relay media, or both."""
+
+KAMAILIO = "usr/sbin/kamailio"
+RTPENGINE = "usr/bin/rtpengine"
+BUSYBOX = "bin/busybox"
+KAMAILIO_MODULES = (
+    *("tm", "sl", "rr", "pv", "maxfwd", "textops", "siputils", "xlog"),
+    *("usrloc", "registrar", "rtpengine"),
+)
+MODULES_FOLDER = "usr/lib/x86_64-linux-gnu/kamailio/modules"
+
+_PACKAGES: Mapping[Role, tuple[str, ...]] = {
+    "both": ("kamailio", "rtpengine-daemon", "busybox-static"),
+    "signalling": ("kamailio", "busybox-static"),
+    "media": ("rtpengine-daemon", "busybox-static"),
+}
+_INTERPRETER = "lib64/ld-linux-x86-64.so.2"
+_LIBRARIES = "lib/x86_64-linux-gnu"
+"""All libraries go here, where every dynamic linker of Debian looks without a configuration."""
+_LIBRARY_FOLDERS = (_LIBRARIES, "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/kamailio")
+_PROTOCOLS = "tcp 6 TCP\nudp 17 UDP\n"
+"""``/etc/protocols``: without it Kamailio cannot set options of TCP."""
+_EMPTY_FOLDERS = ("proc", "sys", "dev", "tmp", "run", "etc/stealtime")
+"""What is mounted there differs between a guest and a native server."""
+_FORMAT_VERSION = 2
+"""Rises when the layout of the tree changes, so that older ones are made anew."""
+_INSTALLED_LINE = re.compile(r"^Inst (?P<name>\S+) \((?P<version>\S+) ")
+_LIBRARY_LINE = re.compile(r"^\s*(?P<name>[^\s/]+) => (?P<path>/\S+|not found)")
+"""The linker lists itself by an absolute path, and stands in the tree already: such a name is never a place in it."""
+_LISTS_HINT = "run `apt-get update` and check the network; the appliance is made of Debian 12 packages"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A file tree that is ready to run, read-only."""
+
+    role: Role
+    tree: Path
+    key: str
+    """Follows from what it is made of."""
+    packages: Mapping[str, str]
+    """The versions of the programs' packages."""
+
+
+def obtain_root(role: Role) -> Root:
+    """Give the tree of a role, made first if it is not in the cache.
+
+    Raises:
+        StealtimeError: Packages cannot be fetched, or a program lacks something.
+    """
+    folder = cache_folder() / "appliance"
+    lookup = folder / f"lookup-{role}.json"
+    wanted = _content(role)
+    remembered = _remembered(lookup, wanted)
+    if remembered is not None and (entry := read_entry(folder / remembered)) is not None:
+        return Root(role, folder / remembered / "tree", remembered, json.loads(entry.facts["packages"]))
+    packages = _resolve(_PACKAGES[role])
+    key = hashlib.sha256(json.dumps([wanted, packages], sort_keys=True).encode()).hexdigest()[:32]
+
+    def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
+        tree = partial / "tree"
+        with tempfile.TemporaryDirectory(prefix="download-", dir=partial.parent) as temporary:
+            unpacked = Path(temporary) / "unpacked"
+            _unpack(packages, Path(temporary), unpacked)
+            _keep(role, unpacked, tree)
+        own = {name: packages[name] for name in _PACKAGES[role]}
+        names = sorted(str(path.relative_to(partial)) for path in tree.rglob("*") if path.is_file())
+        return names, {"packages": json.dumps(own)}
+
+    entry = obtain_entry(folder / key, build)
+    write_atomically(lookup, json.dumps({"wanted": wanted, "key": key}))
+    return Root(role, folder / key / "tree", key, json.loads(entry.facts["packages"]))
+
+
+def programs_of(role: Role) -> tuple[str, ...]:
+    """Give the programs that run in a role, by their paths in the tree."""
+    return {"both": (RTPENGINE, KAMAILIO), "signalling": (KAMAILIO,), "media": (RTPENGINE,)}[role]
+
+
+def parse_resolution(said: str) -> dict[str, str]:
+    """Read the versions of all packages out of what ``apt-get --simulate install`` prints."""
+    return {match["name"]: match["version"] for line in said.splitlines() if (match := _INSTALLED_LINE.match(line))}
+
+
+def parse_libraries(said: str) -> dict[str, str]:
+    """Read the libraries of a program out of what the dynamic linker lists.
+
+    Raises:
+        StealtimeError: One is not there.
+    """
+    found = {}
+    for match in filter(None, map(_LIBRARY_LINE.match, said.splitlines())):
+        if match["path"] == "not found":
+            raise StealtimeError(f"the appliance cannot be made: no package of it has the library {match['name']}")
+        found[match["name"]] = match["path"]
+    return found
+
+
+def _content(role: Role) -> dict[str, object]:
+    modules = sorted(KAMAILIO_MODULES) if KAMAILIO in programs_of(role) else []
+    return {"format": _FORMAT_VERSION, "packages": sorted(_PACKAGES[role]), "modules": modules}
+
+
+def _remembered(lookup: Path, wanted: Mapping[str, object]) -> str | None:
+    """Give what the same wish led to before: a host without a network has its appliance all the same."""
+    try:
+        memory = json.loads(lookup.read_text())
+        return str(memory["key"]) if memory["wanted"] == wanted else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _resolve(names: Sequence[str]) -> dict[str, str]:
+    # An empty list of installed packages: what this host has installed must not be left out.
+    argv = ["apt-get", "-o", "Dir::State::status=/dev/null", "--simulate", "--no-install-recommends", "install"]
+    packages = parse_resolution(_run([*argv, *names], "apt cannot find the packages of the appliance", _LISTS_HINT))
+    missing = [name for name in names if name not in packages]
+    if missing:
+        raise StealtimeError(f"apt does not know the package {missing[0]}", hint=_LISTS_HINT)
+    return packages
+
+
+def _unpack(packages: Mapping[str, str], downloads: Path, into: Path) -> None:
+    wanted = [f"{name}={version}" for name, version in sorted(packages.items())]
+    _run(["apt-get", "download", *wanted], "the appliance's packages cannot be downloaded", _LISTS_HINT, cwd=downloads)
+    archives = sorted(downloads.glob("*.deb"))
+    if len(archives) != len(wanted):
+        raise StealtimeError(f"apt-get downloaded {len(archives)} files for {len(wanted)} packages", hint=_LISTS_HINT)
+    into.mkdir()
+    for archive in archives:
+        unpack_archive(archive, into)
+
+
+def _keep(role: Role, unpacked: Path, tree: Path) -> None:
+    kept = [BUSYBOX, _INTERPRETER, *programs_of(role)]
+    if KAMAILIO in kept:
+        kept += [f"{MODULES_FOLDER}/{name}.so" for name in KAMAILIO_MODULES]
+    for name in kept:
+        copy_into(tree, name, _inside(unpacked, name))
+    loaded = [unpacked / name for name in kept if name not in (BUSYBOX, _INTERPRETER)]
+    for name, source in _libraries(loaded, unpacked).items():
+        copy_into(tree, f"{_LIBRARIES}/{name}", Path(source))
+    for name in _EMPTY_FOLDERS:
+        (tree / name).mkdir(parents=True, exist_ok=True)
+    (tree / "etc/protocols").write_text(_PROTOCOLS)
+    for path in (tree, *tree.rglob("*")):
+        os.utime(path, (0, 0))
+
+
+def _inside(unpacked: Path, name: str) -> Path:
+    """Give a file of the unpacked packages; links in them lead into the tree, not into this host."""
+    path = unpacked / name
+    if path.is_symlink():
+        target = path.readlink()
+        path = unpacked / target.relative_to("/") if target.is_absolute() else path.parent / target
+    if not path.is_file():
+        raise StealtimeError(f"the appliance cannot be made: no package of it has the file /{name}")
+    return path
+
+
+def _libraries(programs: Iterable[Path], unpacked: Path) -> dict[str, str]:
+    folders = ":".join(str(unpacked / folder) for folder in _LIBRARY_FOLDERS)
+    linker = [str(_inside(unpacked, _INTERPRETER)), "--inhibit-cache", "--library-path", folders, "--list"]
+    found: dict[str, str] = {}
+    for program in programs:
+        said = _run([*linker, str(program)], f"the libraries of {program.name} cannot be listed", _LISTS_HINT)
+        found |= parse_libraries(said)
+    return found
+
+
+def copy_into(tree: Path, name: str, source: Path) -> None:
+    """Copy a program or library to its place in a tree, and never anywhere else: we may be root, beside a live system.
+
+    Raises:
+        StealtimeError: The name leads out of the tree.
+    """
+    target = tree / name
+    if not target.resolve().is_relative_to(tree.resolve()):
+        raise StealtimeError(f"the appliance cannot be made: {name} is outside of its tree")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755)
+
+
+def _run(argv: list[str], failure: str, hint: str, cwd: Path | None = None) -> str:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
+    except FileNotFoundError:
+        raise StealtimeError(f"{failure}: the program {argv[0]} is not installed", hint=hint) from None
+    if done.returncode != 0:
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("W:")]
+        detail = said[-1] if said else f"{argv[0]} ended with exit code {done.returncode}"
+        raise StealtimeError(f"{failure}: {detail}", hint=hint)
+    return done.stdout

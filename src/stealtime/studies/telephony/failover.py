@@ -1,0 +1,114 @@
+"""A server's host dies while phones register; then the surviving server is asked for each acknowledged registration."""
+
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.studies.telephony.place.model import Blow
+from stealtime.studies.telephony.registrations import (
+    Load,
+    Registered,
+    finish_load,
+    fresh_names,
+    start_load,
+    unknown_users,
+)
+from stealtime.studies.telephony.results import AnswersOverTime, RegistrationFailover
+from stealtime.studies.telephony.sipp.program import Sipp, Transport
+from stealtime.vocabulary.errors import StealtimeError
+
+_STEP_NS = 20_000_000
+_SHOWN_BEFORE_NS = 1_000_000_000
+_SHOWN_AFTER_NS = 3_000_000_000
+_LOST_SHOWN = 10
+_BEGINS_WITHIN_S = 20.0
+_POLL_S = 0.02
+
+
+def fail_over(
+    place: GuestPlace, transport: Transport, rate_per_s: float, duration_s: float, users: int | None, folder: Path
+) -> RegistrationFailover:
+    """Let the host of a server die in the middle of a load.
+
+    Args:
+        place: The server; it is protected.
+        transport: How phones reach it.
+        rate_per_s: How many register in a second.
+        duration_s: How long they do so before the blow, and as long after it.
+        users: How many register in all; None: as many as the time has room for.
+        folder: For the files of SIPp.
+
+    Raises:
+        NotProtectedError: The server lost its standby before the blow.
+        StealtimeError: It does not go on.
+    """
+    count = users if users is not None else max(2, round(2 * duration_s * rate_per_s))
+    load = Load(transport=transport, rate_per_s=rate_per_s, count=count, names=fresh_names())
+    active, from_ns = place.await_protected(), time.monotonic_ns()
+    sipp = start_load(place, load, folder / "load")
+    try:
+        _await_first_answer(sipp)
+        time.sleep(load.duration_s / 2)
+        if lapsed := lapses(place.guests, active, from_ns):
+            raise NotProtectedError(f"the server was not protected until the blow (its member was {', '.join(lapsed)})")
+        blow = place.kill_host()
+        registered = finish_load(sipp)
+    finally:
+        sipp.end()
+    acknowledged = sorted(registered.answered_ns)
+    lost = unknown_users(place.laboratory, place.address, acknowledged, folder)
+    place.laboratory.mend_all()
+    place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
+    return _result(load, registered, blow, lost)
+
+
+def silence_ns(answered_ns: list[int], blow_ns: int) -> int | None:
+    """Give the longest time between two answers that follow each other, the second one after the blow.
+
+    None where there is no answer after the blow: a TCP connection that lost its state, for one.
+    """
+    gaps = [later - earlier for earlier, later in pairwise(sorted(answered_ns)) if later > blow_ns]
+    return max(gaps, default=None)
+
+
+def over_time(answered_ns: list[int], blow_ns: int) -> AnswersOverTime:
+    """Count the answers in steps, from a second before the blow on."""
+    first_ns = -_SHOWN_BEFORE_NS
+    counts = [0] * ((_SHOWN_BEFORE_NS + _SHOWN_AFTER_NS) // _STEP_NS)
+    for at_ns in answered_ns:
+        step = (at_ns - blow_ns - first_ns) // _STEP_NS
+        if 0 <= step < len(counts):
+            counts[step] += 1
+    return AnswersOverTime(step_ns=_STEP_NS, first_step_ns=first_ns, answers=counts)
+
+
+def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> RegistrationFailover:
+    answered = sorted(registered.answered_ns.values())
+    after = [at_ns for at_ns in answered if at_ns >= blow.running_ns]
+    return RegistrationFailover(
+        host=blow.died,
+        rate_per_s=load.rate_per_s,
+        users=load.count,
+        sent=len(registered.sent_ns),
+        acknowledged=len(answered),
+        acknowledged_before=sum(at_ns <= blow.struck_ns for at_ns in answered),
+        lost=len(lost),
+        lost_users=lost[:_LOST_SHOWN],
+        unanswered=registered.unanswered,
+        retransmissions=registered.finished.counts.retransmissions,
+        connections_failed=registered.finished.counts.reconnects,
+        silence_ns=silence_ns(answered, blow.struck_ns),
+        blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
+        blow_to_running_ns=blow.running_ns - blow.struck_ns,
+        blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
+        over_time=over_time(answered, blow.struck_ns),
+    )
+
+
+def _await_first_answer(sipp: Sipp) -> None:
+    deadline = time.monotonic() + _BEGINS_WITHIN_S
+    while not any(message.kind == "answered" for message in sipp.messages()):
+        if sipp.process.poll() is not None or time.monotonic() > deadline:
+            raise StealtimeError(f"no phone could register before the blow: {sipp.last_words()}")
+        time.sleep(_POLL_S)

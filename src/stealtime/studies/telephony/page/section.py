@@ -1,0 +1,40 @@
+"""What the report shows of telephony: tables, box plots, CPU against load, and each failover as a time line."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from stealtime.report.page.section import Section
+from stealtime.report.page.templates import rendered, source, templates_of
+from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.page import boxes, time_line
+from stealtime.studies.telephony.terminal.tables import tables_of
+from stealtime.studies.telephony.wording import QUESTION, cell_words, explanations
+
+
+def section(cells: Sequence[TelephonyFigures]) -> Section:
+    """Draw all cells of a run."""
+    if not cells:
+        return Section(question=QUESTION, links=(), body=Markup())
+    templates = templates_of("stealtime.studies.telephony.page")
+    loads = [cell for cell in cells if cell.probe == "register"]
+    axis = boxes.response_axis(loads)
+    values = {
+        "tables": tables_of(cells),
+        "remarks": [
+            *explanations(cells),
+            *(f"{cell_words(cell)}: {text}" for cell in cells for text in cell.limits),
+        ],
+        "figures": boxes,
+        "time_line": time_line,
+        "axis": axis,
+        "rows": boxes.response_boxes(loads, axis),
+        "cpu": boxes.cpu_chart(loads),
+        "failovers": time_line.charts(cells),
+    }
+    return Section(
+        question=QUESTION,
+        links=(("telephony", "Telephony"),),
+        body=rendered(templates, "telephony.html.jinja", values),
+        style=source(templates, "telephony.css"),
+    )

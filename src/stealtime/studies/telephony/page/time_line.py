@@ -1,0 +1,92 @@
+"""A failover as a time line: what phones were told, step by step, and the moments of it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stealtime.report import notation
+from stealtime.studies.telephony.figures import TelephonyFigures, TimeLine
+from stealtime.studies.telephony.wording import cell_words
+
+WIDTH = 640.0
+HEIGHT = 90.0
+_TICK_NS = 500_000_000
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The answers of a step."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What happened when."""
+
+    x: float
+    words: str
+    row: int
+    """Its words stand below each other."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One failover."""
+
+    title: str
+    bars: list[Bar]
+    moments: list[Moment]
+    ticks: list[tuple[float, str]]
+    words: str
+
+
+def charts(cells: Sequence[TelephonyFigures]) -> list[Chart]:
+    """Draw the first failover of each cell."""
+    return [_chart(cell_words(cell), cell.time_lines[0]) for cell in cells if cell.time_lines]
+
+
+def _chart(title: str, line: TimeLine) -> Chart:
+    steps = line.over_time
+    span_ns = steps.step_ns * len(steps.answers)
+
+    def place(after_blow_ns: float) -> float:
+        return (after_blow_ns - steps.first_step_ns) / span_ns * WIDTH
+
+    highest = max([1, *steps.answers])
+    width = steps.step_ns / span_ns * WIDTH
+    bars = [
+        Bar(
+            number * width,
+            HEIGHT * (1 - count / highest),
+            width,
+            HEIGHT * count / highest,
+            f"{count} answers from {notation.duration(steps.first_step_ns + number * steps.step_ns, 3)} on",
+        )
+        for number, count in enumerate(steps.answers)
+        if count
+    ]
+    moments: list[tuple[str, int | None]] = [
+        ("SIGKILL", 0),
+        ("the standby takes over", line.blow_to_detection_ns),
+        ("the guest runs", line.blow_to_running_ns),
+        ("first answer", line.blow_to_answer_ns),
+    ]
+    first_tick = -(-steps.first_step_ns // _TICK_NS)
+    last_tick = (steps.first_step_ns + span_ns) // _TICK_NS
+    return Chart(
+        title,
+        bars,
+        [
+            Moment(place(at_ns), f"{words}: {notation.duration(at_ns, 3) if at_ns else '0'}", row)
+            for row, (words, at_ns) in enumerate(moments)
+            if at_ns is not None
+        ],
+        [(place(number * _TICK_NS), f"{number * _TICK_NS / 1e9:g} s") for number in range(first_tick, last_tick + 1)],
+        "phones heard nothing any more"
+        if line.silence_ns is None
+        else f"phones heard nothing for {notation.duration(line.silence_ns, 3)} at most",
+    )

@@ -1,0 +1,56 @@
+"""Whether a SIP server answers, asked from the client's namespace by a SIPp call of its own."""
+
+import subprocess
+import time
+from collections.abc import Callable
+
+import psutil
+
+from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.studies.telephony.appliance.configuration import SIP_PORT
+from stealtime.studies.telephony.sipp.program import find_sipp, scenario_path
+from stealtime.vocabulary.errors import StealtimeError
+
+_ASK_S = 2
+"""A call waits so long for its answer, through SIPp's own retransmissions."""
+_PAUSE_S = 0.1
+_COMPLAINTS = ("ERROR", "CRITICAL", "not found", "cannot", "Kernel panic")
+
+
+def await_answer(laboratory: Laboratory, address: str, within_s: float, last_words: Callable[[], str]) -> None:
+    """Wait until a server answers OPTIONS.
+
+    Raises:
+        StealtimeError: It does not; ``last_words`` is its note.
+    """
+    deadline = time.monotonic() + within_s
+    while not answers(laboratory, address):
+        if time.monotonic() > deadline or not laboratory.folder.exists():
+            said = last_words()
+            error = StealtimeError(
+                f"the SIP server at {address} does not answer within {within_s:g} s; {complaint(said)}",
+                hint="what it wrote is in the log of the trial",
+            )
+            error.add_note(said)
+            raise error
+        time.sleep(_PAUSE_S)
+
+
+def complaint(said: str) -> str:
+    """Give the first complaint in what a server wrote last: later ones follow from it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    bad = [line for line in lines if any(word in line for word in _COMPLAINTS)]
+    return f"it says: {bad[0]}" if bad else f"it wrote last: {lines[-1]}" if lines else "it wrote nothing"
+
+
+def answers(laboratory: Laboratory, address: str) -> bool:
+    """Tell whether a server answers OPTIONS within two seconds."""
+    argv = [find_sipp(), f"{address}:{SIP_PORT}", "-sf", str(scenario_path("options")), "-m", "1", "-nostdin"]
+    argv += ["-i", laboratory.client.address("clients"), "-timeout", f"{_ASK_S}s", "-timeout_error"]
+    asking = laboratory.start(CLIENT, argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return int(asking.wait(timeout=5 * _ASK_S)) == 0
+    except psutil.TimeoutExpired:
+        asking.kill()
+        asking.wait()
+        return False

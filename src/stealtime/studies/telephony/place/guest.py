@@ -1,0 +1,216 @@
+"""The server in guests on two hosts: unprotected, or checkpointed from one to the other.
+
+The roles ``signalling`` and ``media`` are two guests beside each other on the same host; ``both`` is one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
+
+import psutil
+from pydantic import JsonValue
+
+from stealtime.lab.platforms import below
+from stealtime.protect.blow import kill_protected, last_state
+from stealtime.protect.laboratory import GUEST_ADDRESS, Laboratory
+from stealtime.protect.stand import EMULATED_TIMING, HOSTS, Stand, StandGuest, other
+from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.appliance.image import obtain_image
+from stealtime.studies.telephony.place.answering import await_answer
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, nanoseconds
+from stealtime.vocabulary.errors import StealtimeError
+
+Placement = Literal["together", "apart"]
+
+_UP_WITHIN_S = 120.0
+_TAKEN_WITHIN_S = 30.0
+_LAST_LINES = 25
+
+
+class NotProtectedError(StealtimeError):
+    """The server was just not protected, as on a crowded host."""
+
+
+class GuestPlace:
+    """A server in one guest or two.
+
+    Args:
+        stand: The hosts.
+        name: Of the machine, new for each one: the register remembers the last one of a name.
+        mode: How it is protected.
+        interval_ns: From one checkpoint to the next; None: the usual one.
+        placement: Whether signalling and media share a guest.
+        machine: What else is different from the usual machine, as in ``VM.toml``.
+    """
+
+    def __init__(
+        self,
+        stand: Stand,
+        name: str,
+        mode: Mode,
+        *,
+        interval_ns: int | None = None,
+        placement: Placement = "together",
+        **machine: Any,
+    ) -> None:
+        self.stand = stand
+        self.mode = mode
+        network, _, last = GUEST_ADDRESS.rpartition(".")
+        self.address = GUEST_ADDRESS
+        if placement == "together":
+            self.media_address = GUEST_ADDRESS
+            configurations = [ServerConfiguration(role="both", address=GUEST_ADDRESS)]
+        else:
+            self.media_address = f"{network}.{int(last) + 1}"
+            configurations = [
+                ServerConfiguration(role="signalling", address=GUEST_ADDRESS, media_address=self.media_address),
+                ServerConfiguration(role="media", address=self.media_address),
+            ]
+        self.guests = [
+            StandGuest(
+                stand,
+                f"{name}-{configuration.role}",
+                number=number,
+                **{**_machine(configuration, mode, interval_ns), **machine},
+            )
+            for number, configuration in enumerate(configurations)
+        ]
+
+    @classmethod
+    def of_parameters(
+        cls, stand: Stand, name: str, parameters: Mapping[str, JsonValue], accelerator: str
+    ) -> "GuestPlace":
+        """Make one of the parameters of a cell."""
+        interval_ns = parameters.get("interval_ns")
+        return cls(
+            stand,
+            name,
+            cast("Mode", parameters["mode"]),
+            interval_ns=interval_ns if isinstance(interval_ns, int) else None,
+            placement=cast("Placement", parameters.get("placement", "together")),
+            accelerator=accelerator,
+        )
+
+    @property
+    def laboratory(self) -> Laboratory:
+        """The networks around it."""
+        return self.stand.laboratory
+
+    @property
+    def signalling(self) -> StandGuest:
+        """The guest that keeps the registrations."""
+        return self.guests[0]
+
+    def start(self) -> None:
+        """Boot its guests; does not wait."""
+        for guest in self.guests:
+            guest.start()
+
+    def await_ready(self) -> None:
+        """Wait until all guests are protected as they shall be, and the server answers."""
+        self.await_protected()
+        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
+        self.await_protected()
+
+    def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
+        """Wait until each guest is protected (in mode ``off``: runs); give their active members."""
+        return [guest.await_ready(unlike, _UP_WITHIN_S) for guest in self.guests]
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what QEMU, the members and the daemons of both hosts have used.
+
+        QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds,
+        all others together milliseconds.
+        """
+        active = {status.qemu_pid for guest in self.guests for name in HOSTS if (status := guest.running(name))}
+        server_s = host_s = 0.0
+        for pid in {pid for name in HOSTS for pid in self.laboratory.processes(name)}:
+            try:
+                process = psutil.Process(pid)
+                times = process.cpu_times()
+                used_s = times.user + times.system
+                vcpu_s = max(one.user_time + one.system_time for one in process.threads()) if pid in active else 0.0
+            except (psutil.Error, ValueError):
+                continue
+            server_s += vcpu_s
+            host_s += used_s - vcpu_s
+        return CpuTimes(nanoseconds(server_s), nanoseconds(host_s))
+
+    def kill_host(self) -> Blow:
+        """Kill the members on the host where the server runs, each when it is protected."""
+        if self.mode == "off":
+            raise StealtimeError(
+                "a guest without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
+            )
+        active = self.await_protected()
+        died, survived = active[0].host, other(active[0].host)
+        if {one.host for one in active} != {died}:
+            raise NotProtectedError("the guests of the server are not on the same host")
+        struck = [self._kill(guest, one) for guest, one in zip(self.guests, active, strict=True)]
+        for guest in self.guests:
+            guest.await_that(
+                lambda guest=guest: (  # type: ignore[misc]
+                    status if (status := guest.running(survived)) and status.resume_ns is not None else None
+                ),
+                lambda guest=guest: f"{survived} did not take {guest.vm.name} over",  # type: ignore[misc]
+                _TAKEN_WITHIN_S,
+            )
+        struck_ns = min(struck)
+        running_ns = max(_first_after(guest, survived, "guest-continued", struck_ns) for guest in self.guests)
+        resume_ns = max(status.resume_ns or 0 for guest in self.guests if (status := guest.running(survived)))
+        return Blow(struck_ns, running_ns - resume_ns, running_ns, died, survived)
+
+    def stop(self) -> None:
+        """End all that runs on both hosts, and have them receive machines again."""
+        self.laboratory.mend_all()
+        for name in HOSTS:
+            self.laboratory.power_off(name)
+            self.stand.start_daemon(name)
+
+    def last_words(self) -> str:
+        """Give the end of what its guests wrote on their consoles, and of the logs of members and hosts."""
+        consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
+        ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
+        return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
+
+    def _kill(self, guest: StandGuest, active: MemberStatus) -> int:
+        if active.pid is None:
+            raise StealtimeError(f"the member on {active.host} does not say its pid")
+        member, folder = psutil.Process(active.pid), guest.member(active.host)
+
+        def still() -> None:
+            if guest.await_ready().pid != member.pid:
+                raise NotProtectedError(f"the guest left {active.host} before the blow")
+
+        return kill_protected(member, lambda: last_state(folder, member.pid) == "Protected", still)
+
+
+def lapses(guests: Sequence[StandGuest], active: Sequence[MemberStatus], from_ns: int) -> list[str]:
+    """Give the states other than protected that members were in since a moment: their output was then not held."""
+    return [
+        str(event["state"])
+        for guest, member in zip(guests, active, strict=True)
+        if guest.vm.mode != "off"
+        for event in guest.events(member.host)
+        if event["event"] == "state" and event["pid"] == member.pid and int(event["monotonic_ns"]) >= from_ns
+    ]
+
+
+def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
+    image = obtain_image(configuration, "cloud")
+    first, last = configuration.media_ports
+    machine: dict[str, Any] = {
+        "mode": mode,
+        "timing": EMULATED_TIMING if below.is_emulated() else {},
+        "initramfs": image.initramfs,
+        # The tree is more than half of the memory, which is all that a tmpfs takes.
+        "kernel_arguments": "rootfstype=ramfs",
+        "memory": f"{image.memory_bytes >> 20}MiB",
+        "bypass": [{"protocol": "udp", "source_port": f"{first}-{last}"}] if mode == "net+bypass" else [],
+    }
+    return machine if interval_ns is None else {**machine, "interval": f"{interval_ns}ns"}
+
+
+def _first_after(guest: StandGuest, host: str, event: str, after_ns: int) -> int:
+    times = [int(one["monotonic_ns"]) for one in guest.events(host) if one["event"] == event]
+    return min(at_ns for at_ns in times if at_ns > after_ns)

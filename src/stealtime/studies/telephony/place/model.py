@@ -1,0 +1,91 @@
+"""What every place of a server has in common."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from stealtime.protect.laboratory import Laboratory
+
+Mode = Literal["off", "no-net", "net", "net+bypass"]
+"""How the guest is protected; natively only ``off``."""
+
+_NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """CPU time that was used since the beginning, in nanoseconds."""
+
+    server_ns: int
+    """By the server: the vCPU threads of its guests, natively its processes."""
+    host_ns: int | None
+    """By the host side: QEMU's other threads, the members and daemons of both hosts. None natively."""
+
+    def since(self, earlier: "CpuTimes") -> "CpuTimes":
+        """Give what was used since an earlier reading."""
+        host_ns = None if self.host_ns is None or earlier.host_ns is None else self.host_ns - earlier.host_ns
+        return CpuTimes(self.server_ns - earlier.server_ns, host_ns)
+
+
+@dataclass(frozen=True)
+class Blow:
+    """A host that died, in nanoseconds of the monotonic clock."""
+
+    struck_ns: int
+    detected_ns: int
+    """The standby had won the register."""
+    running_ns: int
+    """The guest ran again."""
+    died: str
+    survived: str
+
+
+class Place(Protocol):
+    """A server that answers, or will."""
+
+    @property
+    def laboratory(self) -> Laboratory:
+        """The networks around it; clients live in its namespace ``client``."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """Where SIP is spoken, an IPv4 address."""
+        ...
+
+    @property
+    def media_address(self) -> str:
+        """Where media are relayed."""
+        ...
+
+    def start(self) -> None:
+        """Start it; does not wait."""
+        ...
+
+    def await_ready(self) -> None:
+        """Wait until it is as protected as it shall be, and answers.
+
+        Raises:
+            StealtimeError: It does not come up.
+        """
+        ...
+
+    def cpu_times(self) -> CpuTimes:
+        """Read what it has used of the host's CPUs."""
+        ...
+
+    def kill_host(self) -> Blow:
+        """Kill the host that it runs on; give the times when its guest runs again.
+
+        Raises:
+            StealtimeError: It is not protected, or nobody took it over.
+        """
+        ...
+
+    def stop(self) -> None:
+        """End it and what belongs to it."""
+        ...
+
+
+def nanoseconds(seconds: float) -> int:
+    """Give whole nanoseconds."""
+    return round(seconds * _NS_PER_S)

@@ -1,0 +1,144 @@
+"""Which figures each probe of this study has, how they follow from a result, and how they are called.
+
+A figure's unit is in its name. A probe of its own kind of result is added here, in ``results`` and in ``trials``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stealtime.report import notation
+from stealtime.store.results import Result
+from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of a result."""
+
+    label: str
+    take: Callable[[Any], float | None]
+    """None where a result does not have it, as the CPU time of a host side natively."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is known of the results of a probe."""
+
+    model: type[Result]
+    quantities: Mapping[str, Quantity]
+    counts: tuple[str, ...]
+    """Whole numbers of the result that are added up over the repetitions."""
+    tables: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+    """Each with its title, the figures and the counts in it."""
+
+
+def _share(part: Callable[[Any], float | None], whole: Callable[[Any], float]) -> Callable[[Any], float | None]:
+    def take(result: Any) -> float | None:
+        value, total = part(result), whole(result)
+        return None if value is None or not total else value / total
+
+    return take
+
+
+def _response(name: str) -> Callable[[Any], float | None]:
+    return lambda result: None if result.response is None else float(getattr(result.response, name))
+
+
+KINDS: dict[str, Kind] = {
+    "registration-rate": Kind(
+        RegistrationRate,
+        {"rate_per_s": Quantity("registration rate", lambda result: result.rate_per_s)},
+        ("lapses",),
+        (("The most registrations a second without a failure", ("rate_per_s",), ()),),
+    ),
+    "register": Kind(
+        Registrations,
+        {
+            "offered_per_s": Quantity("offered", lambda result: result.offered_per_s),
+            "kept_percent": Quantity(
+                "acknowledged", _share(lambda result: 100.0 * result.acknowledged, lambda result: result.sent)
+            ),
+            "median_ns": Quantity("median", _response("median_ns")),
+            "p99_ns": Quantity("99 %", _response("p99_ns")),
+            "server_cpu_percent": Quantity(
+                "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
+            ),
+            "host_cpu_percent": Quantity(
+                "host side",
+                _share(
+                    lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
+                    lambda result: result.elapsed_ns,
+                ),
+            ),
+            "server_cpu_each_ns": Quantity(
+                "server, each", _share(lambda result: result.server_cpu_ns, lambda result: result.acknowledged)
+            ),
+            "host_cpu_each_ns": Quantity(
+                "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
+            ),
+        },
+        ("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "lapses"),
+        (
+            (
+                "Phones that register",
+                ("offered_per_s", "median_ns", "p99_ns", "kept_percent"),
+                ("sent", "unanswered", "retransmissions"),
+            ),
+            (
+                "What registrations cost",
+                ("server_cpu_percent", "host_cpu_percent", "server_cpu_each_ns", "host_cpu_each_ns"),
+                (),
+            ),
+        ),
+    ),
+    "register-failover": Kind(
+        RegistrationFailover,
+        {
+            "silence_ns": Quantity("silence", lambda result: result.silence_ns),
+            "blow_to_detection_ns": Quantity("to detection", lambda result: result.blow_to_detection_ns),
+            "blow_to_running_ns": Quantity("to running", lambda result: result.blow_to_running_ns),
+            "blow_to_answer_ns": Quantity("to answer", lambda result: result.blow_to_answer_ns),
+            "kept_percent": Quantity(
+                "registrations kept",
+                _share(lambda result: 100.0 * (result.acknowledged - result.lost), lambda result: result.acknowledged),
+            ),
+        },
+        ("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses"),
+        (
+            (
+                "When the server's host dies while phones register",
+                ("silence_ns", "blow_to_detection_ns", "blow_to_running_ns", "blow_to_answer_ns"),
+                ("acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+        ),
+    ),
+}
+"""By the name of the probe."""
+
+
+def label_of(name: str) -> str:
+    """Give the words of a figure."""
+    return next(kind.quantities[name].label for kind in KINDS.values() if name in kind.quantities)
+
+
+def figure_names() -> list[str]:
+    """Give the names of all figures, each once."""
+    return list(dict.fromkeys(name for kind in KINDS.values() for name in kind.quantities))
+
+
+def count_names() -> list[str]:
+    """Give the names of all counts, each once."""
+    return list(dict.fromkeys(name for kind in KINDS.values() for name in kind.counts))
+
+
+def in_words(name: str, value: float | None) -> str:
+    """Write a figure with its unit, which its name tells."""
+    if value is None:
+        return notation.ABSENT
+    if name.endswith("_ns"):
+        return notation.duration(value, 3)
+    if name.endswith("_percent"):
+        # All of them is another statement than nearly all.
+        return f"{value:g} %" if value in (0.0, 100.0) else f"{value:.3g} %" if value < 99 else f"{value:.2f} %"
+    return f"{notation.three_digits(value)}/s"

@@ -1,0 +1,184 @@
+"""Phones that register: the load, what came of it user by user, and whom the server knows afterwards."""
+
+import itertools
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.protect.laboratory import Laboratory
+from stealtime.studies.telephony.place.model import CpuTimes, Place
+from stealtime.studies.telephony.saturation import Attempt
+from stealtime.studies.telephony.sipp.log import LoggedMessage
+from stealtime.studies.telephony.sipp.program import (
+    ANSWERED_WITHIN_S,
+    Finished,
+    Sipp,
+    SippOrder,
+    Transport,
+    scenario_path,
+    start_sipp,
+)
+from stealtime.vocabulary.errors import StealtimeError
+
+_ASKED_PER_S = 400.0
+"""Questions for registrations, after the measurement; a translated server answers several times as many."""
+_ASKING_S = 30.0
+_TRIES = 3
+
+_serials = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Registrations to come.
+
+    Attributes:
+        transport: How phones reach the server.
+        rate_per_s: How many register in a second.
+        count: How many register in all, each once.
+        names: What names begin with; those of an earlier load with the same beginning are registered anew.
+    """
+
+    transport: Transport
+    rate_per_s: float
+    count: int
+    names: str = "phone"
+
+    @property
+    def users(self) -> list[str]:
+        """The names, all different."""
+        return [f"{self.names}{number:06d}" for number in range(self.count)]
+
+    @property
+    def duration_s(self) -> float:
+        """How long it lasts, unless the server lags behind."""
+        return self.count / self.rate_per_s
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What came of a load."""
+
+    sent_ns: dict[str, int]
+    """By user: when the first copy of the request was sent."""
+    answered_ns: dict[str, int]
+    """By user: when it was acknowledged, with 200."""
+    finished: Finished
+
+    @property
+    def response_ns(self) -> list[int]:
+        """How long each acknowledged registration took, from the first copy of its request on, in ascending order."""
+        return sorted(at_ns - self.sent_ns[user] for user, at_ns in self.answered_ns.items())
+
+    @property
+    def offered_per_s(self) -> float:
+        """What SIPp sent, without retransmissions."""
+        times = sorted(self.sent_ns.values())
+        return 1e9 * (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
+
+    @property
+    def unanswered(self) -> int:
+        """Registrations that got no acknowledgement in time, or a refusal."""
+        return len(self.sent_ns) - len(self.answered_ns)
+
+
+def fresh_names() -> str:
+    """Give a beginning of names that no phone of this process had before."""
+    return f"phone{next(_serials)}-"
+
+
+def start_load(place: Place, load: Load, folder: Path) -> Sipp:
+    """Have phones begin to register; does not wait."""
+    order = SippOrder(
+        scenario=scenario_path("register"),
+        target=place.address,
+        transport=load.transport,
+        calls=load.count,
+        rate_per_s=load.rate_per_s,
+        users=load.users,
+        limit_s=load.duration_s + ANSWERED_WITHIN_S,
+    )
+    return start_sipp(place.laboratory, order, folder)
+
+
+def finish_load(sipp: Sipp) -> Registered:
+    """Wait for the end of a load; give what came of it.
+
+    Raises:
+        StealtimeError: SIPp ended early, sent nothing, or counted something else than its log holds.
+    """
+    finished = sipp.wait()
+    sent, answered = first_times(finished.messages, "sent"), first_times(finished.messages, "answered")
+    if not sent:
+        raise StealtimeError(f"SIPp sent no registration: {finished.said}", hint="is its address or a port taken?")
+    if len(answered) != finished.counts.successful:
+        raise StealtimeError(
+            f"SIPp counted {finished.counts.successful} registrations and logged {len(answered)}: {finished.said}"
+        )
+    return Registered(sent, answered, finished)
+
+
+def run_load(place: Place, load: Load, folder: Path) -> tuple[Registered, CpuTimes, int]:
+    """Have phones register; give what came of it, the CPU time of the server and its host, and how long it took in ns.
+
+    The time that SIPp waits for late answers is in it only as long as there are any.
+    """
+    before, begin_ns = place.cpu_times(), time.monotonic_ns()
+    sipp = start_load(place, load, folder)
+    registered = finish_load(sipp)
+    used, end_ns = place.cpu_times().since(before), time.monotonic_ns()
+    return registered, used, end_ns - begin_ns
+
+
+def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: float, folder: Path) -> Attempt:
+    """Try a rate for a while, for the search of the highest one."""
+    count = max(10, round(rate_per_s * try_s))
+    load = Load(transport=transport, rate_per_s=rate_per_s, count=count, names="search")
+    registered, _, _ = run_load(place, load, folder)
+    return Attempt(
+        rate_per_s=rate_per_s,
+        offered_per_s=registered.offered_per_s,
+        sent=len(registered.sent_ns),
+        acknowledged=len(registered.answered_ns),
+        retransmissions=registered.finished.counts.retransmissions,
+    )
+
+
+def unknown_users(laboratory: Laboratory, address: str, users: Sequence[str], folder: Path) -> list[str]:
+    """Ask a server for the registration of each user; give those that it does not know.
+
+    Raises:
+        StealtimeError: It does not answer for some of them.
+    """
+    unasked, known, found = list(users), set[str](), list[str]()
+    for number in range(_TRIES):
+        if not unasked:
+            break
+        order = SippOrder(
+            scenario=scenario_path("query"),
+            target=address,
+            calls=len(unasked),
+            rate_per_s=_ASKED_PER_S,
+            users=unasked,
+            limit_s=len(unasked) / _ASKED_PER_S + _ASKING_S,
+            at_once=2_000,
+        )
+        for message in start_sipp(laboratory, order, folder / f"asked-{number}").wait().messages:
+            if message.kind == "contact":
+                known.add(message.user)
+                if message.status != message.user:
+                    found.append(message.user)
+        unasked = [user for user in unasked if user not in known]
+    if unasked:
+        raise StealtimeError(f"the server does not say whether it knows {unasked[0]} and {len(unasked) - 1} others")
+    return found
+
+
+def first_times(messages: Iterable[LoggedMessage], kind: str) -> dict[str, int]:
+    """Give when each user had its first message of a kind."""
+    times: dict[str, int] = {}
+    for message in messages:
+        if message.kind == kind:
+            times.setdefault(message.user, message.at_ns)
+    return times

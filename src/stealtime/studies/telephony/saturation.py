@@ -1,0 +1,82 @@
+"""The highest rate of registrations that a server bears, searched as RFC 7502 (section 4) does it.
+
+RFC 7501 calls it the *registration rate*: the maximum of the registration attempt rate at which every attempt succeeds.
+An attempt fails here if it is not answered at all, refused, or answered only after the client sent it again, which a
+server at its limit provokes; and a try whose load SIPp could not offer says nothing for the server. Pure.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+STEPS_MAX = 14
+_OFFERED_SHARE_MIN = 0.9
+"""Of the wanted rate. Less is a generator that did not keep up, on a host that it shares with the server."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What became of one try of a rate."""
+
+    rate_per_s: float
+    offered_per_s: float
+    """What SIPp sent."""
+    sent: int
+    acknowledged: int
+    retransmissions: int
+
+    @property
+    def failure(self) -> str | None:
+        """Why the rate was not borne; None if it was."""
+        if self.acknowledged < self.sent:
+            return f"{self.sent - self.acknowledged} of {self.sent} not acknowledged"
+        if self.retransmissions:
+            return f"{self.retransmissions} retransmissions"
+        if self.offered_per_s < _OFFERED_SHARE_MIN * self.rate_per_s:
+            return f"only {self.offered_per_s:.0f} per second could be offered"
+        return None
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """What a search found."""
+
+    rate_per_s: float
+    """The highest rate that was borne; 0 where not even the lowest one was."""
+    attempts: tuple[Attempt, ...]
+    is_bounded: bool
+    """Whether a higher rate was seen to fail."""
+
+
+def search(
+    attempt: Callable[[float], Attempt], *, first_per_s: float, most_per_s: float, resolution: float
+) -> Saturation:
+    """Double the rate until it fails, then halve the interval in between.
+
+    Args:
+        attempt: Tries a rate.
+        first_per_s: The first rate; halved while it fails.
+        most_per_s: No higher rate is tried.
+        resolution: The interval ends where its upper end is at most so many times the lower one, as 1.1.
+    """
+    attempts: list[Attempt] = []
+    borne, failed = 0.0, float("inf")
+    rate = min(first_per_s, most_per_s)
+    while len(attempts) < STEPS_MAX:
+        attempts.append(attempt(rate))
+        if attempts[-1].failure is None:
+            borne = rate
+        else:
+            failed = rate
+        if borne >= most_per_s or (borne > 0 and failed / borne <= resolution) or failed <= 1:
+            break
+        rate = _next(borne, failed, most_per_s)
+    return Saturation(borne, tuple(attempts), failed < float("inf"))
+
+
+def _next(borne: float, failed: float, most_per_s: float) -> float:
+    if failed == float("inf"):
+        return min(2 * borne, most_per_s)
+    if borne == 0:
+        return max(failed / 2, 1.0)
+    # The geometric middle: the resolution is a ratio.
+    return float((borne * failed) ** 0.5)

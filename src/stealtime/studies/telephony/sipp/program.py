@@ -1,0 +1,197 @@
+"""SIPp, started in the client's namespace, bounded in time, ended with the laboratory.
+
+Every message that counts is a line of its log of actions, with the user's name and SIPp's own stamp of microseconds of
+the real-time clock; its statistics are a CSV file. Stamps are put on the monotonic clock by one reading of both clocks.
+"""
+
+import functools
+import resource
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from stealtime.protect.laboratory import CLIENT, Laboratory
+from stealtime.studies.telephony.appliance.configuration import SIP_PORT
+from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
+from stealtime.studies.telephony.sipp.statistics import SippCounts, parse_statistics
+from stealtime.vocabulary.errors import StealtimeError
+
+Transport = Literal["udp", "tcp-one", "tcp-each"]
+"""How phones reach the server: all over one UDP socket, over one TCP connection, or with a connection each."""
+
+_OPTIONS: dict[Transport, tuple[str, ...]] = {"udp": ("-t", "u1"), "tcp-one": ("-t", "t1"), "tcp-each": ("-t", "tn")}
+_SOCKETS_MAX = 40_000
+_OTHER_FILES = 1_000
+_CLIENT_PORTS = "1024 65535"
+ANSWERED_WITHIN_S = 8.0
+"""A call is over if it was not answered so long: after four retransmissions, at 0.5, 1.5, 3.5 and 7.5 s (RFC 3261,
+timer E)."""
+_ENDS_WITHIN_S = 2 * ANSWERED_WITHIN_S + 10.0
+"""After its own limit."""
+_LAST_LINES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SippOrder:
+    """What one SIPp does.
+
+    Attributes:
+        scenario: The file of its calls.
+        target: The server's IPv4 address.
+        transport: How.
+        calls: How many in all.
+        rate_per_s: How many begin in a second.
+        users: Lines for its file of users, a call each.
+        limit_s: When it ends at the latest.
+        options: More of its options.
+    """
+
+    scenario: Path
+    target: str
+    transport: Transport = "udp"
+    calls: int
+    rate_per_s: float
+    users: Sequence[str] = ()
+    limit_s: float
+    options: tuple[str, ...] = ()
+    at_once: int | None = None
+
+
+@dataclass
+class Sipp:
+    """A SIPp that runs or ran."""
+
+    process: psutil.Popen
+    folder: Path
+    limit_s: float
+    real_minus_monotonic_ns: int
+    _ended: bool = field(default=False)
+
+    def wait(self) -> "Finished":
+        """Wait until it has ended; give what it saw.
+
+        Raises:
+            StealtimeError: It did not end in time, or told of no statistics.
+        """
+        try:
+            self.process.wait(timeout=self.limit_s + _ENDS_WITHIN_S)
+        except psutil.TimeoutExpired:
+            self.end()
+            raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s") from None
+        text = _read(self.folder / "statistics.csv")
+        if text.count("\n") < 2:
+            raise StealtimeError(
+                f"SIPp ended with {self.process.returncode} and gave no statistics: {self.last_words()}",
+                hint="is its address or a port taken?",
+            )
+        return Finished(
+            counts=parse_statistics(text),
+            messages=parse_log(_read(self.folder / "messages.log"), self.real_minus_monotonic_ns),
+            exit_code=int(self.process.returncode),
+            said=self.last_words(),
+        )
+
+    def messages(self) -> list[LoggedMessage]:
+        """Give what it has logged so far; the last line may not be whole yet."""
+        text = _read(self.folder / "messages.log")
+        return parse_log(text[: text.rfind("\n") + 1], self.real_minus_monotonic_ns)
+
+    def end(self) -> None:
+        """Kill it, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def last_words(self) -> str:
+        """Give the end of its error log, or of what it printed."""
+        for name in ("errors.log", "printed.log"):
+            lines = [line for line in _read(self.folder / name).splitlines() if line.strip()]
+            if lines:
+                return " | ".join(lines[-_LAST_LINES:])
+        return "it said nothing"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a SIPp saw."""
+
+    counts: SippCounts
+    messages: list[LoggedMessage]
+    exit_code: int
+    said: str
+
+
+@functools.cache
+def find_sipp() -> str:
+    """Find SIPp.
+
+    Raises:
+        StealtimeError: It is not installed.
+    """
+    found = shutil.which("sipp")
+    if found is None:
+        raise StealtimeError("the program sipp is not installed", hint="install the package sip-tester")
+    return found
+
+
+def scenario_path(name: str) -> Path:
+    """Give the file of one of our scenarios."""
+    return Path(str(resources.files("stealtime.studies.telephony.sipp") / "scenarios" / f"{name}.xml"))
+
+
+def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
+    """Start SIPp in the client's namespace, with a folder for its files, which is made.
+
+    Raises:
+        StealtimeError: It is not installed.
+    """
+    folder.mkdir(parents=True)
+    argv = [find_sipp(), f"{order.target}:{SIP_PORT}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
+    argv += ["-i", laboratory.client.address("clients"), "-nostdin", "-m", str(order.calls)]
+    argv += ["-r", f"{order.rate_per_s:g}" if order.rate_per_s >= 1 else "1", "-timer_resol", "1"]
+    argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]
+    # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
+    argv += ["-max_reconnect", "0", "-reconnect_close", "false"]
+    # Over TCP nothing else ends a call that is not answered, and at its own limit SIPp waits for all calls.
+    argv += ["-recv_timeout", str(round(1e3 * ANSWERED_WITHIN_S))]
+    argv += ["-timeout", f"{order.limit_s:.0f}s", "-trace_stat", "-stf", str(folder / "statistics.csv"), "-fd", "1"]
+    argv += ["-trace_logs", "-log_file", str(folder / "messages.log")]
+    argv += ["-trace_err", "-error_file", str(folder / "errors.log")]
+    if order.users:
+        (folder / "users.csv").write_text("SEQUENTIAL\n" + "".join(f"{line}\n" for line in order.users))
+        argv += ["-inf", str(folder / "users.csv")]
+    argv += order.options
+    offset_ns = time.time_ns() - time.monotonic_ns()
+    with (folder / "printed.log").open("wb") as printed:
+        process = laboratory.start(
+            CLIENT, ["env", f"--chdir={folder}", *argv], stdout=printed, stderr=printed, environment={"TERM": "dumb"}
+        )
+    return Sipp(process, folder, order.limit_s, offset_ns)
+
+
+def widen_ports(laboratory: Laboratory) -> None:
+    """Let the client have as many connections at once as there are ports."""
+    settings = {"ip_local_port_range": _CLIENT_PORTS, "tcp_tw_reuse": "1"}
+    script = "".join(f"echo {value} >/proc/sys/net/ipv4/{name}\n" for name, value in settings.items())
+    setting = laboratory.start(CLIENT, ["sh", "-ec", script])
+    if setting.wait(timeout=_ENDS_WITHIN_S) != 0:
+        raise StealtimeError("the client's namespace cannot be given more ports")
+
+
+def _sockets() -> int:
+    """Give how many connections SIPp may have at once: it refuses more than it may have files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _SOCKETS_MAX if hard == resource.RLIM_INFINITY else max(1, min(_SOCKETS_MAX, hard - _OTHER_FILES))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

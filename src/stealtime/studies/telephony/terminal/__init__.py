@@ -1,0 +1,1 @@
+"""What is printed of this study's cells."""

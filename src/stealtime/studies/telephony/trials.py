@@ -1,0 +1,186 @@
+"""How the trials of each probe are carried out with a server that answers; called by :mod:`.stage`."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from pydantic import JsonValue
+
+from stealtime.campaigns.planner import PlannedCell
+from stealtime.store.results import Result
+from stealtime.studies.telephony.failover import fail_over
+from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.studies.telephony.place.native import NativePlace
+from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
+from stealtime.studies.telephony.results import (
+    RateAttempt,
+    RegistrationFailover,
+    RegistrationRate,
+    Registrations,
+    ResponseTimes,
+)
+from stealtime.studies.telephony.saturation import Saturation, search
+from stealtime.studies.telephony.sipp.program import Transport
+from stealtime.vocabulary.errors import StealtimeError
+
+_RESOLUTION = 1.15
+_TRY_S = 1.0
+"""Of a search that a load makes for itself; the probe ``registration-rate`` tries each rate for its duration."""
+_FIRST_PER_S = 400.0
+_MOST_PER_S = 20_000.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that answers.
+
+    Attributes:
+        place: Where it runs.
+        saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found.
+    """
+
+    place: NativePlace | GuestPlace
+    saturation: dict[str, float]
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether it is the one that shares of saturation refer to."""
+        return isinstance(self.place, NativePlace) or self.place.mode == "off"
+
+
+def find_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
+    """Search the highest rate."""
+    parameters = cell.cell.parameters
+    found = _search(
+        server,
+        _transport(parameters),
+        cell.duration_ns / 1e9,
+        folder,
+    )
+    if server.is_unprotected and found.rate_per_s:
+        server.saturation[_transport(parameters)] = found.rate_per_s
+    attempts = [
+        RateAttempt(
+            rate_per_s=one.rate_per_s,
+            offered_per_s=one.offered_per_s,
+            sent=one.sent,
+            acknowledged=one.acknowledged,
+            retransmissions=one.retransmissions,
+            failure=one.failure,
+        )
+        for one in found.attempts
+    ]
+    return RegistrationRate(rate_per_s=found.rate_per_s, is_bounded=found.is_bounded, attempts=attempts)
+
+
+def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
+    """Have phones register at a rate."""
+    parameters, transport = cell.cell.parameters, _transport(cell.cell.parameters)
+    rate, saturation = _rate(server, parameters, transport, folder)
+    duration_s = cell.duration_ns / 1e9
+    load = Load(transport=transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
+    with _protected_all_the_time(server):
+        registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
+    times = registered.response_ns
+    return Registrations(
+        rate_per_s=rate,
+        offered_per_s=registered.offered_per_s,
+        saturation_per_s=saturation,
+        elapsed_ns=elapsed_ns,
+        sent=len(registered.sent_ns),
+        acknowledged=len(times),
+        unanswered=registered.unanswered,
+        retransmissions=registered.finished.counts.retransmissions,
+        connections_failed=registered.finished.counts.reconnects,
+        response=response_times(times) if times else None,
+        server_cpu_ns=used.server_ns,
+        host_cpu_ns=used.host_ns,
+    )
+
+
+def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
+    """Have the server's host die while phones register."""
+    if not isinstance(server.place, GuestPlace):
+        raise StealtimeError("a native server does not survive its host", hint="choose the platform `paravirt`")
+    parameters = cell.cell.parameters
+    users = parameters.get("users")
+    return fail_over(
+        server.place,
+        _transport(parameters),
+        _number(parameters["rate_per_s"]),
+        cell.duration_ns / 1e9,
+        users if isinstance(users, int) else None,
+        folder,
+    )
+
+
+def response_times(sorted_ns: list[int]) -> ResponseTimes:
+    """Give the quartiles of times, which are measured values themselves."""
+    at = np.quantile(np.array(sorted_ns, dtype=np.int64), [0, 0.25, 0.5, 0.75, 0.99, 1], method="inverted_cdf")
+    names = ("min_ns", "q1_ns", "median_ns", "q3_ns", "p99_ns", "max_ns")
+    return ResponseTimes.model_validate(dict(zip(names, (int(value) for value in at), strict=True)))
+
+
+TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
+    "registration-rate": find_rate,
+    "register": register,
+    "register-failover": register_failover,
+}
+"""By the name of the probe."""
+
+
+def _rate(
+    server: Server, parameters: Mapping[str, JsonValue], transport: Transport, folder: Path
+) -> tuple[float, float | None]:
+    """Give the rate of a load, and the saturation that it is a share of."""
+    if "share" not in parameters:
+        return _number(parameters["rate_per_s"]), None
+    if transport not in server.saturation:
+        if not server.is_unprotected:
+            raise StealtimeError(
+                f"what the unprotected server bears over {transport} is not known yet",
+                hint="measure the mode `off` with a share first, or give a rate",
+            )
+        found = _search(server, transport, _TRY_S, folder)
+        if not found.rate_per_s:
+            raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
+        server.saturation[transport] = found.rate_per_s
+    saturation = server.saturation[transport]
+    return max(1.0, saturation * _number(parameters["share"])), saturation
+
+
+def _search(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
+    tries = iter(range(1_000))
+    return search(
+        lambda rate: attempt_rate(server.place, transport, rate, try_s, folder / f"try-{next(tries)}"),
+        first_per_s=_FIRST_PER_S,
+        most_per_s=_MOST_PER_S,
+        resolution=_RESOLUTION,
+    )
+
+
+@contextmanager
+def _protected_all_the_time(server: Server) -> Iterator[None]:
+    """See that a protected server stays so: else its output is not held, and it is another measurement."""
+    place = server.place
+    if not isinstance(place, GuestPlace):
+        yield
+        return
+    active, from_ns = place.await_protected(), time.monotonic_ns()
+    yield
+    if lapsed := lapses(place.guests, active, from_ns):
+        raise NotProtectedError(f"the server was not protected all the time (its member was {', '.join(lapsed)})")
+
+
+def _transport(parameters: Mapping[str, JsonValue]) -> Transport:
+    return cast("Transport", parameters["transport"])
+
+
+def _number(value: JsonValue) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)

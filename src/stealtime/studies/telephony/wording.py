@@ -1,0 +1,72 @@
+"""The words of the study's tables and page."""
+
+from collections.abc import Sequence
+
+from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.vocabulary.quantities import format_duration
+
+QUESTION = (
+    "What does a SIP server carry natively, in a guest and protected, and what do phones notice when its host dies?"
+)
+_TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
+_NO_NET = (
+    "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
+    "can be lost. It is no protection of what phones were told."
+)
+
+
+def cell_words(cell: TelephonyFigures) -> str:
+    """Name a cell: where the server runs, how phones reach it, and the load."""
+    return ", ".join(one for one in (server_words(cell), transport_words(cell), load_words(cell)) if one)
+
+
+def server_words(cell: TelephonyFigures) -> str:
+    """Say where the server runs, and how its guest is protected."""
+    mode, interval_ns = cell.parameters.get("mode"), cell.parameters.get("interval_ns")
+    if mode in (None, "off"):
+        return cell.platform
+    every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
+    apart = ", media apart" if cell.parameters.get("placement") == "apart" else ""
+    return f"{cell.platform} {mode}{every}{apart}"
+
+
+def transport_words(cell: TelephonyFigures) -> str:
+    """Say how phones reach the server."""
+    return _TRANSPORTS.get(str(cell.parameters.get("transport")), "")
+
+
+def load_words(cell: TelephonyFigures) -> str:
+    """Say how much is asked of the server."""
+    share, rate, users = (cell.parameters.get(name) for name in ("share", "rate_per_s", "users"))
+    words = []
+    if isinstance(share, int | float):
+        words.append(f"{100 * share:g} %")
+    if isinstance(rate, int | float):
+        words.append(f"{rate:g}/s")
+    if isinstance(users, int):
+        words.append(f"{users:,} phones")
+    return ", ".join(words)
+
+
+def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
+    """Say how to read the figures, and what is not judged and why."""
+    if not any(cell.figures for cell in cells):
+        return []
+    lines = ["The median of the repetitions; below it the 95 % interval of their geometric mean in another session."]
+    if any(str(cell.parameters.get("transport")).startswith("tcp") for cell in cells):
+        lines.append("TCP one: all phones over one connection. TCP each: every phone with a connection of its own.")
+    if any("share" in cell.parameters for cell in cells):
+        lines.append(
+            "A load in per cent is a share of the registration rate of the unprotected server of the same platform "
+            "over the same transport, which was searched first."
+        )
+    if any(cell.probe == "register" for cell in cells):
+        lines.append(
+            "CPU: of one CPU, while the load lasted. The server's is that of the guest's vCPU thread (natively of its "
+            "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
+            "acknowledged registration. Under TCG the vCPU thread also translates."
+        )
+    if any(cell.parameters.get("mode") == "no-net" for cell in cells):
+        lines.append(_NO_NET)
+    reasons = {one.because: None for cell in cells for one in cell.figures if one.because is not None}
+    return [*lines, *(f"Intervals are not judged where {reason}." for reason in reasons)]

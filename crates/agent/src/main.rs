@@ -3,7 +3,8 @@
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
 //! without Python (`tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). `counter` is a workload whose
-//! losses can be proved, `count` and `ask` are its clients, `blackout` tells how long any client saw nothing. `rtp` sends and receives streams of voice packets.
+//! losses can be proved, `count` and `ask` are its clients, `blackout` tells how long any client saw nothing.
+//! `rtp` sends and receives streams of voice packets.
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
 

@@ -32,7 +32,7 @@ class Short(Table):
 
     def of(self, probe: str) -> ShortProbe:
         """Give the table of a probe; an empty one where the file has none."""
-        return getattr(self, probe) or ShortProbe()
+        return getattr(self, _field(probe)) or ShortProbe()
 
 
 def short_model() -> type[Short]:
@@ -43,10 +43,18 @@ def short_model() -> type[Short]:
 @lru_cache
 def _short_model(tables: tuple[tuple[str, type[ShortProbe]], ...]) -> type[Short]:
     fields: dict[str, Any] = {
-        name: (table | None, Field(default=None, description=f"What changes in cells of ``{name}``."))
+        _field(name): (
+            table | None,
+            Field(default=None, alias=name, description=f"What changes in cells of ``{name}``."),
+        )
         for name, table in tables
     }
     return create_model("Short", __base__=Short, __doc__=Short.__doc__, **fields)
+
+
+def _field(probe: str) -> str:
+    # A model has attributes of its own, as ``register``.
+    return f"of_{probe}"
 
 
 def shorten(campaign: "Campaign") -> "Campaign":

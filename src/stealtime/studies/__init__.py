@@ -5,5 +5,6 @@ BUILTIN = (
     "stealtime.studies.protection.study",
     "stealtime.studies.realtime.study",
     "stealtime.studies.stretch.study",
+    "stealtime.studies.telephony.study",
 )
 """The modules that register the studies, each with its ``STUDY``; in the order in which they are shown."""

@@ -49,8 +49,9 @@ class TimeLine(Figures):
 
     blow_to_detection_ns: int
     blow_to_running_ns: int
-    blow_to_answer_ns: int
-    silence_ns: int
+    blow_to_answer_ns: int | None
+    """None where no phone was answered any more."""
+    silence_ns: int | None
     over_time: AnswersOverTime
 
 
@@ -63,9 +64,9 @@ class TelephonyFigures(CellFigures):
     counts: dict[str, int]
     """Added up over the repetitions: ``sent``, ``acknowledged``, ``lost`` ... as the probe has them."""
     figures: list[FigureOfRepetitions]
-    responses: list[ResponseTimes] = []
+    responses: list[ResponseTimes]
     """Of each repetition of ``register`` that was answered."""
-    time_lines: list[TimeLine] = []
+    time_lines: list[TimeLine]
     """Of each failover."""
 
     @property
@@ -215,6 +216,8 @@ def _limits(results: Sequence[Any]) -> list[str]:
                 told.append(f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}")
         if isinstance(one, RegistrationRate) and not one.is_bounded:
             told.append(f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second")
+        if isinstance(one, RegistrationFailover) and one.blow_to_answer_ns is None:
+            told.append(f"after the failover no phone was answered any more ({one.unanswered} of {one.sent} were not)")
         if isinstance(one, RegistrationFailover) and one.lost:
             told.append(
                 f"{one.lost} of {one.acknowledged} acknowledged registrations were lost with their host, "

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
 
 from stealtime.campaigns.executor import Booted
 from stealtime.campaigns.planner import PlannedBoot
-from stealtime.campaigns.probe import Probe, ProbeCells, Stage
+from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.vocabulary.quantities import DurationNs
@@ -18,6 +18,7 @@ from stealtime.vocabulary.quantities import DurationNs
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 TransportName = Literal["udp", "tcp-one", "tcp-each"]
 ModeName = Literal["off", "no-net", "net", "net+bypass"]
+ProtectedModeName = Literal["no-net", "net", "net+bypass"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -34,6 +35,11 @@ def server_sets(modes: list[ModeName], intervals_ns: list[int]) -> list[dict[str
     return sets
 
 
+def number(value: float) -> int | float:
+    """Give a whole number as such: it stands in the names of cells."""
+    return int(value) if value == int(value) else value
+
+
 class RegistrationRateCells(ProbeCells):
     """``registration-rate``: how many registrations a second a server bears without a failure, searched."""
 
@@ -45,16 +51,38 @@ class RegistrationRateCells(ProbeCells):
     """How the server's guest is protected; natively only ``off`` is measured."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
-    first_per_s: Rate = 400
-    """The first rate that is tried."""
-    most_per_s: Rate = 20_000
-    """No higher rate is tried."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every transport."""
-        more: dict[str, JsonValue] = {"first_per_s": self.first_per_s, "most_per_s": self.most_per_s}
         servers = server_sets(self.mode, self.interval_ns)
-        return [{**server, "transport": transport, **more} for server, transport in product(servers, self.transport)]
+        return [{**server, "transport": transport} for server, transport in product(servers, self.transport)]
+
+
+class ShortRate(ShortProbe):
+    """``[short.registration-rate]``."""
+
+    transport: list[TransportName] | None = Field(default=None, min_length=1)
+    """Replaces its transports."""
+
+    def changes(self) -> dict[str, Any]:
+        """Give the changed fields."""
+        return {**super().changes(), **given(self, type(self).model_fields)}
+
+
+class ShortRegister(ShortRate):
+    """``[short.register]``."""
+
+    mode: list[ModeName] | None = Field(default=None, min_length=1)
+    """Replaces its modes."""
+    share: list[Share] | None = Field(default=None, min_length=1)
+    """Replaces its shares."""
+
+
+class ShortFailover(ShortRate):
+    """``[short.register-failover]``."""
+
+    mode: list[ProtectedModeName] | None = Field(default=None, min_length=1)
+    """Replaces its modes."""
 
 
 class RegisterCells(ProbeCells):
@@ -75,9 +103,9 @@ class RegisterCells(ProbeCells):
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every transport and every load."""
-        rates: list[dict[str, JsonValue]] = [{"rate_per_s": rate} for rate in self.rate_per_s]
-        shares: list[dict[str, JsonValue]] = [{"share": share} for share in self.share]
-        loads = [*rates, *shares] or [{"rate_per_s": 100.0}]
+        rates: list[dict[str, JsonValue]] = [{"rate_per_s": number(rate)} for rate in self.rate_per_s]
+        shares: list[dict[str, JsonValue]] = [{"share": number(share)} for share in self.share]
+        loads = [*rates, *shares] or [{"rate_per_s": 100}]
         servers = server_sets(self.mode, self.interval_ns)
         return [
             {**server, "transport": transport, **load}
@@ -92,7 +120,7 @@ class RegisterFailoverCells(ProbeCells):
     """The name of the probe. Phones register for the duration before the blow, and as long after it."""
     transport: list[TransportName] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``."""
-    mode: list[Literal["no-net", "net", "net+bypass"]] = Field(default=["net"], min_length=1)
+    mode: list[ProtectedModeName] = Field(default=["net"], min_length=1)
     """How the server's guest is protected. ``no-net`` may lose what was acknowledged."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
@@ -106,7 +134,7 @@ class RegisterFailoverCells(ProbeCells):
         more: dict[str, JsonValue] = {} if self.users is None else {"users": self.users}
         servers = server_sets(list(self.mode), self.interval_ns)
         return [
-            {**server, "transport": transport, "rate_per_s": rate, **more}
+            {**server, "transport": transport, "rate_per_s": number(rate), **more}
             for server, transport, rate in product(servers, self.transport, self.rate_per_s)
         ]
 
@@ -126,7 +154,7 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
 
 TELEPHONY = Stage(scenario="telephony", boot=_boot, suits=suits)
 PROBES = (
-    Probe(name="registration-rate", cells=RegistrationRateCells, stage=TELEPHONY),
-    Probe(name="register", cells=RegisterCells, stage=TELEPHONY),
-    Probe(name="register-failover", cells=RegisterFailoverCells, stage=TELEPHONY),
+    Probe(name="registration-rate", cells=RegistrationRateCells, short=ShortRate, stage=TELEPHONY),
+    Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY),
+    Probe(name="register-failover", cells=RegisterFailoverCells, short=ShortFailover, stage=TELEPHONY),
 )

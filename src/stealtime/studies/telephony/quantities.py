@@ -105,6 +105,11 @@ def figure_names() -> list[str]:
     return list(dict.fromkeys(name for kind in KINDS.values() for name in kind.quantities))
 
 
+def count_names() -> list[str]:
+    """Give the names of all counts, each once."""
+    return list(dict.fromkeys(name for kind in KINDS.values() for name in kind.counts))
+
+
 def in_words(name: str, value: float | None) -> str:
     """Write a figure with its unit, which its name tells."""
     if value is None:

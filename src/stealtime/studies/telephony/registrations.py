@@ -11,6 +11,7 @@ from stealtime.studies.telephony.place.model import CpuTimes, Place
 from stealtime.studies.telephony.saturation import Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import (
+    ANSWERED_WITHIN_S,
     Finished,
     Sipp,
     SippOrder,
@@ -20,9 +21,6 @@ from stealtime.studies.telephony.sipp.program import (
 )
 from stealtime.vocabulary.errors import StealtimeError
 
-AFTERMATH_S = 8.0
-"""SIPp waits so long for answers after its last call began: four retransmissions, at 0.5, 1.5, 3.5 and 7.5 s (RFC 3261,
-timer E). What is unanswered then counts as such."""
 _ASKED_PER_S = 400.0
 """Questions for registrations, after the measurement; a translated server answers several times as many."""
 _ASKING_S = 30.0
@@ -99,7 +97,7 @@ def start_load(place: Place, load: Load, folder: Path) -> Sipp:
         calls=load.count,
         rate_per_s=load.rate_per_s,
         users=load.users,
-        limit_s=load.duration_s + AFTERMATH_S,
+        limit_s=load.duration_s + ANSWERED_WITHIN_S,
     )
     return start_sipp(place.laboratory, order, folder)
 

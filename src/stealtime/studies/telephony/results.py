@@ -102,12 +102,12 @@ class RegistrationFailover(_Stored):
     unanswered: int
     retransmissions: int
     connections_failed: int
-    silence_ns: int
-    """The longest time between two acknowledgements that ends after the blow."""
+    silence_ns: int | None
+    """The longest time between two acknowledgements that ends after the blow; None: none came any more."""
     blow_to_detection_ns: int
     """Until the standby had won the register."""
     blow_to_running_ns: int
     """Until the guest ran again."""
-    blow_to_answer_ns: int
-    """Until a phone had the first acknowledgement from it."""
+    blow_to_answer_ns: int | None
+    """Until a phone had the first acknowledgement from it; None: there was none."""
     over_time: AnswersOverTime

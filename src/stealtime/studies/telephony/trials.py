@@ -60,8 +60,6 @@ def find_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRa
         _transport(parameters),
         cell.duration_ns / 1e9,
         folder,
-        first_per_s=_number(parameters["first_per_s"]),
-        most_per_s=_number(parameters["most_per_s"]),
     )
     if server.is_unprotected and found.rate_per_s:
         server.saturation[_transport(parameters)] = found.rate_per_s
@@ -147,7 +145,7 @@ def _rate(
                 f"what the unprotected server bears over {transport} is not known yet",
                 hint="measure the mode `off` with a share first, or give a rate",
             )
-        found = _search(server, transport, _TRY_S, folder, first_per_s=_FIRST_PER_S, most_per_s=_MOST_PER_S)
+        found = _search(server, transport, _TRY_S, folder)
         if not found.rate_per_s:
             raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
         server.saturation[transport] = found.rate_per_s
@@ -155,14 +153,12 @@ def _rate(
     return max(1.0, saturation * _number(parameters["share"])), saturation
 
 
-def _search(
-    server: Server, transport: Transport, try_s: float, folder: Path, *, first_per_s: float, most_per_s: float
-) -> Saturation:
+def _search(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
     tries = iter(range(1_000))
     return search(
         lambda rate: attempt_rate(server.place, transport, rate, try_s, folder / f"try-{next(tries)}"),
-        first_per_s=first_per_s,
-        most_per_s=most_per_s,
+        first_per_s=_FIRST_PER_S,
+        most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
 

@@ -162,8 +162,8 @@ def _keep(role: Role, unpacked: Path, tree: Path) -> None:
     for name in kept:
         copy_into(tree, name, _inside(unpacked, name))
     loaded = [unpacked / name for name in kept if name not in (BUSYBOX, _INTERPRETER)]
-    for name, path in _libraries(loaded, unpacked).items():
-        copy_into(tree, f"{_LIBRARIES}/{name}", Path(path))
+    for name, source in _libraries(loaded, unpacked).items():
+        copy_into(tree, f"{_LIBRARIES}/{name}", Path(source))
     for name in _EMPTY_FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "etc/protocols").write_text(_PROTOCOLS)

@@ -67,7 +67,8 @@ def response_boxes(cells: Sequence[TelephonyFigures], axis: LogAxis) -> list[Box
         values = [median(getattr(one, name) for one in cell.responses) for name in names]
         said = ("shortest", "a quarter within", "half within", "three quarters within", "99 % within", "longest")
         words = ", ".join(f"{word} {notation.duration(value, 3)}" for word, value in zip(said, values, strict=True))
-        rows.append(Box(cell_words(cell), *(axis.place(value) for value in values), words))
+        low, q1, middle, q3, p99, high = (axis.place(value) for value in values)
+        rows.append(Box(cell_words(cell), low, q1, middle, q3, p99, high, words))
     return rows
 
 

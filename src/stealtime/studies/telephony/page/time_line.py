@@ -69,7 +69,7 @@ def _chart(title: str, line: TimeLine) -> Chart:
         for number, count in enumerate(steps.answers)
         if count
     ]
-    moments = [
+    moments: list[tuple[str, int | None]] = [
         ("SIGKILL", 0),
         ("the standby takes over", line.blow_to_detection_ns),
         ("the guest runs", line.blow_to_running_ns),
@@ -83,7 +83,10 @@ def _chart(title: str, line: TimeLine) -> Chart:
         [
             Moment(place(at_ns), f"{words}: {notation.duration(at_ns, 3) if at_ns else '0'}", row)
             for row, (words, at_ns) in enumerate(moments)
+            if at_ns is not None
         ],
         [(place(number * _TICK_NS), f"{number * _TICK_NS / 1e9:g} s") for number in range(first_tick, last_tick + 1)],
-        f"phones heard nothing for {notation.duration(line.silence_ns, 3)} at most",
+        "phones heard nothing any more"
+        if line.silence_ns is None
+        else f"phones heard nothing for {notation.duration(line.silence_ns, 3)} at most",
     )

@@ -4,6 +4,8 @@ import subprocess
 import time
 from collections.abc import Callable
 
+import psutil
+
 from stealtime.protect.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.sipp.program import find_sipp, scenario_path
@@ -39,7 +41,7 @@ def answers(laboratory: Laboratory, address: str) -> bool:
     asking = laboratory.start(CLIENT, argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         return int(asking.wait(timeout=5 * _ASK_S)) == 0
-    except subprocess.TimeoutExpired:
+    except psutil.TimeoutExpired:
         asking.kill()
         asking.wait()
         return False

@@ -197,6 +197,8 @@ def _machine(
     machine: dict[str, Any] = {
         "mode": mode,
         "initramfs": image.initramfs,
+        # The tree is more than half of the memory, which is all that a tmpfs takes.
+        "kernel_arguments": "rootfstype=ramfs",
         "memory": f"{image.memory_bytes >> 20}MiB",
         "accelerator": accelerator,
         "timing": EMULATED_TIMING if below.is_emulated() else {},

@@ -7,7 +7,6 @@ the real-time clock; its statistics are a CSV file. Stamps are put on the monoto
 import functools
 import resource
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,10 @@ _OPTIONS: dict[Transport, tuple[str, ...]] = {"udp": ("-t", "u1"), "tcp-one": ("
 _SOCKETS_MAX = 40_000
 _OTHER_FILES = 1_000
 _CLIENT_PORTS = "1024 65535"
-_ENDS_WITHIN_S = 30.0
+ANSWERED_WITHIN_S = 8.0
+"""A call is over if it was not answered so long: after four retransmissions, at 0.5, 1.5, 3.5 and 7.5 s (RFC 3261,
+timer E)."""
+_ENDS_WITHIN_S = 2 * ANSWERED_WITHIN_S + 10.0
 """After its own limit."""
 _LAST_LINES = 5
 
@@ -79,7 +81,7 @@ class Sipp:
         """
         try:
             self.process.wait(timeout=self.limit_s + _ENDS_WITHIN_S)
-        except subprocess.TimeoutExpired:
+        except psutil.TimeoutExpired:
             self.end()
             raise StealtimeError(f"SIPp did not end within {self.limit_s + _ENDS_WITHIN_S:g} s") from None
         text = _read(self.folder / "statistics.csv")
@@ -156,6 +158,8 @@ def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
     argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]
     # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
     argv += ["-max_reconnect", "0", "-reconnect_close", "false"]
+    # Over TCP nothing else ends a call that is not answered, and at its own limit SIPp waits for all calls.
+    argv += ["-recv_timeout", str(round(1e3 * ANSWERED_WITHIN_S))]
     argv += ["-timeout", f"{order.limit_s:.0f}s", "-trace_stat", "-stf", str(folder / "statistics.csv"), "-fd", "1"]
     argv += ["-trace_logs", "-log_file", str(folder / "messages.log")]
     argv += ["-trace_err", "-error_file", str(folder / "errors.log")]

@@ -1,0 +1,178 @@
+"""The study of telephony, as far as no server has to run: what is read, searched, counted, drawn and said."""
+
+from pathlib import Path
+
+import pytest
+
+from stealtime.campaigns.aliases import alias_words
+from stealtime.campaigns.file import find_campaign
+from stealtime.campaigns.planner import HostCpus, plan
+from stealtime.campaigns.short import shorten
+from stealtime.store.model import PlatformRecord
+from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.failover import over_time, silence_ns
+from stealtime.studies.telephony.registrations import Load, first_times
+from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
+from stealtime.studies.telephony.sipp.log import parse_log
+from stealtime.studies.telephony.sipp.program import find_sipp
+from stealtime.studies.telephony.sipp.statistics import parse_statistics
+from stealtime.studies.telephony.trials import response_times
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+
+
+def bears(limit_per_s: float, *, offers_per_s: float = 1e9):  # type: ignore[no-untyped-def]
+    """Give a server that acknowledges everything up to a rate, and a generator that offers up to another one."""
+
+    def attempt(rate_per_s: float) -> Attempt:
+        acknowledged = 1_000 if rate_per_s <= limit_per_s else 990
+        return Attempt(rate_per_s, min(rate_per_s, offers_per_s), 1_000, acknowledged, 0)
+
+    return attempt
+
+
+@pytest.mark.parametrize("limit_per_s", [3.0, 40.0, 399.0, 400.0, 515.0, 3_000.0, 19_999.0])
+def test_the_highest_rate_is_found_within_the_resolution(limit_per_s: float) -> None:
+    found = search(bears(limit_per_s), first_per_s=400, most_per_s=20_000, resolution=1.15)
+    assert found.rate_per_s <= limit_per_s < 1.16 * found.rate_per_s
+    assert found.is_bounded
+    assert len(found.attempts) <= STEPS_MAX
+
+
+def test_a_server_that_bears_all_that_is_tried_is_not_bounded() -> None:
+    found = search(bears(1e9), first_per_s=400, most_per_s=5_000, resolution=1.15)
+    assert (found.rate_per_s, found.is_bounded) == (5_000, False)
+
+
+def test_what_could_not_be_offered_was_not_borne() -> None:
+    found = search(bears(1e9, offers_per_s=1_000), first_per_s=400, most_per_s=20_000, resolution=1.15)
+    assert found.rate_per_s < 1_200
+    assert any((one.failure or "").startswith("only 1000 per second could be offered") for one in found.attempts)
+
+
+def test_an_answer_to_a_retransmission_is_a_failure() -> None:
+    assert Attempt(100, 100, 50, 50, 1).failure == "1 retransmissions"
+    assert Attempt(100, 100, 50, 49, 0).failure == "1 of 50 not acknowledged"
+    assert Attempt(100, 100, 50, 50, 0).failure is None
+
+
+LOG = (
+    "sent phone000000 1|2026-11-24\t13:00:00.000001\t1795525200.000001\n"
+    "answered phone000000 1|2026-11-24\t13:00:00.000501\t1795525200.000501\n"
+    "contact phone000001 |2026-11-24\t13:00:00.000601\t1795525200.000601\n"
+    "sent phone000002 3|2026-11-24\t13:00:0"
+)
+
+
+def test_sipps_log_is_read_by_user_on_the_monotonic_clock() -> None:
+    messages = parse_log(LOG, 1_795_525_200 * 1_000_000_000)
+    assert [(one.kind, one.user, one.status, one.at_ns) for one in messages] == [
+        ("sent", "phone000000", "1", 1_000),
+        ("answered", "phone000000", "1", 501_000),
+        ("contact", "phone000001", "", 601_000),
+    ]
+    assert first_times(messages, "answered") == {"phone000000": 501_000}
+
+
+COLUMNS = (
+    "OutgoingCall",
+    "SuccessfulCall",
+    "FailedCall",
+    "FailedMaxUDPRetrans",
+    "FailedTimeoutOnRecv",
+    "FailedUnexpectedMessage",
+    "FailedCallRejected",
+    "FailedTcpConnect",
+    "FailedTcpClosed",
+    "Retransmissions",
+)
+
+
+def test_the_last_line_of_sipps_statistics_counts() -> None:
+    head = ";".join(f"{name}(P);{name}(C)" for name in COLUMNS) + ";\n"
+    lines = ["".join(f"0;{factor * number};" for number in range(1, 11)) + "\n" for factor in (1, 2)]
+    counts = parse_statistics(head + "".join(lines))
+    assert (counts.created, counts.successful, counts.failed, counts.retransmissions) == (2, 4, 6, 20)
+    assert (counts.gave_up, counts.unexpected, counts.reconnects) == (8 + 10, 12 + 14, 16 + 18)
+
+
+def test_statistics_without_a_column_are_refused_by_name() -> None:
+    with pytest.raises(StealtimeError, match=r"OutgoingCall\(C\)"):
+        parse_statistics("SuccessfulCall(C);\n1;\n")
+
+
+def test_the_silence_is_the_longest_gap_that_ends_after_the_blow() -> None:
+    # 300 before the blow at 1,000 is longer, and over before it.
+    assert silence_ns([100, 600, 900, 1_150, 1_200, 1_700], 1_000) == 500
+    assert silence_ns([900, 1_150, 1_200], 1_000) == 250
+    assert silence_ns([900, 950], 1_000) is None
+
+
+def test_answers_are_counted_in_steps_around_the_blow() -> None:
+    blow_ns = 10_000_000_000
+    steps = over_time([blow_ns - 1, blow_ns, blow_ns + 1, blow_ns + 20_000_000, blow_ns + 9_000_000_000], blow_ns)
+    at_blow = -steps.first_step_ns // steps.step_ns
+    assert steps.answers[at_blow - 1 : at_blow + 2] == [1, 2, 1]
+    assert sum(steps.answers) == 4
+
+
+def test_quartiles_are_measured_values() -> None:
+    times = response_times(list(range(1, 101)))
+    assert times.model_dump() == {
+        "min_ns": 1, "q1_ns": 25, "median_ns": 50, "q3_ns": 75, "p99_ns": 99, "max_ns": 100,
+    }  # fmt: skip
+
+
+def test_each_phone_has_a_name_of_its_own() -> None:
+    users = Load(transport="udp", rate_per_s=100, count=10_000).users
+    assert len(set(users)) == 10_000
+
+
+def test_a_server_is_told_what_its_role_needs() -> None:
+    both = ServerConfiguration(role="both", address="10.0.0.1").files
+    assert set(both) == {"init", "serve", "kamailio.cfg", "rtpengine.conf"}
+    assert 'modparam("rtpengine", "rtpengine_sock", "udp:127.0.0.1:2223")' in both["kamailio.cfg"]
+    assert "table = -1\n" in both["rtpengine.conf"]
+    assert "@" not in both["kamailio.cfg"]
+    signalling = ServerConfiguration(role="signalling", address="10.0.0.1", media_address="10.0.0.2").files
+    assert "udp:10.0.0.2:2223" in signalling["kamailio.cfg"]
+    assert "rtpengine.conf" not in signalling
+    media = ServerConfiguration(role="media", address="10.0.0.2", media_ports=(40_000, 40_099)).files
+    assert "listen-ng = 10.0.0.2:2223\nport-min = 40000\nport-max = 40099\n" in media["rtpengine.conf"]
+    assert "kamailio" not in media["serve"]
+
+
+@pytest.mark.parametrize("ports", [(5_000, 6_000), (40_000, 30_000), (80, 90), (60_000, 70_000)])
+def test_media_ports_that_cannot_be_had_are_refused(ports: tuple[int, int]) -> None:
+    with pytest.raises(UsageError, match="media"):
+        ServerConfiguration(role="both", address="10.0.0.1", media_ports=ports)
+
+
+def test_a_host_without_sipp_is_told_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    find_sipp.cache_clear()
+    try:
+        with pytest.raises(StealtimeError, match="sipp is not installed") as refused:
+            find_sipp()
+    finally:
+        find_sipp.cache_clear()
+    assert refused.value.hint == "install the package sip-tester"
+
+
+def test_native_servers_are_planned_without_protection_alone() -> None:
+    records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", "qemu-tcg-paravirt")]
+    planned = plan(find_campaign("telephony2011"), records, HostCpus((0, 1)))
+    modes = {
+        boot.platform: {cell.cell.parameters["mode"] for boot_cell in [boot] for cell in boot_cell.cells}
+        for boot in planned.boots
+    }
+    assert modes == {"native": {"off"}, "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass"}}
+    assert alias_words(planned.aliases, records)
+
+
+def test_the_short_form_replaces_what_its_tables_say() -> None:
+    short = shorten(find_campaign("telephony2011"))
+    assert short.repetitions == 1
+    sets = {cells.probe: cells.parameter_sets() for cells in short.probes}
+    assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
+    assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.1, 0.5]
+    assert [one["mode"] for one in sets["register-failover"]] == ["net"]

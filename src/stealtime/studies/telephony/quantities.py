@@ -29,6 +29,8 @@ class Kind:
     quantities: Mapping[str, Quantity]
     counts: tuple[str, ...]
     """Whole numbers of the result that are added up over the repetitions."""
+    tables: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+    """Each with its title, the figures and the counts in it."""
 
 
 def _share(part: Callable[[Any], float | None], whole: Callable[[Any], float]) -> Callable[[Any], float | None]:
@@ -48,6 +50,7 @@ KINDS: dict[str, Kind] = {
         RegistrationRate,
         {"rate_per_s": Quantity("registration rate", lambda result: result.rate_per_s)},
         ("lapses",),
+        (("The most registrations a second without a failure", ("rate_per_s",), ()),),
     ),
     "register": Kind(
         Registrations,
@@ -56,40 +59,59 @@ KINDS: dict[str, Kind] = {
             "kept_percent": Quantity(
                 "acknowledged", _share(lambda result: 100.0 * result.acknowledged, lambda result: result.sent)
             ),
-            "median_ns": Quantity("response, median", _response("median_ns")),
-            "p99_ns": Quantity("response, 99 %", _response("p99_ns")),
+            "median_ns": Quantity("median", _response("median_ns")),
+            "p99_ns": Quantity("99 %", _response("p99_ns")),
             "server_cpu_percent": Quantity(
-                "CPU, server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
+                "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
             ),
             "host_cpu_percent": Quantity(
-                "CPU, host side",
+                "host side",
                 _share(
                     lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
                     lambda result: result.elapsed_ns,
                 ),
             ),
             "server_cpu_each_ns": Quantity(
-                "server each", _share(lambda result: result.server_cpu_ns, lambda result: result.acknowledged)
+                "server, each", _share(lambda result: result.server_cpu_ns, lambda result: result.acknowledged)
             ),
             "host_cpu_each_ns": Quantity(
-                "host side each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
+                "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
             ),
         },
         ("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "lapses"),
+        (
+            (
+                "Phones that register",
+                ("offered_per_s", "median_ns", "p99_ns", "kept_percent"),
+                ("sent", "unanswered", "retransmissions"),
+            ),
+            (
+                "What registrations cost",
+                ("server_cpu_percent", "host_cpu_percent", "server_cpu_each_ns", "host_cpu_each_ns"),
+                (),
+            ),
+        ),
     ),
     "register-failover": Kind(
         RegistrationFailover,
         {
             "silence_ns": Quantity("silence", lambda result: result.silence_ns),
-            "blow_to_detection_ns": Quantity("blow to detection", lambda result: result.blow_to_detection_ns),
-            "blow_to_running_ns": Quantity("blow to running", lambda result: result.blow_to_running_ns),
-            "blow_to_answer_ns": Quantity("blow to answer", lambda result: result.blow_to_answer_ns),
+            "blow_to_detection_ns": Quantity("to detection", lambda result: result.blow_to_detection_ns),
+            "blow_to_running_ns": Quantity("to running", lambda result: result.blow_to_running_ns),
+            "blow_to_answer_ns": Quantity("to answer", lambda result: result.blow_to_answer_ns),
             "kept_percent": Quantity(
                 "registrations kept",
                 _share(lambda result: 100.0 * (result.acknowledged - result.lost), lambda result: result.acknowledged),
             ),
         },
         ("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses"),
+        (
+            (
+                "When the server's host dies while phones register",
+                ("silence_ns", "blow_to_detection_ns", "blow_to_running_ns", "blow_to_answer_ns"),
+                ("acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+        ),
     ),
 }
 """By the name of the probe."""

@@ -5,16 +5,10 @@ from collections.abc import Sequence
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
 
-TITLES = {
-    "registration-rate": "Registration rate: the most registrations a second without a failure",
-    "register": "Phones that register",
-    "register-failover": "When the server's host dies while phones register",
-}
-"""By probe."""
 QUESTION = (
     "What does a SIP server carry natively, in a guest and protected, and what do phones notice when its host dies?"
 )
-_TRANSPORTS = {"udp": "UDP", "tcp-one": "one TCP connection", "tcp-each": "a TCP connection each"}
+_TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
     "can be lost. It is no protection of what phones were told."
@@ -46,7 +40,7 @@ def load_words(cell: TelephonyFigures) -> str:
     share, rate, users = (cell.parameters.get(name) for name in ("share", "rate_per_s", "users"))
     words = []
     if isinstance(share, int | float):
-        words.append(f"{100 * share:g} % of what it bears")
+        words.append(f"{100 * share:g} %")
     if isinstance(rate, int | float):
         words.append(f"{rate:g}/s")
     if isinstance(users, int):
@@ -59,6 +53,13 @@ def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
     if not any(cell.figures for cell in cells):
         return []
     lines = ["The median of the repetitions; below it the 95 % interval of their geometric mean in another session."]
+    if any(str(cell.parameters.get("transport")).startswith("tcp") for cell in cells):
+        lines.append("TCP one: all phones over one connection. TCP each: every phone with a connection of its own.")
+    if any("share" in cell.parameters for cell in cells):
+        lines.append(
+            "A load in per cent is a share of the registration rate of the unprotected server of the same platform "
+            "over the same transport, which was searched first."
+        )
     if any(cell.probe == "register" for cell in cells):
         lines.append(
             "CPU: of one CPU, while the load lasted. The server's is that of the guest's vCPU thread (natively of its "

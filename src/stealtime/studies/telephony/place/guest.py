@@ -40,6 +40,7 @@ class GuestPlace:
         interval_ns: From one checkpoint to the next; None: the usual one.
         placement: Whether signalling and media share a guest.
         accelerator: QEMU's.
+        timing: Deadlines of the members; None: those that fit this host.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class GuestPlace:
         interval_ns: int | None = None,
         placement: Placement = "together",
         accelerator: str = "tcg",
+        timing: Mapping[str, str] | None = None,
     ) -> None:
         self.stand = stand
         self.mode = mode
@@ -65,12 +67,15 @@ class GuestPlace:
                 ServerConfiguration(role="signalling", address=GUEST_ADDRESS, media_address=self.media_address),
                 ServerConfiguration(role="media", address=self.media_address),
             ]
+        usual = EMULATED_TIMING if below.is_emulated() else {}
         self.guests = [
             StandGuest(
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **_machine(configuration, mode, interval_ns, accelerator),
+                **_machine(configuration, mode, interval_ns),
+                accelerator=accelerator,
+                timing=dict(usual if timing is None else timing),
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -189,9 +194,7 @@ def lapses(guests: Sequence[StandGuest], active: Sequence[MemberStatus], from_ns
     ]
 
 
-def _machine(
-    configuration: ServerConfiguration, mode: Mode, interval_ns: int | None, accelerator: str
-) -> dict[str, Any]:
+def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
     image = obtain_image(configuration, "cloud")
     first, last = configuration.media_ports
     machine: dict[str, Any] = {
@@ -200,8 +203,6 @@ def _machine(
         # The tree is more than half of the memory, which is all that a tmpfs takes.
         "kernel_arguments": "rootfstype=ramfs",
         "memory": f"{image.memory_bytes >> 20}MiB",
-        "accelerator": accelerator,
-        "timing": EMULATED_TIMING if below.is_emulated() else {},
         "bypass": [{"protocol": "udp", "source_port": f"{first}-{last}"}] if mode == "net+bypass" else [],
     }
     return machine if interval_ns is None else {**machine, "interval": f"{interval_ns}ns"}

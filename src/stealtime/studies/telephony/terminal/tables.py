@@ -10,8 +10,8 @@ from stealtime.report import notation
 from stealtime.report.plain_table import new_table
 from stealtime.report.terminal.circumstances import limits
 from stealtime.studies.telephony.figures import TelephonyFigures, interval_words
-from stealtime.studies.telephony.quantities import KINDS, in_words
-from stealtime.studies.telephony.wording import TITLES, cell_words, explanations
+from stealtime.studies.telephony.quantities import KINDS, Kind, in_words
+from stealtime.studies.telephony.wording import cell_words, explanations
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,23 @@ def printed(cells: Sequence[TelephonyFigures]) -> RenderableType:
 
 
 def tables_of(cells: Sequence[TelephonyFigures]) -> list[TableOfFigures]:
-    """Give a table for each probe that has cells."""
-    found = [(probe, [cell for cell in cells if cell.probe == probe]) for probe in KINDS]
-    return [_table(probe, own) for probe, own in found if own]
+    """Give the tables of each probe that has cells."""
+    found = [(kind, [cell for cell in cells if cell.probe == probe]) for probe, kind in KINDS.items()]
+    return [
+        _table(kind, title, figures, counts, own)
+        for kind, own in found
+        if own
+        for title, figures, counts in kind.tables
+    ]
 
 
-def _table(probe: str, cells: Sequence[TelephonyFigures]) -> TableOfFigures:
-    kind = KINDS[probe]
-    counts = [name for name in kind.counts if name != "lapses"]
-    heads = (
-        "",
-        *(quantity.label for quantity in kind.quantities.values()),
-        *(name.replace("_", " ") for name in counts),
-    )
+def _table(
+    kind: Kind, title: str, figures: tuple[str, ...], counts: tuple[str, ...], cells: Sequence[TelephonyFigures]
+) -> TableOfFigures:
+    heads = ("", *(kind.quantities[name].label for name in figures), *(name.replace("_", " ") for name in counts))
     rows: list[tuple[str, ...]] = []
     for cell in cells:
-        found = [cell.figure(name) for name in kind.quantities]
+        found = [cell.figure(name) for name in figures]
         counted = (notation.count(cell.counts.get(name)) for name in counts)
         rows.append(
             (f"{cell_words(cell)} ({cell.repetitions}x)", *(in_words(one.name, one.p50) for one in found), *counted)
@@ -61,4 +62,4 @@ def _table(probe: str, cells: Sequence[TelephonyFigures]) -> TableOfFigures:
         if any(one.low is not None for one in found):
             intervals = (interval_words(one) if one.low is not None else "" for one in found)
             rows.append(("", *intervals, *("" for _ in counts)))
-    return TableOfFigures(TITLES[probe], heads, rows)
+    return TableOfFigures(title, heads, rows)

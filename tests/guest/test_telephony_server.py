@@ -1,0 +1,102 @@
+"""The appliance answers, natively and in a protected guest, and what is counted of it is what was on the wire."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from sip_capture import Capture
+
+from stealtime.protect.laboratory import Laboratory
+from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand
+from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.studies.telephony.place.native import NativePlace
+from stealtime.studies.telephony.registrations import Load, fresh_names, run_load, unknown_users
+from stealtime.studies.telephony.sipp.program import Transport, widen_ports
+
+pytestmark = [
+    pytest.mark.guest,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
+]
+
+
+@pytest.fixture(scope="module")
+def laboratory() -> Iterator[Laboratory]:
+    with Laboratory(HOSTS) as standing:
+        widen_ports(standing)
+        yield standing
+
+
+@pytest.fixture(scope="module")
+def native(laboratory: Laboratory) -> Iterator[NativePlace]:
+    place = NativePlace(laboratory)
+    place.start()
+    place.await_ready()
+    yield place
+    place.stop()
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp-one", "tcp-each"])
+def test_every_acknowledged_phone_is_known_and_no_other(native: NativePlace, transport: Transport) -> None:
+    names = fresh_names()
+    load = Load(transport=transport, rate_per_s=100, count=100, names=names)
+    registered, used, elapsed_ns = run_load(native, load, native.laboratory.folder / names)
+    assert sorted(registered.answered_ns) == load.users
+    assert (registered.unanswered, registered.finished.counts.failed) == (0, 0)
+    assert 0 < registered.response_ns[0] <= registered.response_ns[-1] < elapsed_ns
+    assert 0 < used.server_ns < elapsed_ns * (os.cpu_count() or 1)
+    asked = [*load.users, "nobody"]
+    assert unknown_users(native.laboratory, native.address, asked, native.laboratory.folder / f"asked-{names}") == [
+        "nobody"
+    ]
+
+
+def test_sipp_counts_what_is_on_the_wire(native: NativePlace) -> None:
+    names = fresh_names()
+    load = Load(transport="udp", rate_per_s=500, count=1_000, names=names)
+    with Capture(native.laboratory) as capture:
+        registered, _, _ = run_load(native, load, native.laboratory.folder / names)
+    counts = registered.finished.counts
+    assert capture.dropped == 0
+    assert capture.counts["REGISTER"] == counts.created + counts.retransmissions
+    assert capture.counts["REGISTER"] >= len(registered.sent_ns) == 1_000
+    # The server answers each copy that it gets.
+    assert capture.counts["200 REGISTER"] >= counts.successful == len(registered.answered_ns)
+    assert capture.counts.total() == capture.counts["REGISTER"] + capture.counts["200 REGISTER"]
+
+
+def test_a_retransmission_is_counted_as_on_the_wire(native: NativePlace) -> None:
+    names = fresh_names()
+    load = Load(transport="udp", rate_per_s=100, count=200, names=names)
+    with Capture(native.laboratory) as capture:
+        native.laboratory.cut("a", "clients", "from")
+        try:
+            registered, _, _ = run_load(native, load, native.laboratory.folder / names)
+        finally:
+            native.laboratory.mend_all()
+    counts = registered.finished.counts
+    assert capture.dropped == 0
+    # No answer comes back: every phone sends again, and none is acknowledged.
+    assert (len(registered.answered_ns), registered.unanswered) == (0, 200)
+    assert counts.retransmissions >= 200
+    assert capture.counts["REGISTER"] == counts.created + counts.retransmissions
+    assert capture.counts["200 REGISTER"] == 0
+
+
+def test_a_phone_registers_at_a_protected_server_apart_from_its_media(laboratory: Laboratory) -> None:
+    stand = Stand(laboratory)
+    place = GuestPlace(stand, "apart", "net", placement="apart", timing=PATIENT_TIMING)
+    place.start()
+    try:
+        place.await_ready()
+        assert all(member.protected for member in place.await_protected())
+        names = fresh_names()
+        load = Load(transport="udp", rate_per_s=10, count=10, names=names)
+        registered, used, _ = run_load(place, load, laboratory.folder / names)
+        assert sorted(registered.answered_ns) == load.users
+        assert unknown_users(laboratory, place.address, load.users, laboratory.folder / f"asked-{names}") == []
+        assert used.host_ns is not None
+        assert min(used.server_ns, used.host_ns) > 0
+    finally:
+        place.stop()

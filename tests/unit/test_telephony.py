@@ -174,5 +174,5 @@ def test_the_short_form_replaces_what_its_tables_say() -> None:
     assert short.repetitions == 1
     sets = {cells.probe: cells.parameter_sets() for cells in short.probes}
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
-    assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.1, 0.5]
+    assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
     assert [one["mode"] for one in sets["register-failover"]] == ["net"]

@@ -39,8 +39,7 @@ class GuestPlace:
         mode: How it is protected.
         interval_ns: From one checkpoint to the next; None: the usual one.
         placement: Whether signalling and media share a guest.
-        accelerator: QEMU's.
-        timing: Deadlines of the members; None: those that fit this host.
+        machine: What else is different from the usual machine, as in ``VM.toml``.
     """
 
     def __init__(
@@ -51,8 +50,7 @@ class GuestPlace:
         *,
         interval_ns: int | None = None,
         placement: Placement = "together",
-        accelerator: str = "tcg",
-        timing: Mapping[str, str] | None = None,
+        **machine: Any,
     ) -> None:
         self.stand = stand
         self.mode = mode
@@ -67,15 +65,12 @@ class GuestPlace:
                 ServerConfiguration(role="signalling", address=GUEST_ADDRESS, media_address=self.media_address),
                 ServerConfiguration(role="media", address=self.media_address),
             ]
-        usual = EMULATED_TIMING if below.is_emulated() else {}
         self.guests = [
             StandGuest(
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **_machine(configuration, mode, interval_ns),
-                accelerator=accelerator,
-                timing=dict(usual if timing is None else timing),
+                **{**_machine(configuration, mode, interval_ns), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -199,6 +194,7 @@ def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | 
     first, last = configuration.media_ports
     machine: dict[str, Any] = {
         "mode": mode,
+        "timing": EMULATED_TIMING if below.is_emulated() else {},
         "initramfs": image.initramfs,
         # The tree is more than half of the memory, which is all that a tmpfs takes.
         "kernel_arguments": "rootfstype=ramfs",

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from stealtime.studies.telephony.calls.answers import gather
-from stealtime.studies.telephony.calls.dialogues import spread_of
 from stealtime.studies.telephony.calls.figures import CallFigures, figures_of
 from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
 from stealtime.studies.telephony.calls.pictures import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
@@ -18,6 +17,7 @@ from stealtime.studies.telephony.calls.results import (
     RegistrationsMeanwhile,
     StreamVoice,
     Voice,
+    spread_of,
 )
 from stealtime.studies.telephony.calls.voice import voice_of
 from stealtime.studies.telephony.sipp.log import LoggedMessage

@@ -5,15 +5,13 @@ to find them in the state that protection keeps, and a server that has lost a ph
 """
 
 import time
-from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
-from statistics import quantiles
 
 from stealtime.protect.laboratory import Laboratory
 from stealtime.studies.telephony.calls.answers import Answers, gather
 from stealtime.studies.telephony.calls.numbers import CallNumbers
-from stealtime.studies.telephony.calls.results import Dialogues, Spread
+from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -64,7 +62,7 @@ class CallSignalling:
         Raises:
             StealtimeError: It does not take them.
         """
-        self._phones = self._start("callee", _PHONES_PORT, limit_s=_FAR_S)
+        self._phones = self._start("callee", _PHONES_PORT, limit_s=_FAR_S, answered_within_s=_FAR_S)
         wanted = self.numbers.calls
         registering = self._start(
             "register_phones",
@@ -137,7 +135,9 @@ class CallSignalling:
     def _answers(self) -> Answers:
         return gather(self._callers.messages())
 
-    def _start(self, name: str, port: int, *options: str, limit_s: float) -> Sipp:
+    def _start(
+        self, name: str, port: int, *options: str, limit_s: float, answered_within_s: float = GIVES_UP_AFTER_S
+    ) -> Sipp:
         order = SippOrder(
             scenario=Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml")),
             target=self._server,
@@ -145,16 +145,9 @@ class CallSignalling:
             rate_per_s=BEGUN_PER_S,
             users=() if name == "callee" else self.numbers.fields,
             limit_s=limit_s,
+            answered_within_s=answered_within_s,
             options=("-p", str(port), *options),
         )
         sipp = start_sipp(self._laboratory, order, self._folder / name)
         self._running.append(sipp)
         return sipp
-
-
-def spread_of(values: Sequence[float]) -> Spread | None:
-    """Give the five numbers of a box plot; None of nothing."""
-    if not values:
-        return None
-    q1, median, q3 = quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
-    return Spread(min=min(values), q1=q1, median=median, q3=q3, max=max(values))

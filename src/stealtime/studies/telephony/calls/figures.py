@@ -4,8 +4,14 @@ from collections.abc import Sequence
 from statistics import median
 
 from stealtime.report.summary import Figures
-from stealtime.studies.telephony.calls.dialogues import spread_of
-from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile, Spread
+from stealtime.studies.telephony.calls.results import (
+    CallFailover,
+    Calls,
+    Moment,
+    RegistrationsMeanwhile,
+    Spread,
+    spread_of,
+)
 
 
 class FailoverFigures(Figures):
@@ -120,8 +126,19 @@ def figures_of(parameters: tuple[int, str, int | None], results: Sequence[Calls 
 
 
 def limits_of(results: Sequence[Calls | CallFailover]) -> list[str]:
-    """Tell what a reader must know of the voice, each thing once."""
-    return list(dict.fromkeys(text for one in results for text in (*one.voice.invalid, *one.voice.limits)))
+    """Tell what a reader must know of calls and voice, each thing once."""
+    told = [text for one in results for text in one.voice.limits]
+    for one in results:
+        if one.ended < one.answered:
+            told.append(f"{one.answered - one.ended} of {one.answered} calls were not kept: their BYE was not answered")
+        if isinstance(one, CallFailover) and one.registrations.lost:
+            told.append(
+                f"{one.registrations.lost} of {one.registrations.acknowledged} registrations that were acknowledged "
+                "meanwhile were lost with their host"
+            )
+        if isinstance(one, CallFailover) and one.gap_ns is None:
+            told.append("no phone's longest silence was at the blow: the gap of the voice is not known")
+    return list(dict.fromkeys(told))
 
 
 def _together(spreads: Sequence[Spread]) -> Spread | None:

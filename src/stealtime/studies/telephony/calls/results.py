@@ -1,5 +1,7 @@
 """What is stored of a trial with calls. Times are in ns; moments are those of one monotonic clock."""
 
+from collections.abc import Sequence
+from statistics import quantiles
 from typing import Literal
 
 from pydantic import ConfigDict
@@ -16,6 +18,14 @@ class Spread(Model):
     median: float
     q3: float
     max: float
+
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """Give the five numbers of a box plot; None of nothing."""
+    if not values:
+        return None
+    q1, median, q3 = quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return Spread(min=min(values), q1=q1, median=median, q3=q3, max=max(values))
 
 
 class StreamVoice(Model):
@@ -103,23 +113,66 @@ class Dialogues(Model):
     """From the BYE to its 200."""
 
 
-class Calls(Result):
-    """Calls that were all up at once, each with its voice, and were then hung up."""
-
+class _WithCalls(Result):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["calls"] = "calls"
     tables: tuple[str, ...] = ()
     dialogues: Dialogues
     voice: Voice
+    lapses: int = 0
+    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
+
+    @property
+    def begun(self) -> int:
+        """Calls."""
+        return self.dialogues.begun
+
+    @property
+    def answered(self) -> int:
+        """Calls whose INVITE was answered with 200."""
+        return self.dialogues.answered
+
+    @property
+    def ended(self) -> int:
+        """Calls whose BYE was answered with 200."""
+        return self.dialogues.ended
+
+    @property
+    def packets(self) -> int:
+        """Of voice, that were sent."""
+        return self.voice.sent
+
+    @property
+    def packets_lost(self) -> int:
+        """Of voice."""
+        return self.voice.lost
+
+    @property
+    def packets_late(self) -> int:
+        """Too late to be played."""
+        return self.voice.late
+
+    @property
+    def packets_reordered(self) -> int:
+        """Came after one that was sent later."""
+        return self.voice.reordered
+
+    @property
+    def retransmissions(self) -> int:
+        """Of callers and phones."""
+        return self.dialogues.retransmissions + self.dialogues.callee_retransmissions
+
+
+class Calls(_WithCalls):
+    """Calls that were all up at once, each with its voice, and were then hung up."""
+
+    kind: Literal["calls"] = "calls"
     server_cpu_ns: int
     """That the server used while the voice went on: its guest's virtual CPU, or its processes."""
     host_cpu_ns: int | None
     """That the host side used for it: the rest of QEMU, and the members; None natively."""
     elapsed_ns: int
     """Of both."""
-    lapses: int = 0
-    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
 
 
 class Moment(Model):
@@ -139,22 +192,26 @@ class RegistrationsMeanwhile(Model):
     """Of those acknowledged: users that the surviving server does not know."""
 
 
-class CallFailover(Result):
+class CallFailover(_WithCalls):
     """Calls were up with their voice while their host died."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     kind: Literal["call-failover"] = "call-failover"
-    tables: tuple[str, ...] = ()
-    dialogues: Dialogues
-    voice: Voice
     registrations: RegistrationsMeanwhile
     blown_ns: int
     running_ns: int
     """When the guest ran again."""
     moments: list[Moment]
     """In their order."""
-    lapses: int = 0
+
+    @property
+    def registrations_acknowledged(self) -> int:
+        """Over UDP, while the host died."""
+        return self.registrations.acknowledged
+
+    @property
+    def registrations_lost(self) -> int:
+        """Of them."""
+        return self.registrations.lost
 
     @property
     def gap_ns(self) -> int | None:

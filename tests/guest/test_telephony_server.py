@@ -2,17 +2,21 @@
 
 import os
 import shutil
+import signal
+import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 from sip_capture import Capture
 
 from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand
-from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand, poll
+from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations import Load, fresh_names, run_load, unknown_users
 from stealtime.studies.telephony.sipp.program import Transport, widen_ports
+from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
     pytest.mark.guest,
@@ -35,6 +39,19 @@ def native(laboratory: Laboratory) -> Iterator[NativePlace]:
     place.await_ready()
     yield place
     place.stop()
+
+
+def test_a_server_whose_port_is_taken_says_so(laboratory: Laboratory) -> None:
+    place = NativePlace(laboratory, up_within_s=5)
+    takes = "import socket, time; s = socket.socket(); s.bind(('0.0.0.0', 5060)); s.listen(); time.sleep(600)"
+    taker = laboratory.start("a", [sys.executable, "-c", takes])
+    place.start()
+    try:
+        with pytest.raises(StealtimeError, match=r"does not answer within 5 s; it says: .*Address already in use"):
+            place.await_ready()
+    finally:
+        taker.kill()
+        place.stop()
 
 
 @pytest.mark.parametrize("transport", ["udp", "tcp-one", "tcp-each"])
@@ -98,5 +115,14 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(laboratory
         assert unknown_users(laboratory, place.address, load.users, laboratory.folder / f"asked-{names}") == []
         assert used.host_ns is not None
         assert min(used.server_ns, used.host_ns) > 0
+        # A standby that is lost in the middle is not passed over in silence: the output is not held from then on.
+        active, from_ns = place.await_protected(), time.monotonic_ns()
+        assert lapses(place.guests, active, from_ns) == []
+        standby = place.signalling.status("b")
+        assert standby is not None
+        assert standby.pid is not None
+        os.kill(standby.pid, signal.SIGKILL)
+        assert poll(lambda: lapses(place.guests, active, from_ns), 30.0)
+        place.await_protected(frozenset({standby.pid}))
     finally:
         place.stop()

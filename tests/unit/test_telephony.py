@@ -11,6 +11,7 @@ from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.failover import over_time, silence_ns
+from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.registrations import Load, first_times
 from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
@@ -156,6 +157,13 @@ def test_a_host_without_sipp_is_told_the_package(monkeypatch: pytest.MonkeyPatch
     finally:
         find_sipp.cache_clear()
     assert refused.value.hint == "install the package sip-tester"
+
+
+def test_the_first_complaint_of_a_server_is_told() -> None:
+    said = "loading modules\n 0(10) ERROR: <core> bind: Address already in use\n 0(10) ERROR: <core> giving up\n"
+    assert complaint(said) == "it says: 0(10) ERROR: <core> bind: Address already in use"
+    assert complaint("loading modules\n") == "it wrote last: loading modules"
+    assert complaint("") == "it wrote nothing"
 
 
 def test_native_servers_are_planned_without_protection_alone() -> None:

@@ -24,6 +24,7 @@ Placement = Literal["together", "apart"]
 
 _UP_WITHIN_S = 120.0
 _TAKEN_WITHIN_S = 30.0
+_LAST_LINES = 25
 
 
 class NotProtectedError(StealtimeError):
@@ -108,7 +109,7 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.stand.last_words)
+        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
@@ -165,6 +166,12 @@ class GuestPlace:
         for name in HOSTS:
             self.laboratory.power_off(name)
             self.stand.start_daemon(name)
+
+    def last_words(self) -> str:
+        """Give the end of what its guests wrote on their consoles, and of the logs of members and hosts."""
+        consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
+        ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
+        return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
 
     def _kill(self, guest: StandGuest, active: MemberStatus) -> int:
         if active.pid is None:

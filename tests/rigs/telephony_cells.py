@@ -1,0 +1,108 @@
+"""Made-up cells of the study ``telephony``, whose figures are known."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+from pydantic import JsonValue
+
+from stealtime.store.model import Cell
+from stealtime.store.results import OwnResult, Result, read_as
+from stealtime.store.run import Trial
+from stealtime.studies.telephony.figures import TelephonyFigures, summarize_cell
+from stealtime.studies.telephony.results import (
+    AnswersOverTime,
+    RateAttempt,
+    RegistrationFailover,
+    RegistrationRate,
+    Registrations,
+    ResponseTimes,
+)
+
+MS = 1_000_000
+GUEST = "qemu-tcg-paravirt"
+
+
+@dataclass(frozen=True)
+class _Trial:
+    record: SimpleNamespace
+    own: Result
+
+    def result(self, model: type[OwnResult]) -> OwnResult:
+        return read_as(self.own, model)
+
+
+def cell_of(
+    platform: str,
+    probe: str,
+    parameters: Mapping[str, Any],
+    results: Sequence[Result],
+    *,
+    failure: str | None = None,
+) -> TelephonyFigures:
+    """Summarize results as those of the repetitions of a cell; with a failure, of one more that failed so."""
+    cell = Cell(platform=platform, scenario="telephony", probe=probe, parameters=dict(parameters), traced=False)
+    trials = [_Trial(SimpleNamespace(cell=cell, state="measured", failure=None), one) for one in results]
+    if failure is not None:
+        failed = SimpleNamespace(cell=cell, state="failed", failure=SimpleNamespace(message=failure))
+        trials.append(_Trial(failed, Result(kind="none", tables=())))
+    return summarize_cell(cast("Sequence[Trial]", trials))
+
+
+def registrations(rate_per_s: float = 200.0, **changes: Any) -> Registrations:
+    """Everything is acknowledged; a registration costs the server 1 ms and the host side a quarter of that."""
+    sent = round(2 * rate_per_s)
+    values: dict[str, Any] = {
+        "rate_per_s": rate_per_s, "offered_per_s": rate_per_s, "saturation_per_s": None, "elapsed_ns": 2_000 * MS,
+        "sent": sent, "acknowledged": sent, "unanswered": 0, "retransmissions": 0, "connections_failed": 0,
+        "response": ResponseTimes(
+            min_ns=MS, q1_ns=2 * MS, median_ns=3 * MS, q3_ns=5 * MS, p99_ns=90 * MS, max_ns=100 * MS
+        ),
+        "server_cpu_ns": sent * MS, "host_cpu_ns": sent * MS // 4,
+    }  # fmt: skip
+    return Registrations(**{**values, **changes})
+
+
+def failover(**changes: Any) -> RegistrationFailover:
+    """Phones hear nothing for 200 ms, and nothing is lost."""
+    values: dict[str, Any] = {
+        "host": "a", "rate_per_s": 200.0, "users": 400, "sent": 400, "acknowledged": 400, "acknowledged_before": 200,
+        "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20, "connections_failed": 0,
+        "silence_ns": 200 * MS, "blow_to_detection_ns": 120 * MS, "blow_to_running_ns": 130 * MS,
+        "blow_to_answer_ns": 190 * MS,
+        "over_time": AnswersOverTime(
+            step_ns=20 * MS, first_step_ns=-1_000 * MS, answers=[4] * 50 + [0] * 10 + [8] * 20 + [0] * 120
+        ),
+    }  # fmt: skip
+    return RegistrationFailover(**{**values, **changes})
+
+
+def rate(rate_per_s: float, *, is_bounded: bool = True) -> RegistrationRate:
+    """One attempt, which was borne."""
+    attempt = RateAttempt(
+        rate_per_s=rate_per_s,
+        offered_per_s=rate_per_s,
+        sent=100,
+        acknowledged=100,
+        retransmissions=0,
+        failure=None,
+    )
+    return RegistrationRate(rate_per_s=rate_per_s, is_bounded=is_bounded, attempts=[attempt])
+
+
+def some_cells() -> list[TelephonyFigures]:
+    """Cells of every probe, natively and in guests."""
+    net: dict[str, JsonValue] = {"mode": "net", "interval_ns": 100 * MS, "transport": "udp"}
+    off: dict[str, JsonValue] = {"mode": "off", "transport": "udp"}
+    return [
+        cell_of("native", "registration-rate", off, [rate(12_800)]),
+        cell_of("native", "register", {**off, "share": 0.5}, [registrations(6_400, host_cpu_ns=None)]),
+        cell_of(GUEST, "register", {**off, "share": 0.5}, [registrations(1_200)]),
+        cell_of(GUEST, "register", {**net, "share": 0.1}, [registrations(240)]),
+        cell_of(GUEST, "register", {**net, "share": 0.5}, [registrations(1_200)]),
+        cell_of(GUEST, "register-failover", {**net, "rate_per_s": 200}, [failover()]),
+        cell_of(GUEST, "register-failover", {**net, "mode": "no-net", "rate_per_s": 200}, [
+            failover(lost=6, lost_users=["phone9-000197"], silence_ns=None, blow_to_answer_ns=None)
+        ]),
+    ]  # fmt: skip

@@ -1,0 +1,123 @@
+"""Figures, tables and page of made-up results of the study of telephony."""
+
+import re
+
+import pytest
+from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells
+
+from stealtime.studies.telephony.figures import compare_cells
+from stealtime.studies.telephony.page import boxes, time_line
+from stealtime.studies.telephony.page.section import section
+from stealtime.studies.telephony.study import STUDY
+from stealtime.studies.telephony.terminal.tables import tables_of
+
+NET = {"mode": "net", "interval_ns": 100 * MS, "transport": "udp", "rate_per_s": 200}
+
+
+def test_cpu_is_told_per_second_and_per_registration() -> None:
+    cell = cell_of(GUEST, "register", NET, [registrations(200), registrations(200, elapsed_ns=4_000 * MS)])
+    # 400 registrations of 1 ms within 2 s, and within 4 s.
+    assert cell.figure("server_cpu_percent").of_repetitions == [20.0, 10.0]
+    assert cell.figure("host_cpu_percent").p50 == pytest.approx(3.75)
+    assert cell.figure("server_cpu_each_ns").p50 == MS
+    assert cell.figure("host_cpu_each_ns").p50 == MS / 4
+    assert cell.counts["sent"] == 800
+
+
+def test_a_native_server_has_no_host_side() -> None:
+    cell = cell_of("native", "register", {"mode": "off"}, [registrations(200, host_cpu_ns=None)])
+    assert cell.figure("host_cpu_percent").p50 is None
+    assert cell.figure("server_cpu_percent").p50 == 20.0
+
+
+def test_a_load_above_saturation_is_said() -> None:
+    over = registrations(3_000, saturation_per_s=2_000.0, offered_per_s=2_500.0, acknowledged=5_000, unanswered=1_000)
+    cell = cell_of(GUEST, "register", {"mode": "off", "share": 1.5}, [over])
+    assert cell.limits == [
+        "the load is above what the server bears: 1000 of 6000 registrations were not acknowledged",
+        "3000 per second were asked for, and the unprotected server bears 2000",
+        "of 3000 per second SIPp offered only 2500",
+    ]
+
+
+def test_what_was_lost_is_said_with_a_name() -> None:
+    cell = cell_of(GUEST, "register-failover", NET, [failover(lost=6, lost_users=["phone9-000197"]), failover()])
+    assert cell.limits == [
+        "6 of 400 acknowledged registrations were lost with their host, such as that of phone9-000197"
+    ]
+    assert cell.figure("kept_percent").of_repetitions == [98.5, 100.0]
+    assert cell.counts["lost"] == 6
+
+
+def test_a_failover_without_an_answer_has_no_silence() -> None:
+    cell = cell_of(GUEST, "register-failover", NET, [failover(silence_ns=None, blow_to_answer_ns=None, unanswered=9)])
+    assert cell.figure("silence_ns").p50 is None
+    assert cell.limits == ["after the failover no phone was answered any more (9 of 400 were not)"]
+
+
+def test_a_failed_repetition_makes_a_cell_invalid_and_is_told() -> None:
+    cell = cell_of(GUEST, "register", NET, [registrations()], failure="the SIP server does not answer")
+    assert (cell.valid, cell.reasons, cell.repetitions) == (False, ["the SIP server does not answer"], 1)
+
+
+def test_an_unbounded_rate_is_said() -> None:
+    cell = cell_of("native", "registration-rate", {"mode": "off"}, [rate(20_000, is_bounded=False)])
+    assert cell.limits == ["no rate was seen to fail: the server may bear more than 20000 per second"]
+
+
+def test_two_runs_are_compared_by_their_repetitions() -> None:
+    fast = cell_of(GUEST, "register", NET, [registrations(server_cpu_ns=(400 + n) * MS) for n in range(4)])
+    slow = cell_of(GUEST, "register", NET, [registrations(server_cpu_ns=4 * (400 + n) * MS) for n in range(4)])
+    verdicts = {one.statistic: one.verdict for one in compare_cells(fast, slow).statistics}
+    assert verdicts["server_cpu_each_ns"] == "higher"
+    assert verdicts["median_ns"] == "no difference shown"
+
+
+def test_published_figures_are_measured_by_name() -> None:
+    cell = cell_of(GUEST, "register-failover", NET, [failover()])
+    assert STUDY.measurement(cell, "kept_percent").value == 100.0
+
+
+def test_every_cell_stands_in_the_tables_of_its_probe() -> None:
+    tables = {one.title: one for one in tables_of(some_cells())}
+    assert [row[0] for row in tables["When the server's host dies while phones register"].rows] == [
+        f"{GUEST} net every 100ms, UDP, 200/s (1x)",
+        f"{GUEST} no-net every 100ms, UDP, 200/s (1x)",
+    ]
+    assert len(tables["What registrations cost"].rows) == len(tables["Phones that register"].rows) == 4
+    assert all(len(row) == len(one.heads) for one in tables.values() for row in one.rows)
+
+
+def test_boxes_are_drawn_in_order_inside_the_axis() -> None:
+    cells = [cell for cell in some_cells() if cell.probe == "register"]
+    axis = boxes.response_axis(cells)
+    for box in boxes.response_boxes(cells, axis):
+        assert 0 <= box.low < box.q1 < box.middle < box.q3 < box.p99 < box.high <= boxes.WIDTH
+
+
+def test_a_curve_of_the_host_side_is_dashed_and_has_its_servers_colour() -> None:
+    chart = boxes.cpu_chart(some_cells())
+    assert chart is not None
+    sides = {curve.name: curve for curve in chart.curves}
+    server, host = (sides[f"{GUEST} net every 100ms, UDP: {side}"] for side in ("server", "host side"))
+    assert (server.colour, server.is_dashed, host.is_dashed) == (host.colour, False, True)
+    assert [point.x for point in server.points] == sorted(point.x for point in server.points)
+    assert all(0 <= point.y <= boxes.HEIGHT for curve in chart.curves for point in curve.points)
+
+
+def test_the_time_line_has_the_moments_of_the_failover() -> None:
+    whole, silent = time_line.charts(some_cells())
+    assert [moment.words.split(":")[0] for moment in whole.moments] == [
+        "SIGKILL", "the standby takes over", "the guest runs", "first answer",
+    ]  # fmt: skip
+    assert [moment.x for moment in whole.moments] == sorted(moment.x for moment in whole.moments)
+    assert silent.words == "phones heard nothing any more"
+    assert len(silent.moments) == 3
+
+
+def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
+    page = str(section(some_cells()).body)
+    for one in tables_of(some_cells()):
+        assert re.sub("'", "&#39;", one.title) in page
+    assert "It is no protection of what phones were told." in page
+    assert page.count("<svg") == 4

@@ -152,7 +152,8 @@ def _signalling(cells: Sequence[CallFigures]) -> Judgement:
     failovers = sum(one.repetitions for one in own)
     lost = sum(one.failover.registrations.lost + one.answered - one.ended for one in own if one.failover is not None)
     bar = rule().signalling_lost_max
-    words = f"{lost} lost in {failovers} failover{"s" * (failovers != 1)} in net+bypass, registrations and calls; the bar is {bar}"
+    times = f"{failovers} failover{'s' * (failovers != 1)}"
+    words = f"{lost} lost in {times} in net+bypass, registrations and calls; the bar is {bar}"
     # What is lost once is lost, however few failovers there were.
     if lost > bar:
         return Judgement("no", f"signalling: {words}")

@@ -2,15 +2,17 @@
 
 import os
 import shutil
+import signal
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 from sip_capture import Capture
 
 from stealtime.protect.laboratory import Laboratory
-from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand
-from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand, poll
+from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations import Load, fresh_names, run_load, unknown_users
 from stealtime.studies.telephony.sipp.program import Transport, widen_ports
@@ -113,5 +115,14 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(laboratory
         assert unknown_users(laboratory, place.address, load.users, laboratory.folder / f"asked-{names}") == []
         assert used.host_ns is not None
         assert min(used.server_ns, used.host_ns) > 0
+        # A standby that is lost in the middle is not passed over in silence: the output is not held from then on.
+        active, from_ns = place.await_protected(), time.monotonic_ns()
+        assert lapses(place.guests, active, from_ns) == []
+        standby = place.signalling.status("b")
+        assert standby is not None
+        assert standby.pid is not None
+        os.kill(standby.pid, signal.SIGKILL)
+        assert poll(lambda: lapses(place.guests, active, from_ns), 30.0)
+        place.await_protected(frozenset({standby.pid}))
     finally:
         place.stop()

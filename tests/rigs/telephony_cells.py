@@ -1,6 +1,6 @@
 """Made-up cells of the study ``telephony``, whose figures are known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, cast
@@ -36,13 +36,13 @@ class _Trial:
 def cell_of(
     platform: str,
     probe: str,
-    parameters: dict[str, JsonValue],
+    parameters: Mapping[str, Any],
     results: Sequence[Result],
     *,
     failure: str | None = None,
 ) -> TelephonyFigures:
     """Summarize results as those of the repetitions of a cell; with a failure, of one more that failed so."""
-    cell = Cell(platform=platform, scenario="telephony", probe=probe, parameters=parameters, traced=False)
+    cell = Cell(platform=platform, scenario="telephony", probe=probe, parameters=dict(parameters), traced=False)
     trials = [_Trial(SimpleNamespace(cell=cell, state="measured", failure=None), one) for one in results]
     if failure is not None:
         failed = SimpleNamespace(cell=cell, state="failed", failure=SimpleNamespace(message=failure))

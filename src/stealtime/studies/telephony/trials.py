@@ -15,6 +15,7 @@ from stealtime.store.results import Result
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
 from stealtime.studies.telephony.place.native import NativePlace
+from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
 from stealtime.studies.telephony.results import (
     RateAttempt,
@@ -34,6 +35,9 @@ _FIRST_PER_S = 400.0
 _MOST_PER_S = 20_000.0
 
 
+AnyPlace = NativePlace | GuestPlace | ReplicatedPlace
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that answers.
@@ -43,7 +47,7 @@ class Server:
         saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found.
     """
 
-    place: NativePlace | GuestPlace
+    place: AnyPlace
     saturation: dict[str, float]
 
     @property
@@ -104,7 +108,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
 
 def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
     """Have the server's host die while phones register."""
-    if not isinstance(server.place, GuestPlace):
+    if isinstance(server.place, NativePlace):
         raise StealtimeError("a native server does not survive its host", hint="choose the platform `paravirt`")
     parameters = cell.cell.parameters
     users = parameters.get("users")

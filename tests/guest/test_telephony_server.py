@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.registrations import Load, fresh_names, run_load, unknown_users
 from stealtime.studies.telephony.sipp.program import Transport, widen_ports
+from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
     pytest.mark.guest,
@@ -35,6 +37,19 @@ def native(laboratory: Laboratory) -> Iterator[NativePlace]:
     place.await_ready()
     yield place
     place.stop()
+
+
+def test_a_server_whose_port_is_taken_says_so(laboratory: Laboratory) -> None:
+    place = NativePlace(laboratory, up_within_s=5)
+    takes = "import socket, time; s = socket.socket(); s.bind(('0.0.0.0', 5060)); s.listen(); time.sleep(600)"
+    taker = laboratory.start("a", [sys.executable, "-c", takes])
+    place.start()
+    try:
+        with pytest.raises(StealtimeError, match=r"does not answer within 5 s; it says: .*Address already in use"):
+            place.await_ready()
+    finally:
+        taker.kill()
+        place.stop()
 
 
 @pytest.mark.parametrize("transport", ["udp", "tcp-one", "tcp-each"])

@@ -11,6 +11,7 @@ from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.failover import over_time, silence_ns
+from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.registrations import Load, first_times
 from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
@@ -158,6 +159,13 @@ def test_a_host_without_sipp_is_told_the_package(monkeypatch: pytest.MonkeyPatch
     assert refused.value.hint == "install the package sip-tester"
 
 
+def test_the_first_complaint_of_a_server_is_told() -> None:
+    said = "loading modules\n 0(10) ERROR: <core> bind: Address already in use\n 0(10) ERROR: <core> giving up\n"
+    assert complaint(said) == "it says: 0(10) ERROR: <core> bind: Address already in use"
+    assert complaint("loading modules\n") == "it wrote last: loading modules"
+    assert complaint("") == "it wrote nothing"
+
+
 def test_native_servers_are_planned_without_protection_alone() -> None:
     records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", "qemu-tcg-paravirt")]
     planned = plan(find_campaign("telephony2011"), records, HostCpus((0, 1)))
@@ -174,5 +182,5 @@ def test_the_short_form_replaces_what_its_tables_say() -> None:
     assert short.repetitions == 1
     sets = {cells.probe: cells.parameter_sets() for cells in short.probes}
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
-    assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.1, 0.5]
+    assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
     assert [one["mode"] for one in sets["register-failover"]] == ["net"]

@@ -169,7 +169,7 @@ class TelephonyStage:
             place.stop()
 
     def _last_words(self) -> str:
-        if isinstance(self._place, NativePlace | ReplicatedPlace):
+        if self._place is not None:
             return self._place.last_words()
         return "" if self._stand is None else self._stand.last_words()
 

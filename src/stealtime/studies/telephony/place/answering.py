@@ -14,6 +14,7 @@ from stealtime.vocabulary.errors import StealtimeError
 _ASK_S = 2
 """A call waits so long for its answer, through SIPp's own retransmissions."""
 _PAUSE_S = 0.1
+_COMPLAINTS = ("ERROR", "CRITICAL", "not found", "cannot", "Kernel panic")
 
 
 def await_answer(laboratory: Laboratory, address: str, within_s: float, last_words: Callable[[], str]) -> None:
@@ -25,13 +26,21 @@ def await_answer(laboratory: Laboratory, address: str, within_s: float, last_wor
     deadline = time.monotonic() + within_s
     while not answers(laboratory, address):
         if time.monotonic() > deadline or not laboratory.folder.exists():
+            said = last_words()
             error = StealtimeError(
-                f"the SIP server at {address} does not answer within {within_s:g} s",
-                hint="its last words are in the log of the trial",
+                f"the SIP server at {address} does not answer within {within_s:g} s; {complaint(said)}",
+                hint="what it wrote is in the log of the trial",
             )
-            error.add_note(last_words())
+            error.add_note(said)
             raise error
         time.sleep(_PAUSE_S)
+
+
+def complaint(said: str) -> str:
+    """Give the first complaint in what a server wrote last: later ones follow from it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    bad = [line for line in lines if any(word in line for word in _COMPLAINTS)]
+    return f"it says: {bad[0]}" if bad else f"it wrote last: {lines[-1]}" if lines else "it wrote nothing"
 
 
 def answers(laboratory: Laboratory, address: str) -> bool:

@@ -24,6 +24,7 @@ Placement = Literal["together", "apart"]
 
 _UP_WITHIN_S = 120.0
 _TAKEN_WITHIN_S = 30.0
+_LAST_LINES = 25
 
 
 class NotProtectedError(StealtimeError):
@@ -39,8 +40,7 @@ class GuestPlace:
         mode: How it is protected.
         interval_ns: From one checkpoint to the next; None: the usual one.
         placement: Whether signalling and media share a guest.
-        accelerator: QEMU's.
-        timing: Deadlines of the members; None: those that fit this host.
+        machine: What else is different from the usual machine, as in ``VM.toml``.
     """
 
     def __init__(
@@ -51,8 +51,7 @@ class GuestPlace:
         *,
         interval_ns: int | None = None,
         placement: Placement = "together",
-        accelerator: str = "tcg",
-        timing: Mapping[str, str] | None = None,
+        **machine: Any,
     ) -> None:
         self.stand = stand
         self.mode = mode
@@ -67,15 +66,12 @@ class GuestPlace:
                 ServerConfiguration(role="signalling", address=GUEST_ADDRESS, media_address=self.media_address),
                 ServerConfiguration(role="media", address=self.media_address),
             ]
-        usual = EMULATED_TIMING if below.is_emulated() else {}
         self.guests = [
             StandGuest(
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **_machine(configuration, mode, interval_ns),
-                accelerator=accelerator,
-                timing=dict(usual if timing is None else timing),
+                **{**_machine(configuration, mode, interval_ns), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -113,7 +109,7 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.stand.last_words)
+        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
@@ -171,6 +167,12 @@ class GuestPlace:
             self.laboratory.power_off(name)
             self.stand.start_daemon(name)
 
+    def last_words(self) -> str:
+        """Give the end of what its guests wrote on their consoles, and of the logs of members and hosts."""
+        consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
+        ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
+        return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
+
     def _kill(self, guest: StandGuest, active: MemberStatus) -> int:
         if active.pid is None:
             raise StealtimeError(f"the member on {active.host} does not say its pid")
@@ -199,6 +201,7 @@ def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | 
     first, last = configuration.media_ports
     machine: dict[str, Any] = {
         "mode": mode,
+        "timing": EMULATED_TIMING if below.is_emulated() else {},
         "initramfs": image.initramfs,
         # The tree is more than half of the memory, which is all that a tmpfs takes.
         "kernel_arguments": "rootfstype=ramfs",

@@ -29,9 +29,17 @@ class NativePlace:
     Args:
         laboratory: Where.
         configuration: What it is told; None: both roles at the guest's address.
+        up_within_s: How long it may take to answer.
     """
 
-    def __init__(self, laboratory: Laboratory, configuration: ServerConfiguration | None = None) -> None:
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        configuration: ServerConfiguration | None = None,
+        *,
+        up_within_s: float = _UP_WITHIN_S,
+    ) -> None:
+        self._up_within_s = up_within_s
         self.laboratory = laboratory
         self.address = self.media_address = GUEST_ADDRESS
         self._configuration = configuration or ServerConfiguration(role="both", address=GUEST_ADDRESS)
@@ -59,7 +67,7 @@ class NativePlace:
 
     def await_ready(self) -> None:
         """Wait until it answers."""
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.laboratory, self.address, self._up_within_s, self.last_words)
 
     def cpu_times(self) -> CpuTimes:
         """Read what its processes have used, those that have ended and were waited for among them."""

@@ -1,5 +1,7 @@
-"""A call between two real phones (baresip): the caller's voice is encrypted by DTLS-SRTP up to the relay, the callee's is
-not, so that the relay has to have the keys: it decrypts what it hears and encrypts what it says."""
+"""A call between two real phones (baresip), the caller's voice encrypted by DTLS-SRTP up to the relay.
+
+The callee's is not encrypted, so that the relay needs the keys: it decrypts what it hears and encrypts what it says.
+"""
 
 import re
 import signal
@@ -8,6 +10,7 @@ import time
 import wave
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +65,7 @@ class EncryptedCall:
     def silence_ns(self, datagrams: list[Datagram]) -> int:
         """Give the longest time without a packet that ends after the blow, up to the end of the call."""
         times = [one.at_ns for one in datagrams if one.at_ns < self.ended_ns] + [self.ended_ns]
-        return max(later - earlier for earlier, later in zip(times, times[1:], strict=False) if later > self.blown_ns)
+        return max(later - earlier for earlier, later in pairwise(times) if later > self.blown_ns)
 
 
 def make_encrypted_call(
@@ -158,7 +161,8 @@ def _start(laboratory: Laboratory, folder: Path, server: str, name: str, command
 def _await_secure(said: Path, phone: psutil.Popen) -> None:
     deadline = time.monotonic() + _ENDS_WITHIN_S
     while "DTLS-SRTP complete (audio/RTP)" not in said.read_text("utf-8", "replace"):
-        assert phone.poll() is None and time.monotonic() < deadline, said.read_text("utf-8", "replace")[-2000:]
+        in_vain = phone.poll() is not None or time.monotonic() > deadline
+        assert not in_vain, said.read_text("utf-8", "replace")[-2000:]
         time.sleep(0.05)
 
 

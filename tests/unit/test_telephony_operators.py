@@ -1,6 +1,10 @@
 """What two servers that replicate each other are told, and how it is seen which of them has the address."""
 
+from dataclasses import replace
+
 import pytest
+from encrypted_call import EncryptedCall
+from media_tap import Datagram
 
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.replication import ReplicaConfiguration, store_options
@@ -95,3 +99,21 @@ def test_advertisements_are_the_interval_of_replicated_servers_alone() -> None:
     )
     found = [(one["mode"], one["interval_ns"]) for one in cells.parameter_sets()]
     assert found == [("net", 100_000_000), ("replicated", 100_000_000), ("replicated", 1_000_000_000)]
+
+
+def _packet(at_ns: int, stream: str, digest: str) -> Datagram:
+    return Datagram(at_ns, "10.0.0.1", 30000, 22000, "rtp", "", stream, digest)
+
+
+def test_a_place_of_a_key_stream_with_two_contents_is_found() -> None:
+    packets = [_packet(1, "a:1", "x"), _packet(2, "a:1", "x"), _packet(3, "a:2", "y"), _packet(8, "b:2", "z")]
+    call = EncryptedCall(5, 10, packets, [], [], [], 0, hung_up=False)
+    assert call.used_twice == 0
+    assert replace(call, to_caller=[*packets, _packet(9, "a:2", "other")]).used_twice == 1
+
+
+def test_silence_of_an_encrypted_call_lasts_to_its_end_where_nothing_comes_any_more() -> None:
+    packets = [_packet(1, "a:1", "x"), _packet(3, "a:2", "y")]
+    assert EncryptedCall(4, 20, packets, [], [], [], 0, hung_up=False).silence_ns(packets) == 17
+    later = [*packets, _packet(9, "a:3", "z"), _packet(12, "a:4", "w"), _packet(19, "a:5", "v")]
+    assert EncryptedCall(4, 20, later, [], [], [], 0, hung_up=False).silence_ns(later) == 7

@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -183,9 +183,9 @@ class TwoHosts(CountingGuest):
 
 
 @contextmanager
-def laboratory_or_skip() -> Iterator[Laboratory]:
+def laboratory_or_skip(hosts: Sequence[str] = HOSTS) -> Iterator[Laboratory]:
     """Give a laboratory; where the kernel or the rights do not allow one, the tests are skipped with the reason."""
-    laboratory = Laboratory(HOSTS)
+    laboratory = Laboratory(hosts)
     try:
         laboratory.__enter__()
     except StealtimeError as error:

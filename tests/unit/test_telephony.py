@@ -173,7 +173,10 @@ def test_native_servers_are_planned_without_protection_alone() -> None:
         boot.platform: {cell.cell.parameters["mode"] for boot_cell in [boot] for cell in boot_cell.cells}
         for boot in planned.boots
     }
-    assert modes == {"native": {"off"}, "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass"}}
+    assert modes == {
+        "native": {"off"},
+        "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass", "replicated"},
+    }
     assert alias_words(planned.aliases, records)
 
 

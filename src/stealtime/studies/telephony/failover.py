@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
 from stealtime.studies.telephony.place.model import Blow
+from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import (
     Load,
     Registered,
@@ -27,12 +28,17 @@ _POLL_S = 0.02
 
 
 def fail_over(
-    place: GuestPlace, transport: Transport, rate_per_s: float, duration_s: float, users: int | None, folder: Path
+    place: GuestPlace | ReplicatedPlace,
+    transport: Transport,
+    rate_per_s: float,
+    duration_s: float,
+    users: int | None,
+    folder: Path,
 ) -> RegistrationFailover:
     """Let the host of a server die in the middle of a load.
 
     Args:
-        place: The server; it is protected.
+        place: The server; it is protected, or there is another one.
         transport: How phones reach it.
         rate_per_s: How many register in a second.
         duration_s: How long they do so before the blow, and as long after it.

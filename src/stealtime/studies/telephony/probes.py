@@ -17,22 +17,32 @@ from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 TransportName = Literal["udp", "tcp-one", "tcp-each"]
-ModeName = Literal["off", "no-net", "net", "net+bypass"]
-ProtectedModeName = Literal["no-net", "net", "net+bypass"]
+ModeName = Literal["off", "no-net", "net", "net+bypass", "replicated"]
+SurvivingModeName = Literal["no-net", "net", "net+bypass", "replicated"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Streams = Annotated[int, Field(ge=1, le=2_000)]
+Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
+"""VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
+DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
+"""What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
 
 
-def server_sets(modes: list[ModeName], intervals_ns: list[int]) -> list[dict[str, JsonValue]]:
-    """Give the parameters of each server: every mode with every interval, and one without protection."""
+def server_sets(
+    modes: list[ModeName], intervals_ns: list[int], advertisements_ns: list[int]
+) -> list[dict[str, JsonValue]]:
+    """Give the parameters of each server: every mode with every interval, and one without protection.
+
+    The interval of ``replicated`` is that from one advertisement to the next.
+    """
     sets: list[dict[str, JsonValue]] = []
     for mode in modes:
         if mode == "off":
             sets.append({"mode": mode})
         else:
-            sets += [{"mode": mode, "interval_ns": interval_ns} for interval_ns in intervals_ns]
+            times_ns = advertisements_ns if mode == "replicated" else intervals_ns
+            sets += [{"mode": mode, "interval_ns": interval_ns} for interval_ns in times_ns]
     return sets
 
 
@@ -49,13 +59,14 @@ class RegistrationRateCells(ProbeCells):
     transport: list[TransportName] = Field(default=["udp", "tcp-one", "tcp-each"], min_length=1)
     """How phones reach the server: over one UDP socket, over one TCP connection, or with a TCP connection each."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
-    """How the server's guest is protected; natively only ``off`` is measured."""
+    """How the server's guest is protected; natively only ``off`` is measured. ``replicated``: two guests that are not
+    protected and tell each other what they know."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every transport."""
-        servers = server_sets(self.mode, self.interval_ns)
+        servers = server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
         return [{**server, "transport": transport} for server, transport in product(servers, self.transport)]
 
 
@@ -82,7 +93,7 @@ class ShortRegister(ShortRate):
 class ShortFailover(ShortRate):
     """``[short.register-failover]``."""
 
-    mode: list[ProtectedModeName] | None = Field(default=None, min_length=1)
+    mode: list[SurvivingModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
 
 
@@ -107,7 +118,7 @@ class RegisterCells(ProbeCells):
         rates: list[dict[str, JsonValue]] = [{"rate_per_s": number(rate)} for rate in self.rate_per_s]
         shares: list[dict[str, JsonValue]] = [{"share": number(share)} for share in self.share]
         loads = [*rates, *shares] or [{"rate_per_s": 100}]
-        servers = server_sets(self.mode, self.interval_ns)
+        servers = server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
         return [
             {**server, "transport": transport, **load}
             for server, transport, load in product(servers, self.transport, loads)
@@ -121,10 +132,15 @@ class RegisterFailoverCells(ProbeCells):
     """The name of the probe. Phones register for the duration before the blow, and as long after it."""
     transport: list[TransportName] = Field(default=["udp"], min_length=1)
     """As of ``registration-rate``."""
-    mode: list[ProtectedModeName] = Field(default=["net"], min_length=1)
-    """How the server's guest is protected. ``no-net`` may lose what was acknowledged."""
+    mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
+    """How the server's guest is protected. ``no-net`` may lose what was acknowledged. ``replicated``: it is not, but
+    there are two guests which replicate registrations and calls, and an address that moves."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    advertisement_ns: list[Advertisement] = Field(
+        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
+    )
+    """With ``replicated``: the times from one VRRP advertisement to the next, which stand for the interval there."""
     rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
     """Registrations a second."""
     users: int | None = Field(default=None, ge=2, le=1_000_000)
@@ -133,7 +149,7 @@ class RegisterFailoverCells(ProbeCells):
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every transport and every rate."""
         more: dict[str, JsonValue] = {} if self.users is None else {"users": self.users}
-        servers = server_sets(list(self.mode), self.interval_ns)
+        servers = server_sets(list(self.mode), self.interval_ns, self.advertisement_ns)
         return [
             {**server, "transport": transport, "rate_per_s": number(rate), **more}
             for server, transport, rate in product(servers, self.transport, self.rate_per_s)
@@ -151,10 +167,14 @@ class CallCells(ProbeCells):
     """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    advertisement_ns: list[Advertisement] = Field(
+        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
+    )
+    """As of ``register-failover``."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every number of streams."""
-        servers = server_sets(self.mode, self.interval_ns)
+        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns)
         return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
@@ -180,14 +200,18 @@ class CallFailoverCells(ProbeCells):
     """The name of the probe. Callers speak for the duration before the blow, and as long and three seconds after it."""
     streams: list[Streams] = Field(default=[10], min_length=1)
     """As of ``call``."""
-    mode: list[ProtectedModeName] = Field(default=["net+bypass"], min_length=1)
+    mode: list[SurvivingModeName] = Field(default=["net+bypass"], min_length=1)
     """How the server's guest is protected. ``no-net`` may lose what was acknowledged."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
+    advertisement_ns: list[Advertisement] = Field(
+        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
+    )
+    """As of ``register-failover``."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every number of streams."""
-        servers = server_sets(list(self.mode), self.interval_ns)
+        servers = server_sets(list(self.mode), self.interval_ns, self.advertisement_ns)
         return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
@@ -196,7 +220,7 @@ class ShortCallFailover(ShortProbe):
 
     streams: list[Streams] | None = Field(default=None, min_length=1)
     """Replaces its numbers of streams."""
-    mode: list[ProtectedModeName] | None = Field(default=None, min_length=1)
+    mode: list[SurvivingModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
 
     def changes(self) -> dict[str, Any]:

@@ -28,8 +28,9 @@ from stealtime.store.model import TrialRecord
 from stealtime.store.results import Result
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError
 from stealtime.studies.telephony.place.native import NativePlace
+from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
-from stealtime.studies.telephony.trials import TRIALS, Server
+from stealtime.studies.telephony.trials import TRIALS, AnyPlace, Server
 from stealtime.vocabulary.errors import StealtimeError
 
 _TRIES = 3
@@ -52,7 +53,7 @@ async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path)
                 f"a SIP server is not to be had as {boot.platform}", hint="choose the platforms `native` and `paravirt`"
             )
     cpus = {cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus}
-    laboratory = Laboratory(HOSTS)
+    laboratory = Laboratory((*HOSTS, STORE_HOST))
     await asyncio.to_thread(laboratory.__enter__)
     try:
         stage = TelephonyStage(boot, placement, folder, laboratory, accelerator, cpus)
@@ -81,7 +82,7 @@ class TelephonyStage:
         self._accelerator = accelerator
         self._cpus = cpus
         self._stand: Stand | None = None
-        self._place: NativePlace | GuestPlace | None = None
+        self._place: AnyPlace | None = None
         self._wanted: dict[str, JsonValue] = {}
         self._serial = 0
         self._saturation: dict[str, float] = {}
@@ -154,10 +155,12 @@ class TelephonyStage:
         self._place.await_ready()
         return Server(self._place, self._saturation)
 
-    def _new_place(self, wanted: Mapping[str, JsonValue]) -> NativePlace | GuestPlace:
+    def _new_place(self, wanted: Mapping[str, JsonValue]) -> AnyPlace:
         if self._stand is None or self._accelerator is None:
             return NativePlace(self._laboratory)
         # The register remembers the last one of a name.
+        if wanted["mode"] == "replicated":
+            return ReplicatedPlace.of_parameters(self._stand, f"sip{self._serial}", wanted, self._accelerator)
         return GuestPlace.of_parameters(self._stand, f"sip{self._serial}", wanted, self._accelerator)
 
     def _give_up(self) -> None:

@@ -16,6 +16,7 @@ from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
 from stealtime.studies.telephony.place.native import NativePlace
+from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
 from stealtime.studies.telephony.results import (
     RateAttempt,
@@ -35,6 +36,9 @@ _FIRST_PER_S = 400.0
 _MOST_PER_S = 20_000.0
 
 
+AnyPlace = NativePlace | GuestPlace | ReplicatedPlace
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that answers.
@@ -44,7 +48,7 @@ class Server:
         saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found.
     """
 
-    place: NativePlace | GuestPlace
+    place: AnyPlace
     saturation: dict[str, float]
 
     @property
@@ -105,12 +109,10 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
 
 def register_failover(server: Server, cell: PlannedCell, folder: Path) -> RegistrationFailover:
     """Have the server's host die while phones register."""
-    if not isinstance(server.place, GuestPlace):
-        raise StealtimeError("a native server does not survive its host", hint="choose the platform `paravirt`")
     parameters = cell.cell.parameters
     users = parameters.get("users")
     return fail_over(
-        server.place,
+        _that_fails_over(server),
         _transport(parameters),
         _number(parameters["rate_per_s"]),
         cell.duration_ns / 1e9,
@@ -131,9 +133,15 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "register": register,
     "register-failover": register_failover,
     "call": lambda server, cell, folder: call(server.place, cell, folder),
-    "call-failover": lambda server, cell, folder: call_failover(server.place, cell, folder),
+    "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), cell, folder),
 }
 """By the name of the probe."""
+
+
+def _that_fails_over(server: Server) -> GuestPlace | ReplicatedPlace:
+    if isinstance(server.place, NativePlace):
+        raise StealtimeError("a native server does not survive its host", hint="choose the platform `paravirt`")
+    return server.place
 
 
 def _rate(

@@ -10,13 +10,14 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from stealtime.lab.image.cache import cache_folder, obtain_entry
 from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
-from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT, ServerConfiguration
-from stealtime.studies.telephony.appliance.root import Root, obtain_root
+from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT
+from stealtime.studies.telephony.appliance.root import Role, Root, obtain_root
 from stealtime.vocabulary.errors import StealtimeError
 
 _MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
@@ -31,6 +32,20 @@ _MEMORY_BESIDE_IMAGE_BYTES = 128 << 20
 _MIB = 1 << 20
 
 
+class Configuration(Protocol):
+    """What a server is told."""
+
+    @property
+    def role(self) -> Role:
+        """What it does."""
+        ...
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The content of each file in the folder of its configuration."""
+        ...
+
+
 @dataclass(frozen=True)
 class Image:
     """What a guest boots."""
@@ -41,7 +56,7 @@ class Image:
     root: Root
 
 
-def configuration_folder(configuration: ServerConfiguration) -> Path:
+def configuration_folder(configuration: Configuration) -> Path:
     """Give a folder in the cache that holds the files of a configuration."""
     files = configuration.files
     key = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:32]
@@ -56,7 +71,7 @@ def configuration_folder(configuration: ServerConfiguration) -> Path:
     return folder
 
 
-def obtain_image(configuration: ServerConfiguration, kernel_choice: str) -> Image:
+def obtain_image(configuration: Configuration, kernel_choice: str) -> Image:
     """Give the initramfs of a server, packed first if it is not in the cache.
 
     Raises:

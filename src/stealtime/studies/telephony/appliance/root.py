@@ -21,27 +21,33 @@ from stealtime.lab.image.cache import cache_folder, obtain_entry, read_entry, wr
 from stealtime.lab.image.debian import unpack_archive
 from stealtime.vocabulary.errors import StealtimeError
 
-Role = Literal["both", "signalling", "media"]
-"""What a server does: route SIP and keep registrations, relay media, or both."""
+Role = Literal["both", "signalling", "media", "replica", "store"]
+"""What a server does: route SIP and keep registrations, relay media, or both; ``replica`` does both and shares what it
+knows with another one, calls by way of the ``store``."""
 
 KAMAILIO = "usr/sbin/kamailio"
 RTPENGINE = "usr/bin/rtpengine"
+KEEPALIVED = "usr/sbin/keepalived"
+REDIS = "usr/bin/redis-server"
 BUSYBOX = "bin/busybox"
 KAMAILIO_MODULES = (
     *("tm", "sl", "rr", "pv", "maxfwd", "textops", "siputils", "xlog"),
     *("usrloc", "registrar", "rtpengine"),
 )
+REPLICATION_MODULES = ("dmq", "dmq_usrloc")
 MODULES_FOLDER = "usr/lib/x86_64-linux-gnu/kamailio/modules"
 
 _PACKAGES: Mapping[Role, tuple[str, ...]] = {
     "both": ("kamailio", "rtpengine-daemon", "busybox-static"),
     "signalling": ("kamailio", "busybox-static"),
     "media": ("rtpengine-daemon", "busybox-static"),
+    "replica": ("kamailio", "rtpengine-daemon", "keepalived", "busybox-static"),
+    "store": ("redis-server", "redis-tools", "busybox-static"),
 }
-_INTERPRETER = "lib64/ld-linux-x86-64.so.2"
-_LIBRARIES = "lib/x86_64-linux-gnu"
+INTERPRETER = "lib64/ld-linux-x86-64.so.2"
+LIBRARIES = "lib/x86_64-linux-gnu"
 """All libraries go here, where every dynamic linker of Debian looks without a configuration."""
-_LIBRARY_FOLDERS = (_LIBRARIES, "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/kamailio")
+_LIBRARY_FOLDERS = (LIBRARIES, "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/kamailio")
 _PROTOCOLS = "tcp 6 TCP\nudp 17 UDP\n"
 """``/etc/protocols``: without it Kamailio cannot set options of TCP."""
 _EMPTY_FOLDERS = ("proc", "sys", "dev", "tmp", "run", "etc/stealtime")
@@ -98,7 +104,21 @@ def obtain_root(role: Role) -> Root:
 
 def programs_of(role: Role) -> tuple[str, ...]:
     """Give the programs that run in a role, by their paths in the tree."""
-    return {"both": (RTPENGINE, KAMAILIO), "signalling": (KAMAILIO,), "media": (RTPENGINE,)}[role]
+    programs: Mapping[Role, tuple[str, ...]] = {
+        "both": (RTPENGINE, KAMAILIO),
+        "signalling": (KAMAILIO,),
+        "media": (RTPENGINE,),
+        "replica": (RTPENGINE, KAMAILIO, KEEPALIVED),
+        "store": (REDIS,),
+    }
+    return programs[role]
+
+
+def modules_of(role: Role) -> tuple[str, ...]:
+    """Give the names of the modules that Kamailio may load in a role."""
+    if KAMAILIO not in programs_of(role):
+        return ()
+    return (*KAMAILIO_MODULES, *REPLICATION_MODULES) if role == "replica" else KAMAILIO_MODULES
 
 
 def parse_resolution(said: str) -> dict[str, str]:
@@ -121,8 +141,7 @@ def parse_libraries(said: str) -> dict[str, str]:
 
 
 def _content(role: Role) -> dict[str, object]:
-    modules = sorted(KAMAILIO_MODULES) if KAMAILIO in programs_of(role) else []
-    return {"format": _FORMAT_VERSION, "packages": sorted(_PACKAGES[role]), "modules": modules}
+    return {"format": _FORMAT_VERSION, "packages": sorted(_PACKAGES[role]), "modules": sorted(modules_of(role))}
 
 
 def _remembered(lookup: Path, wanted: Mapping[str, object]) -> str | None:
@@ -156,14 +175,13 @@ def _unpack(packages: Mapping[str, str], downloads: Path, into: Path) -> None:
 
 
 def _keep(role: Role, unpacked: Path, tree: Path) -> None:
-    kept = [BUSYBOX, _INTERPRETER, *programs_of(role)]
-    if KAMAILIO in kept:
-        kept += [f"{MODULES_FOLDER}/{name}.so" for name in KAMAILIO_MODULES]
+    kept = [BUSYBOX, INTERPRETER, *programs_of(role)]
+    kept += [f"{MODULES_FOLDER}/{name}.so" for name in modules_of(role)]
     for name in kept:
         copy_into(tree, name, _inside(unpacked, name))
-    loaded = [unpacked / name for name in kept if name not in (BUSYBOX, _INTERPRETER)]
+    loaded = [unpacked / name for name in kept if name not in (BUSYBOX, INTERPRETER)]
     for name, source in _libraries(loaded, unpacked).items():
-        copy_into(tree, f"{_LIBRARIES}/{name}", Path(source))
+        copy_into(tree, f"{LIBRARIES}/{name}", Path(source))
     for name in _EMPTY_FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "etc/protocols").write_text(_PROTOCOLS)
@@ -184,7 +202,7 @@ def _inside(unpacked: Path, name: str) -> Path:
 
 def _libraries(programs: Iterable[Path], unpacked: Path) -> dict[str, str]:
     folders = ":".join(str(unpacked / folder) for folder in _LIBRARY_FOLDERS)
-    linker = [str(_inside(unpacked, _INTERPRETER)), "--inhibit-cache", "--library-path", folders, "--list"]
+    linker = [str(_inside(unpacked, INTERPRETER)), "--inhibit-cache", "--library-path", folders, "--list"]
     found: dict[str, str] = {}
     for program in programs:
         said = _run([*linker, str(program)], f"the libraries of {program.name} cannot be listed", _LISTS_HINT)

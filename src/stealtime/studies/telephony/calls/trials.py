@@ -9,6 +9,7 @@ from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
 from stealtime.studies.telephony.place.model import Blow, Place
+from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import (
     Load,
     Registered,
@@ -48,7 +49,7 @@ def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
     )
 
 
-def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover:
+def call_failover(place: GuestPlace | ReplicatedPlace, cell: PlannedCell, folder: Path) -> CallFailover:
     """Have the host die in the middle of calls, while some phones register.
 
     Raises:
@@ -77,6 +78,8 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         for sipp in registering:
             sipp.end()
     lost = unknown_users(place.laboratory, place.address, sorted(registered.answered_ns), folder)
+    # As whole as it was before, for the next trial.
+    place.await_protected()
     return CallFailover(
         dialogues=measured.dialogues,
         voice=measured.voice,
@@ -85,17 +88,21 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         ),
         blown_ns=blows[0].struck_ns,
         running_ns=blows[0].running_ns,
-        moments=_moments(blows[0], registered),
+        moments=_moments(blows[0], registered, is_replicated=isinstance(place, ReplicatedPlace)),
     )
 
 
-def _moments(blow: Blow, registered: Registered) -> list[Moment]:
+def _moments(blow: Blow, registered: Registered, *, is_replicated: bool) -> list[Moment]:
     """Put what happened in its order; what the phones heard is told by the voice."""
-    found = [
-        Moment(what="the host is killed", at_ns=blow.struck_ns),
-        Moment(what="the standby has won the register", at_ns=blow.detected_ns),
-        Moment(what="the guest runs again", at_ns=blow.running_ns),
-    ]
+    taken = (
+        [Moment(what="the other server has the address", at_ns=blow.running_ns)]
+        if is_replicated
+        else [
+            Moment(what="the standby has won the register", at_ns=blow.detected_ns),
+            Moment(what="the guest runs again", at_ns=blow.running_ns),
+        ]
+    )
+    found = [Moment(what="the host is killed", at_ns=blow.struck_ns), *taken]
     answers = sorted(registered.answered_ns.values())
     before = [at_ns for at_ns in answers if at_ns < blow.struck_ns]
     after = [at_ns for at_ns in answers if at_ns >= blow.struck_ns]

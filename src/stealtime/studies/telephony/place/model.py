@@ -5,8 +5,8 @@ from typing import Literal, Protocol
 
 from stealtime.protect.laboratory import Laboratory
 
-Mode = Literal["off", "no-net", "net", "net+bypass"]
-"""How the guest is protected; natively only ``off``."""
+Mode = Literal["off", "no-net", "net", "net+bypass", "replicated"]
+"""How the guest is protected; natively only ``off``. ``replicated``: two guests that are not, beside each other."""
 
 _NS_PER_S = 1_000_000_000
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import SchemaSerializer, core_schema
 
+from stealtime.blackout import document as blackout
 from stealtime.campaigns.model import Campaign
 from stealtime.capacity import document as advice
 from stealtime.capacity.rules import RuleBook
@@ -123,6 +124,13 @@ TAILS = JsonDocument(
 ADVICE = JsonDocument(
     "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
 )
+BLACKOUT = JsonDocument(
+    "blackout",
+    "stealtime.blackout",
+    blackout.WatchDocument,
+    blackout.SCHEMA_VERSION,
+    command="stealtime blackout --json",
+)
 ANALYSIS = JsonDocument(
     "analysis",
     "stealtime.schedulability",
@@ -161,5 +169,5 @@ INPUT_FILES = {
 
 
 if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, ANALYSIS, CURVE):
+    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, ANALYSIS, CURVE, BLACKOUT):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -139,6 +140,60 @@ def test_the_network_is_told_where_the_guest_is(in_net_mode: TwoHosts) -> None:
     # At least five rounds of ours by then; QEMU and this guest's driver send five of each too. A frame may be lost.
     assert heard["reverse ARP"] > 6, heard
     assert heard["gratuitous ARP"] > 6, heard
+
+
+def test_blackout_sees_of_a_death_what_the_counting_client_sees(in_net_mode: TwoHosts) -> None:
+    before = in_net_mode.settled()
+    assert before.pid is not None
+    counting = Counting(in_net_mode, linear_timeouts=True)
+    counting.await_answers()
+    argv = [sys.executable, "-m", "stealtime", "blackout", in_net_mode.address, "--json", "--wait", "60s", "-i", "2ms"]
+    said = in_net_mode.laboratory.folder / "blackout.log"
+    with said.open("wb") as stderr:
+        watching = in_net_mode.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=stderr)
+    told = int(in_net_mode.ask("status")["total"])
+    await_that(lambda: int(in_net_mode.ask("status")["total"]) > told + 200, lambda: said.read_text())
+    in_net_mode.kill(before.pid)
+    in_net_mode.settled(unlike=frozenset({before.pid}))
+    counting.await_answers()
+    watching.send_signal(signal.SIGTERM)
+    output, _ = watching.communicate(timeout=60)
+    seen, document = counting.end(), json.loads(output)
+    killed_ns = in_net_mode.killed_ns[before.pid]
+    assert seen["violations_total"] == 0, seen["violations"]
+    outage = {protocol: silent_over(seen, protocol, killed_ns) for protocol in ("tcp", "udp")}
+    for way in document["ways"]:
+        assert way["violations_total"] == 0, way
+        assert way["last_value"] > 0
+    assert document["ways"][0]["connection_lived"] is True, document["ways"][0]
+    wall_ns = killed_ns + time.time_ns() - time.monotonic_ns()
+    for way in ("tcp", "udp"):
+        views = [
+            (blackout["start_wall_ns"] - blackout["since_start_ns"] + view["since_start_ns"], view)
+            for blackout in document["blackouts"]
+            for view in blackout["views"]
+            if view["way"] == way
+        ]
+        hits = [view for at_ns, view in views if at_ns <= wall_ns <= at_ns + view["at_most_ns"]]
+        assert len(hits) == 1, (way, document["blackouts"])
+        # Who asks more seldom may have heard the last before the death an epoch (100 ms) and a repetition earlier. Over
+        # TCP each of them waits for repetitions of its own.
+        sys.stdout.write(f"{way}: blackout {hits[0]['at_most_ns'] / 1e6:.1f} ms, count {outage[way] / 1e6:.1f} ms\n")
+        if way == "udp":
+            assert abs(hits[0]["at_most_ns"] - outage[way]) < 200e6, (hits[0], outage)
+
+
+def silent_over(seen: dict[str, Any], protocol: str, moment_ns: int) -> int:
+    """Give how long the client that counts was silent around a moment, in the longest of its flows."""
+    lengths = [
+        silence["length_ns"]
+        for flow in seen["flows"]
+        if flow["protocol"] == protocol
+        for silence in flow["silences"]
+        if silence["start_monotonic_ns"] <= moment_ns <= silence["start_monotonic_ns"] + silence["length_ns"]
+    ]
+    assert lengths, seen["flows"]
+    return int(max(lengths))
 
 
 def test_a_planned_failover_loses_nothing(in_net_mode: TwoHosts) -> None:

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::blackout::Blackout;
 use crate::contend::Contend;
 use crate::counter::Counter;
 use crate::counting::{Ask, Count};
@@ -40,6 +41,9 @@ pub enum Command {
     Counter(Counter),
     /// Be a client of `counter`: report every outage and every acknowledged value that was lost
     Count(Count),
+    /// Tell how long clients of a machine saw nothing, with probes every millisecond to its `counter` or to anything
+    /// that answers
+    Blackout(Blackout),
     /// Ask a `counter` for its state, or to verify its memory, reboot its machine or power it off
     Ask(Ask),
     /// Send or receive streams of voice packets: loss, delay, jitter, gaps and estimated opinion of any media path

@@ -3,12 +3,14 @@
 //! One static binary for every platform, so that native and guest are compared with the same machine code.
 //! It is a child process natively and over ssh (`serve`), `/init` of a guest (as process 1), or a tool
 //! without Python (`tick`, `switch`, `wakeup`, `contend`, `rtload`, `load`). `counter` is a workload whose
-//! losses can be proved, `count` and `ask` are its clients. `rtp` sends and receives streams of voice packets.
+//! losses can be proved, `count` and `ask` are its clients, `blackout` tells how long any client saw nothing.
+//! `rtp` sends and receives streams of voice packets.
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
 
 mod alone;
 mod arguments;
+mod blackout;
 mod cgroup;
 mod channel;
 mod contend;
@@ -42,6 +44,7 @@ use stealtime_probe::TrialError;
 use stealtime_probe::load::LoadError;
 
 use crate::arguments::{Arguments, Command};
+use crate::blackout::BlackoutError;
 use crate::cgroup::CgroupError;
 use crate::counting::CountError;
 use crate::rtp::SocketError;
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Rtp(rtp) => rtp::run(&rtp),
         Command::Counter(counter) => counter::run(&counter),
         Command::Count(count) => counting::run(&count),
+        Command::Blackout(settings) => blackout::run(&settings),
         Command::Ask(ask) => counting::run_ask(&ask),
     };
     result.unwrap_or_else(|error| {
@@ -70,7 +74,7 @@ fn main() -> ExitCode {
         if !is_broken_pipe(&error) {
             report(&error);
         }
-        ExitCode::FAILURE
+        error.downcast_ref::<BlackoutError>().map_or(ExitCode::FAILURE, blackout::exit_code)
     })
 }
 
@@ -96,5 +100,6 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     let of_cgroup = || error.downcast_ref::<CgroupError>().map(CgroupError::hint);
     let of_count = || Some(error.downcast_ref::<CountError>()?.hint().to_owned());
     let of_socket = || Some(error.downcast_ref::<SocketError>()?.hint().to_owned());
-    of_trial().or_else(of_load).or_else(of_cgroup).or_else(of_count).or_else(of_socket)
+    let of_blackout = || Some(error.downcast_ref::<BlackoutError>()?.hint().to_owned());
+    of_trial().or_else(of_load).or_else(of_cgroup).or_else(of_count).or_else(of_socket).or_else(of_blackout)
 }

@@ -62,7 +62,21 @@ def _run(arguments: list[str]) -> int:
 
 
 def _application() -> typer.Typer:
-    from stealtime.cli import advise, compare, doctor, export, ls, protect, report, run, sched, schema, show, watch
+    from stealtime.cli import (
+        advise,
+        blackout,
+        compare,
+        doctor,
+        export,
+        ls,
+        protect,
+        report,
+        run,
+        sched,
+        schema,
+        show,
+        watch,
+    )
 
     application = typer.Typer(
         help="What virtualization takes from your workload, where it goes, and whether the workload survives its host.",
@@ -82,6 +96,7 @@ def _application() -> typer.Typer:
         export.export,
         advise.advise,
         watch.watch,
+        blackout.blackout,
         schema.schema,
     )
     for command in commands:

@@ -47,14 +47,16 @@ pub struct PatternMemory {
 }
 
 impl PatternMemory {
-    /// So many pages, at least one, all written once; a step rewrites the first `fill_bytes` of a page.
+    /// So many pages, all written once; a step rewrites the first `fill_bytes` of a page. Without
+    /// any there is nothing to step over.
     pub fn new(pages: usize, fill_bytes: usize) -> Self {
         let fill_words = fill_bytes.div_ceil(size_of::<u64>()).clamp(1, PAGE_WORDS);
         let written = |page| {
             let seeds = Seeds::of(page, 0);
             Page(std::array::from_fn(|word| seeds.word(word, fill_words)))
         };
-        Self { pages: (0..pages as u64).map(written).collect(), order: Order::of(pages as u64), fill_words, steps: 0 }
+        let order = Order::of(pages.max(1) as u64);
+        Self { pages: (0..pages as u64).map(written).collect(), order, fill_words, steps: 0 }
     }
 
     /// How many pages there are.
@@ -136,6 +138,11 @@ mod tests {
 
     fn mismatches(memory: &PatternMemory) -> Vec<Mismatch> {
         (0..memory.len() as u64).filter_map(|page| memory.verify(page).err()).collect()
+    }
+
+    #[test]
+    fn a_counter_needs_no_memory() {
+        assert_eq!(PatternMemory::new(0, 256).len(), 0);
     }
 
     proptest! {

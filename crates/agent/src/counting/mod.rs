@@ -7,13 +7,13 @@
 
 mod ask;
 mod counter_state;
-mod flow;
-mod judge;
+pub mod flow;
+pub mod judge;
 mod progress;
 mod record;
 mod report;
 mod settings;
-mod silence;
+pub mod silence;
 mod wire;
 
 use std::io::{self, Read};

@@ -10,8 +10,8 @@ mod report;
 mod sending;
 mod settings;
 mod sockets;
-mod stamps;
-mod sys;
+pub mod stamps;
+pub mod sys;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};

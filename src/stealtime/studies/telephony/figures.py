@@ -3,12 +3,13 @@
 A repetition gives one value of each figure; the interval is that of ``report.interval``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Literal
 
 from pydantic import JsonValue
 
+from stealtime.campaigns.probe import whole
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.report.interval import (
     REPETITIONS_MIN,
@@ -18,6 +19,8 @@ from stealtime.report.interval import (
 )
 from stealtime.report.summary import CellFigures, Figures
 from stealtime.store.run import Trial
+from stealtime.studies.telephony.calls.figures import CallFigures, figures_of, limits_of
+from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.quantities import KINDS, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
@@ -67,7 +70,9 @@ class TelephonyFigures(CellFigures):
     responses: list[ResponseTimes]
     """Of each repetition of ``register`` that was answered."""
     time_lines: list[TimeLine]
-    """Of each failover."""
+    """Of each failover of registrations."""
+    calls: CallFigures | None = None
+    """Of all repetitions together, where the probe makes calls."""
 
     @property
     def is_measured(self) -> bool:
@@ -118,6 +123,8 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         for name, quantity in kind.quantities.items()
     }
     failures = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
+    called = [one for one in results if isinstance(one, Calls | CallFailover)]
+    failures += dict.fromkeys(text for one in called for text in one.voice.invalid)
     return TelephonyFigures(
         platform=cell.platform,
         scenario=cell.scenario,
@@ -131,6 +138,7 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         figures=[_figure(name, numbers) for name, numbers in values.items() if numbers],
         responses=[one.response for one in results if isinstance(one, Registrations) and one.response is not None],
         time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover)],
+        calls=_calls(cell.parameters, called),
     )
 
 
@@ -200,6 +208,18 @@ def _time_line(one: RegistrationFailover) -> TimeLine:
     )
 
 
+def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFailover]) -> CallFigures | None:
+    interval_ns = parameters.get("interval_ns")
+    if not results:
+        return None
+    load = (
+        whole(parameters["streams"]),
+        str(parameters["mode"]),
+        interval_ns if isinstance(interval_ns, int) else None,
+    )
+    return figures_of(load, results)
+
+
 def _limits(results: Sequence[Any]) -> list[str]:
     """Say what limits the figures: a load that was too high is said, not hidden."""
     told = []
@@ -223,6 +243,7 @@ def _limits(results: Sequence[Any]) -> list[str]:
                 f"{one.lost} of {one.acknowledged} acknowledged registrations were lost with their host, "
                 f"such as that of {one.lost_users[0]}"
             )
+    told += limits_of([one for one in results if isinstance(one, Calls | CallFailover)])
     lapses = sum(one.lapses for one in results)
     if lapses:
         told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")

@@ -21,6 +21,7 @@ ModeName = Literal["off", "no-net", "net", "net+bypass"]
 ProtectedModeName = Literal["no-net", "net", "net+bypass"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
+Streams = Annotated[int, Field(ge=1, le=2_000)]
 DEFAULT_INTERVAL_NS = 100_000_000
 
 
@@ -139,6 +140,70 @@ class RegisterFailoverCells(ProbeCells):
         ]
 
 
+class CallCells(ProbeCells):
+    """``call``: calls are up at once, with their voice relayed by the server; what the phones hear."""
+
+    probe: Literal["call"]
+    """The name of the probe. The duration is how long every caller speaks."""
+    streams: list[Streams] = Field(default=[10], min_length=1)
+    """How many calls are up, each with the voice of its caller."""
+    mode: list[ModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
+    """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held."""
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every server with every number of streams."""
+        servers = server_sets(self.mode, self.interval_ns)
+        return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
+
+
+class ShortCalls(ShortProbe):
+    """``[short.call]``."""
+
+    streams: list[Streams] | None = Field(default=None, min_length=1)
+    """Replaces its numbers of streams."""
+    mode: list[ModeName] | None = Field(default=None, min_length=1)
+    """Replaces its modes."""
+    interval_ns: list[Interval] | None = Field(default=None, alias="interval", min_length=1)
+    """Replaces its intervals."""
+
+    def changes(self) -> dict[str, Any]:
+        """Give the changed fields."""
+        return {**super().changes(), **given(self, type(self).model_fields)}
+
+
+class CallFailoverCells(ProbeCells):
+    """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
+
+    probe: Literal["call-failover"]
+    """The name of the probe. Callers speak for the duration before the blow, and as long and three seconds after it."""
+    streams: list[Streams] = Field(default=[10], min_length=1)
+    """As of ``call``."""
+    mode: list[ProtectedModeName] = Field(default=["net+bypass"], min_length=1)
+    """How the server's guest is protected. ``no-net`` may lose what was acknowledged."""
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every server with every number of streams."""
+        servers = server_sets(list(self.mode), self.interval_ns)
+        return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
+
+
+class ShortCallFailover(ShortProbe):
+    """``[short.call-failover]``."""
+
+    streams: list[Streams] | None = Field(default=None, min_length=1)
+    """Replaces its numbers of streams."""
+    mode: list[ProtectedModeName] | None = Field(default=None, min_length=1)
+    """Replaces its modes."""
+
+    def changes(self) -> dict[str, Any]:
+        """Give the changed fields."""
+        return {**super().changes(), **given(self, type(self).model_fields)}
+
+
 def suits(traits: PlatformTraits, parameters: Mapping[str, JsonValue]) -> bool:
     """Tell whether a server of this mode can be had on a platform: without a guest there is nothing to protect."""
     return not traits.is_native or parameters["mode"] == "off"
@@ -157,4 +222,6 @@ PROBES = (
     Probe(name="registration-rate", cells=RegistrationRateCells, short=ShortRate, stage=TELEPHONY),
     Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY),
     Probe(name="register-failover", cells=RegisterFailoverCells, short=ShortFailover, stage=TELEPHONY),
+    Probe(name="call", cells=CallCells, short=ShortCalls, stage=TELEPHONY),
+    Probe(name="call-failover", cells=CallFailoverCells, short=ShortCallFailover, stage=TELEPHONY),
 )

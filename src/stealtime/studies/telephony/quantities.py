@@ -5,10 +5,12 @@ A figure's unit is in its name. A probe of its own kind of result is added here,
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from stealtime.report import notation
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Spread
 from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations
 
 
@@ -43,6 +45,25 @@ def _share(part: Callable[[Any], float | None], whole: Callable[[Any], float]) -
 
 def _response(name: str) -> Callable[[Any], float | None]:
     return lambda result: None if result.response is None else float(getattr(result.response, name))
+
+
+def _delay(name: str) -> Callable[[Any], float | None]:
+    def take(result: Any) -> float | None:
+        spread: Spread | None = result.voice.delay_ns
+        return None if spread is None else float(getattr(spread, name))
+
+    return take
+
+
+def _setup(result: Any) -> float | None:
+    spread: Spread | None = result.dialogues.answer_ns
+    return None if spread is None else spread.median
+
+
+_LOSS = Quantity("voice lost", lambda result: 100.0 * result.voice.lost_share)
+_MOS = Quantity("MOS", lambda result: median(result.voice.mos) if result.voice.mos else None)
+_CALLS_KEPT = Quantity("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
+_CALL_COUNTS = ("begun", "answered", "ended", "packets", "packets_lost", "packets_late", "packets_reordered")
 
 
 KINDS: dict[str, Kind] = {
@@ -113,6 +134,72 @@ KINDS: dict[str, Kind] = {
             ),
         ),
     ),
+    "call": Kind(
+        Calls,
+        {
+            "delay_min_ns": Quantity("delay, min", _delay("min")),
+            "delay_q1_ns": Quantity("q1", _delay("q1")),
+            "delay_median_ns": Quantity("delay, median", _delay("median")),
+            "delay_q3_ns": Quantity("q3", _delay("q3")),
+            "delay_max_ns": Quantity("delay, max", _delay("max")),
+            "loss_percent": _LOSS,
+            "jitter_ns": Quantity("jitter", lambda result: result.voice.jitter_ns),
+            "voice_silence_ns": Quantity("longest silence", lambda result: result.voice.silence_ns),
+            "mos": _MOS,
+            "setup_ns": Quantity("INVITE to 200", _setup),
+            "server_cpu_percent": Quantity(
+                "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
+            ),
+            "host_cpu_percent": Quantity(
+                "host side",
+                _share(
+                    lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
+                    lambda result: result.elapsed_ns,
+                ),
+            ),
+        },
+        (*_CALL_COUNTS, "retransmissions", "lapses"),
+        (
+            (
+                "Calls: delay of their voice",
+                ("delay_min_ns", "delay_q1_ns", "delay_median_ns", "delay_q3_ns", "delay_max_ns", "jitter_ns"),
+                (),
+            ),
+            (
+                "Calls: what phones hear",
+                ("loss_percent", "mos", "voice_silence_ns"),
+                ("packets", "packets_lost", "packets_late", "packets_reordered"),
+            ),
+            (
+                "Calls: signalling and cost",
+                ("setup_ns", "server_cpu_percent", "host_cpu_percent"),
+                ("begun", "answered", "ended", "retransmissions"),
+            ),
+        ),
+    ),
+    "call-failover": Kind(
+        CallFailover,
+        {
+            "gap_ns": Quantity("no voice", lambda result: result.gap_ns),
+            "blow_to_running_ns": Quantity("to running", lambda result: float(result.running_ns - result.blown_ns)),
+            "calls_kept_percent": _CALLS_KEPT,
+            "loss_percent": _LOSS,
+            "mos": _MOS,
+        },
+        (*_CALL_COUNTS, "retransmissions", "registrations_acknowledged", "registrations_lost", "lapses"),
+        (
+            (
+                "When the server's host dies under calls: the voice",
+                ("gap_ns", "blow_to_running_ns", "loss_percent", "mos"),
+                ("packets", "packets_lost"),
+            ),
+            (
+                "When the server's host dies under calls: the signalling",
+                ("calls_kept_percent",),
+                ("answered", "ended", "retransmissions", "registrations_acknowledged", "registrations_lost"),
+            ),
+        ),
+    ),
 }
 """By the name of the probe."""
 
@@ -138,6 +225,8 @@ def in_words(name: str, value: float | None) -> str:
         return notation.ABSENT
     if name.endswith("_ns"):
         return notation.duration(value, 3)
+    if name == "mos":
+        return f"{value:.2f}"
     if name.endswith("_percent"):
         # All of them is another statement than nearly all.
         return f"{value:g} %" if value in (0.0, 100.0) else f"{value:.3g} %" if value < 99 else f"{value:.2f} %"

@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
 from stealtime.studies.telephony.place.native import NativePlace
@@ -129,6 +130,8 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "registration-rate": find_rate,
     "register": register,
     "register-failover": register_failover,
+    "call": lambda server, cell, folder: call(server.place, cell, folder),
+    "call-failover": lambda server, cell, folder: call_failover(server.place, cell, folder),
 }
 """By the name of the probe."""
 

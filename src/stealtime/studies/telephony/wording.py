@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from stealtime.studies.telephony.calls.recommendation import JudgedCalls, Recommendation, recommend
+from stealtime.studies.telephony.calls.shown import VOICE_NOTE
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
 
@@ -13,6 +15,11 @@ _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
     "can be lost. It is no protection of what phones were told."
 )
+
+
+def recommendations(cells: Sequence[TelephonyFigures]) -> list[Recommendation]:
+    """Judge the loads of calls that were measured; see :mod:`.calls.recommendation`."""
+    return recommend([JudgedCalls(cell.platform, cell.calls) for cell in cells if cell.calls is not None])
 
 
 def cell_words(cell: TelephonyFigures) -> str:
@@ -39,6 +46,8 @@ def load_words(cell: TelephonyFigures) -> str:
     """Say how much is asked of the server."""
     share, rate, users = (cell.parameters.get(name) for name in ("share", "rate_per_s", "users"))
     words = []
+    if isinstance(streams := cell.parameters.get("streams"), int):
+        words.append(f"{streams} streams")
     if isinstance(share, int | float):
         words.append(f"{100 * share:g} %")
     if isinstance(rate, int | float):
@@ -66,6 +75,8 @@ def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
             "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
             "acknowledged registration. Under TCG the vCPU thread also translates."
         )
+    if any(cell.calls is not None for cell in cells):
+        lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)
     reasons = {one.because: None for cell in cells for one in cell.figures if one.because is not None}

@@ -49,6 +49,7 @@ class SippOrder:
         rate_per_s: How many begin in a second.
         users: Lines for its file of users, a call each.
         limit_s: When it ends at the latest.
+        answered_within_s: How long a call waits for each message: one that waits to be called waits longer.
         options: More of its options.
     """
 
@@ -59,6 +60,7 @@ class SippOrder:
     rate_per_s: float
     users: Sequence[str] = ()
     limit_s: float
+    answered_within_s: float = ANSWERED_WITHIN_S
     options: tuple[str, ...] = ()
     at_once: int | None = None
 
@@ -159,7 +161,7 @@ def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
     # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
     argv += ["-max_reconnect", "0", "-reconnect_close", "false"]
     # Over TCP nothing else ends a call that is not answered, and at its own limit SIPp waits for all calls.
-    argv += ["-recv_timeout", str(round(1e3 * ANSWERED_WITHIN_S))]
+    argv += ["-recv_timeout", str(round(1e3 * order.answered_within_s))]
     argv += ["-timeout", f"{order.limit_s:.0f}s", "-trace_stat", "-stf", str(folder / "statistics.csv"), "-fd", "1"]
     argv += ["-trace_logs", "-log_file", str(folder / "messages.log")]
     argv += ["-trace_err", "-error_file", str(folder / "errors.log")]

@@ -9,9 +9,10 @@ from rich.text import Text
 from stealtime.report import notation
 from stealtime.report.plain_table import new_table
 from stealtime.report.terminal.circumstances import limits
+from stealtime.studies.telephony.calls.shown import recommendation_lines
 from stealtime.studies.telephony.figures import TelephonyFigures, interval_words
 from stealtime.studies.telephony.quantities import KINDS, Kind, in_words
-from stealtime.studies.telephony.wording import cell_words, explanations
+from stealtime.studies.telephony.wording import cell_words, explanations, recommendations
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,14 @@ def printed(cells: Sequence[TelephonyFigures]) -> RenderableType:
         for row in one.rows:
             table.add_row(*row)
         parts += [table, Text()]
-    return Group(*parts, *(Text(line) for line in explanations(cells)), *limits(cells))
+    recommended = recommendation_lines(recommendations(cells))
+    return Group(
+        *parts,
+        *(Text(line) for line in recommended),
+        *([Text()] if recommended else []),
+        *(Text(line) for line in explanations(cells)),
+        *limits(cells),
+    )
 
 
 def tables_of(cells: Sequence[TelephonyFigures]) -> list[TableOfFigures]:

@@ -1,0 +1,275 @@
+//! From silences to blackouts: which are longer than is usual on the path, which this machine made itself, and within
+//! which bounds the other side was gone.
+//!
+//! The last answer before a silence of length *s* was given while all was well, and so was the first after it. Probes
+//! are an interval *i* apart and take a round trip *r*. If probes were lost, whatever took them away began up to *i*
+//! after the first of these moments and ended up to *i* before the second one; and it may have taken the answer of a
+//! probe that had passed, up to *r* later. So it lasted between *s* - 2 *i* - *r* and *s*: the middle is told, with
+//! *i* + *r*/2 as the bound of its error. If none was lost, they were held, and the first answer came when it ended:
+//! between *s* - *i* - *r* and *s*. What the path's delay varies by comes on top.
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::blackout::line::{LEAST_INTERVALS, Line, Silence};
+use crate::blackout::pace::Pause;
+
+/// What is usual on a path: this share of its answers comes so little later than due, of those that do not come
+/// together with others. A blackout makes one long step and then a burst, so that many of them do not change it.
+const USUAL: f64 = 0.95;
+
+/// How often what is usual must be exceeded, besides the intervals.
+const USUAL_TIMES: u64 = 2;
+
+/// A time in which clients saw nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Blackout {
+    /// The last answer before it, by the client's `CLOCK_MONOTONIC`.
+    pub from_monotonic_ns: u64,
+    /// The first answer after it, or the end of listening.
+    pub to_monotonic_ns: u64,
+    /// Whether an answer ended it.
+    pub ended: bool,
+    /// How long the other side was gone: the middle between the least and the most that it can be.
+    pub length_ns: u64,
+    pub at_least_ns: u64,
+    pub at_most_ns: u64,
+    /// How much of it this machine stood still itself, at one of its ends: it is not in `length_ns`.
+    pub own_pause_ns: u64,
+    /// Probes that were due in it.
+    pub sent: u64,
+    /// Of these, those that were never answered, came after a later one, or came again.
+    pub lost: u64,
+    pub reordered: u64,
+    pub duplicated: u64,
+}
+
+/// A silence that may be this machine's own.
+#[expect(clippy::struct_field_names, reason = "units are part of the names")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Unjudged {
+    pub from_monotonic_ns: u64,
+    pub silence_ns: u64,
+    /// How long this machine stood still in it.
+    pub own_pause_ns: u64,
+}
+
+/// What was found on a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    pub usual_ns: u64,
+    pub threshold_ns: u64,
+    pub blackouts: Vec<Blackout>,
+    pub unjudged: Vec<Unjudged>,
+}
+
+/// How a line's answers are stamped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamps {
+    /// By the kernel, when they came.
+    Kernel,
+    /// By this process, when it was running; or by the kernel, for several of them together.
+    Process,
+}
+
+/// Judges all silences of a line that has finished.
+pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
+    let usual_ns = line.excess.value_at_quantile(USUAL);
+    let threshold_ns = threshold_ns.unwrap_or(LEAST_INTERVALS * line.interval_ns + USUAL_TIMES * usual_ns);
+    let pauses = pauses_as_seen(&line.pauses, &line.trips, stamps);
+    let mut judged = Judged { usual_ns, threshold_ns, blackouts: Vec::new(), unjudged: Vec::new() };
+    for silence in &line.silences {
+        if silence.to_ns - silence.from_ns <= threshold_ns {
+            continue;
+        }
+        let (from_ns, to_ns) = witnessed(silence, &pauses, threshold_ns);
+        if to_ns.saturating_sub(from_ns) > threshold_ns {
+            judged.blackouts.push(blackout(line, silence, to_ns - from_ns));
+        } else {
+            judged.unjudged.push(Unjudged {
+                from_monotonic_ns: silence.from_ns,
+                silence_ns: silence.to_ns - silence.from_ns,
+                own_pause_ns: covered(silence, &pauses),
+            });
+        }
+    }
+    judged
+}
+
+/// In which times answers fail to come because of our own pauses: what was not asked is not answered a trip later, and
+/// where the process stamps what it takes in, that is late too.
+fn pauses_as_seen(pauses: &[Pause], trips: &Histogram<u64>, stamps: Stamps) -> Vec<Pause> {
+    let trip_ns = if trips.is_empty() { 0 } else { trips.min() };
+    let from_ns = |pause: &Pause| pause.from_ns + if stamps == Stamps::Kernel { trip_ns } else { 0 };
+    let seen = pauses.iter().map(|pause| Pause { from_ns: from_ns(pause), to_ns: pause.to_ns + trip_ns });
+    seen.collect()
+}
+
+/// The part of a silence in which this machine asked, and was not answered. A pause at one of its ends is cut off: what
+/// lies before or after it is no longer than what is usual, and so proves nothing. A pause between two times of
+/// proven silence changes nothing.
+fn witnessed(silence: &Silence, pauses: &[Pause], slack_ns: u64) -> (u64, u64) {
+    let (mut from_ns, mut to_ns) = (silence.from_ns, silence.to_ns);
+    let beside = around(silence, pauses);
+    for pause in beside {
+        if pause.from_ns <= from_ns + slack_ns {
+            from_ns = from_ns.max(pause.to_ns);
+        }
+    }
+    for pause in beside.iter().rev() {
+        if pause.to_ns + slack_ns >= to_ns {
+            to_ns = to_ns.min(pause.from_ns);
+        }
+    }
+    (from_ns, to_ns)
+}
+
+fn covered(silence: &Silence, pauses: &[Pause]) -> u64 {
+    let within = |pause: &Pause| pause.to_ns.min(silence.to_ns).saturating_sub(pause.from_ns.max(silence.from_ns));
+    around(silence, pauses).iter().map(within).sum()
+}
+
+/// The pauses that touch a silence; they are in their order, and do not overlap but for the time of a trip.
+fn around<'pauses>(silence: &Silence, pauses: &'pauses [Pause]) -> &'pauses [Pause] {
+    let first = pauses.partition_point(|pause| pause.to_ns <= silence.from_ns);
+    let end = pauses.partition_point(|pause| pause.from_ns < silence.to_ns);
+    &pauses[first..end.max(first)]
+}
+
+fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64) -> Blackout {
+    let Silence { from_ns, to_ns, ended, first, end } = *silence;
+    let lost = line.lost_within(first, end);
+    let interval_ns = if lost > 0 || !ended { 2 * line.interval_ns } else { line.interval_ns };
+    // The fastest: a trip that waits for others, as in held output, is not the path's.
+    let unsure_ns = interval_ns + if line.trips.is_empty() { 0 } else { line.trips.min() };
+    Blackout {
+        from_monotonic_ns: from_ns,
+        to_monotonic_ns: to_ns,
+        ended,
+        length_ns: witnessed_ns.saturating_sub(unsure_ns / 2),
+        at_least_ns: witnessed_ns.saturating_sub(unsure_ns),
+        at_most_ns: to_ns - from_ns,
+        own_pause_ns: to_ns - from_ns - witnessed_ns,
+        sent: line.sent_within(first, end),
+        lost,
+        reordered: line.reordered.within(first, end),
+        duplicated: line.duplicated.within(first, end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::blackout::line::tests::line_of;
+    use crate::blackout::pace::Pace;
+
+    const MS: u64 = 1_000_000;
+
+    fn lengths(judged: &Judged) -> Vec<u64> {
+        judged.blackouts.iter().map(|blackout| blackout.length_ns).collect()
+    }
+
+    #[test]
+    fn an_even_path_has_no_blackout() {
+        let mut line = line_of(10_000, |number| Some(200_000 + number % 7 * 10_000));
+        line.finish(9_999 * MS + 300_000);
+        let judged = judge(&line, Stamps::Kernel, None);
+        assert_eq!((judged.blackouts.len(), judged.unjudged.len()), (0, 0));
+        assert!((3 * MS..4 * MS).contains(&judged.threshold_ns), "{}", judged.threshold_ns);
+    }
+
+    #[test]
+    fn answers_that_come_in_bursts_are_usual_where_they_always_do() {
+        // As of a guest whose output is held until its checkpoint, which is taken ten times a second.
+        let burst_ns = |number: u64| Some((100 - number % 100) * MS);
+        let line = line_of(10_000, burst_ns);
+        let judged = judge(&line, Stamps::Kernel, None);
+        assert_eq!((judged.usual_ns / MS, judged.blackouts.len()), (99, 0), "{judged:?}");
+        assert_eq!(judge(&line, Stamps::Kernel, Some(50 * MS)).blackouts.len(), 99, "but it can be asked for");
+        // A failover of which the output of three epochs is held.
+        let failover =
+            |number: u64| Some(if (1000..1300).contains(&number) { (1300 - number) * MS } else { burst_ns(number)? });
+        let judged = judge(&line_of(10_000, failover), Stamps::Kernel, None);
+        assert_eq!((judged.blackouts.len(), lengths(&judged)[0] / MS), (1, 299), "{judged:?}");
+    }
+
+    #[test]
+    fn many_blackouts_do_not_become_usual() {
+        let line = line_of(10_000, |number| (number % 60 >= 5).then_some(0));
+        assert_eq!(judge(&line, Stamps::Kernel, None).blackouts.len(), 166);
+    }
+
+    #[test]
+    fn an_end_that_nobody_saw_is_said() {
+        let mut line = line_of(1000, |number| (number < 900).then_some(0));
+        line.finish(1000 * MS);
+        let judged = judge(&line, Stamps::Kernel, None);
+        let [blackout] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert!(!blackout.ended);
+        assert_eq!((blackout.length_ns, blackout.lost), (100 * MS, 100));
+    }
+
+    /// A line whose client stands still in `pause` (numbers of probes), and whose other side in `gap`.
+    fn paused_line(pause: std::ops::Range<u64>, gap: std::ops::Range<u64>) -> Line {
+        let mut line = Line::new(0, MS, 3 * MS).unwrap();
+        let mut pace = Pace::new(0, MS);
+        for number in (0..1000).filter(|number| !pause.contains(number)) {
+            let turn = pace.take(number * MS + 10).unwrap();
+            line.sent(&turn, turn.due_ns + 10, true);
+            if !gap.contains(&number) {
+                line.answered(number, turn.due_ns + 200_000);
+            }
+        }
+        line
+    }
+
+    #[test]
+    fn our_own_pause_is_no_blackout() {
+        let judged = judge(&paused_line(100..150, 0..0), Stamps::Kernel, None);
+        assert_eq!(judged.blackouts, []);
+        let [unjudged] = judged.unjudged[..] else { panic!("{judged:?}") };
+        assert_eq!(unjudged.silence_ns, 51 * MS);
+        assert!((49 * MS..=51 * MS).contains(&unjudged.own_pause_ns), "{unjudged:?}");
+    }
+
+    #[test]
+    fn of_a_blackout_beside_our_own_pause_only_what_was_witnessed_is_told() {
+        let judged = judge(&paused_line(100..150, 150..170), Stamps::Kernel, None);
+        let [blackout] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert!((18 * MS..=20 * MS).contains(&blackout.length_ns), "{blackout:?}");
+        assert_eq!(blackout.at_most_ns, 71 * MS);
+        assert!(blackout.own_pause_ns >= 49 * MS);
+        // Between two times of proven silence it proves nothing, and takes nothing away.
+        let judged = judge(&paused_line(150..160, 100..200), Stamps::Process, None);
+        assert_eq!((judged.blackouts.len(), judged.blackouts[0].at_most_ns), (1, 101 * MS), "{judged:?}");
+        assert!(judged.blackouts[0].at_least_ns > 98 * MS, "{judged:?}");
+    }
+
+    proptest! {
+        /// Whenever the other side goes and comes back, whether it holds or drops: what is told is within its bounds.
+        #[test]
+        fn a_blackout_is_within_its_bounds(
+            from_ns in 100 * MS..200 * MS, length_ns in 4 * MS..300 * MS, trip_ns in 0..5 * MS, holds: bool,
+        ) {
+            let to_ns = from_ns + length_ns;
+            let line = line_of(1000, |number| {
+                // It is the answer that is not let through.
+                let leaves_ns = number * MS + trip_ns;
+                let is_in_it = (from_ns..to_ns).contains(&leaves_ns);
+                if is_in_it { holds.then_some(trip_ns + to_ns - leaves_ns) } else { Some(trip_ns) }
+            });
+            let judged = judge(&line, Stamps::Kernel, None);
+            prop_assert_eq!(judged.blackouts.len(), 1);
+            let found = judged.blackouts[0];
+            prop_assert!(found.at_least_ns <= length_ns && length_ns <= found.at_most_ns);
+            // The histogram of round trips keeps three digits.
+            prop_assert!(found.length_ns.abs_diff(length_ns) <= MS + trip_ns / 2 + trip_ns / 500);
+            prop_assert!(found.from_monotonic_ns <= from_ns && to_ns <= found.to_monotonic_ns);
+            let lost = (0..1000).filter(|number| (from_ns..to_ns).contains(&(number * MS + trip_ns))).count() as u64;
+            prop_assert_eq!(found.lost, if holds { 0 } else { lost });
+            prop_assert_eq!(found.reordered, 0);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What one way of asking has seen: numbered probes, when their answers came, and every time without an answer.
+//!
+//! Sans-IO: it is told times and never looks at a clock. What its silences mean is for [`super::judging`].
+
+use hdrhistogram::Histogram;
+
+use crate::blackout::bits::Bits;
+use crate::blackout::pace::{Pause, Turn};
+
+/// Silences, pauses and probes out of order of which more is kept than a count.
+const MOST_KEPT: usize = 100_000;
+
+/// Of as many probes it is known when they were really sent.
+const RECENT: usize = 4096;
+
+/// A silence shorter than this many intervals is not even looked at: two answers of an even path are one apart.
+pub const LEAST_INTERVALS: u64 = 3;
+
+/// From one answer to the next, where that was long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Silence {
+    /// The last answer before it.
+    pub from_ns: u64,
+    /// The first after it, or when nobody listened any more.
+    pub to_ns: u64,
+    pub ended: bool,
+    /// The probes that were sent and due in it: from one to before another.
+    pub first: u64,
+    pub end: u64,
+}
+
+/// How often something was, and the first of them.
+#[derive(Debug, Clone, Default)]
+pub struct Numbers {
+    pub count: u64,
+    kept: Vec<u64>,
+}
+
+impl Numbers {
+    fn add(&mut self, number: u64) {
+        self.count += 1;
+        if self.kept.len() < MOST_KEPT {
+            self.kept.push(number);
+        }
+    }
+
+    /// How many of those that are kept are in a range.
+    pub fn within(&self, first: u64, end: u64) -> u64 {
+        self.kept.iter().filter(|&&number| (first..end).contains(&number)).count() as u64
+    }
+}
+
+/// What was seen so far.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub interval_ns: u64,
+    start_ns: u64,
+    shortest_ns: u64,
+    sent: Bits,
+    answered: Bits,
+    recent: Vec<u64>,
+    /// The first probe that was answered; those before it do not count.
+    first: Option<u64>,
+    last: Option<u64>,
+    highest: Option<u64>,
+    last_answer_ns: Option<u64>,
+    pub unsent: u64,
+    pub missed: u64,
+    pub duplicated: Numbers,
+    pub reordered: Numbers,
+    /// From sending to the first answer.
+    pub trips: Histogram<u64>,
+    /// By how much one answer came later after the one before than an interval, where they did not come together.
+    pub excess: Histogram<u64>,
+    pub silences: Vec<Silence>,
+    /// Those that are not kept.
+    pub more_silences: u64,
+    pub longest_ns: u64,
+    pub pauses: Vec<Pause>,
+    pub pauses_total: u64,
+    pub longest_pause_ns: u64,
+}
+
+impl Line {
+    /// Silences from `shortest_ns` on are kept.
+    pub fn new(start_ns: u64, interval_ns: u64, shortest_ns: u64) -> Result<Self, hdrhistogram::CreationError> {
+        Ok(Self {
+            interval_ns,
+            start_ns,
+            shortest_ns,
+            sent: Bits::default(),
+            answered: Bits::default(),
+            recent: vec![0; RECENT],
+            first: None,
+            last: None,
+            highest: None,
+            last_answer_ns: None,
+            unsent: 0,
+            missed: 0,
+            duplicated: Numbers::default(),
+            reordered: Numbers::default(),
+            trips: Histogram::new(3)?,
+            excess: Histogram::new(3)?,
+            silences: Vec::new(),
+            more_silences: 0,
+            longest_ns: 0,
+            pauses: Vec::new(),
+            pauses_total: 0,
+            longest_pause_ns: 0,
+        })
+    }
+
+    /// It is a probe's turn: it is sent now, or the kernel does not take it.
+    pub fn sent(&mut self, turn: &Turn, now_ns: u64, is_taken: bool) {
+        if self.first.is_some() {
+            self.missed += turn.missed;
+            if let Some(pause) = turn.pause {
+                self.paused(pause);
+            }
+            self.unsent += u64::from(!is_taken);
+        }
+        // What the kernel refuses, no client could have sent: nothing is answered all the same.
+        self.sent.add(turn.number);
+        self.recent[recent(turn.number)] = now_ns;
+        self.last = Some(turn.number);
+    }
+
+    fn paused(&mut self, pause: Pause) {
+        self.pauses_total += 1;
+        self.longest_pause_ns = self.longest_pause_ns.max(pause.to_ns - pause.from_ns);
+        if self.pauses.len() < MOST_KEPT {
+            self.pauses.push(pause);
+        }
+    }
+
+    /// A probe was answered.
+    pub fn answered(&mut self, number: u64, at_ns: u64) {
+        let last = self.last.unwrap_or(0);
+        if !self.sent.has(number) || number > last {
+            return;
+        }
+        let first = *self.first.get_or_insert(number);
+        if number < first {
+            return;
+        }
+        if !self.answered.add(number) {
+            self.duplicated.add(number);
+            return;
+        }
+        if self.highest > Some(number) {
+            self.reordered.add(number);
+        }
+        if let Some(before_ns) = self.last_answer_ns {
+            self.stepped(before_ns, at_ns, true);
+        }
+        self.highest = self.highest.max(Some(number));
+        self.last_answer_ns = self.last_answer_ns.max(Some(at_ns));
+        let sent_ns = if last - number < RECENT as u64 { self.recent[recent(number)] } else { self.due_ns(number) };
+        // They grow with what they hold, and refuse only what no 64 bits hold.
+        let _ = self.trips.record(at_ns.saturating_sub(sent_ns));
+    }
+
+    /// Nothing more is waited for: what is silent since its last answer is so until now.
+    pub fn finish(&mut self, now_ns: u64) {
+        if let Some(before_ns) = self.last_answer_ns {
+            self.stepped(before_ns, now_ns, false);
+        }
+    }
+
+    fn stepped(&mut self, from_ns: u64, to_ns: u64, ended: bool) {
+        // Two stamps of the kernel may be brought over in the other order, by some hundred nanoseconds.
+        let length_ns = to_ns.saturating_sub(from_ns);
+        // Those that come together, after a silence or because the path lets them out so, are one.
+        if ended && length_ns >= self.interval_ns / 2 {
+            let _ = self.excess.record(length_ns.saturating_sub(self.interval_ns));
+        }
+        self.longest_ns = self.longest_ns.max(length_ns);
+        if length_ns <= self.shortest_ns {
+            return;
+        }
+        if self.silences.len() >= MOST_KEPT {
+            self.more_silences += 1;
+            return;
+        }
+        let first = self.highest.map_or(0, |highest| highest + 1);
+        let end = to_ns.saturating_sub(self.start_ns).div_ceil(self.interval_ns);
+        self.silences.push(Silence { from_ns, to_ns, ended, first, end: end.max(first) });
+    }
+
+    /// How long no answer has come.
+    pub fn silent_ns(&self, now_ns: u64) -> Option<u64> {
+        self.last_answer_ns.map(|last_ns| now_ns.saturating_sub(last_ns))
+    }
+
+    /// The first probe that counts.
+    pub fn first(&self) -> u64 {
+        self.first.unwrap_or(0)
+    }
+
+    /// Whether it was ever answered.
+    pub fn has_begun(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Probes that count: from the first one on that was answered.
+    pub fn count_sent(&self) -> u64 {
+        self.first.map_or(0, |first| self.sent_within(first, u64::MAX))
+    }
+
+    pub fn count_answered(&self) -> u64 {
+        self.trips.len()
+    }
+
+    pub fn sent_within(&self, first: u64, end: u64) -> u64 {
+        self.count(first, end, |number| self.sent.has(number))
+    }
+
+    /// Sent and never answered.
+    pub fn lost_within(&self, first: u64, end: u64) -> u64 {
+        self.count(first, end, |number| self.sent.has(number) && !self.answered.has(number))
+    }
+
+    fn count(&self, first: u64, end: u64, is_one: impl Fn(u64) -> bool) -> u64 {
+        let end = self.last.map_or(0, |last| end.min(last + 1));
+        (first..end).filter(|&number| is_one(number)).count() as u64
+    }
+
+    fn due_ns(&self, number: u64) -> u64 {
+        self.start_ns + number * self.interval_ns
+    }
+}
+
+fn recent(number: u64) -> usize {
+    // Below RECENT, whatever the number.
+    usize::try_from(number % RECENT as u64).unwrap_or(0)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::blackout::pace::Pace;
+
+    /// A line of a millisecond, of which each probe is answered so many nanoseconds after it was due, or never.
+    pub fn line_of(probes: u64, trip_ns: impl Fn(u64) -> Option<u64>) -> Line {
+        let mut line = Line::new(0, 1_000_000, 3_000_000).unwrap();
+        let mut pace = Pace::new(0, 1_000_000);
+        let mut answers: Vec<(u64, u64)> = Vec::new();
+        for number in 0..probes {
+            let turn = pace.take(number * 1_000_000).unwrap();
+            line.sent(&turn, turn.due_ns, true);
+            answers.extend(trip_ns(number).map(|trip_ns| (turn.due_ns + trip_ns, number)));
+        }
+        answers.sort_unstable();
+        for (at_ns, number) in answers {
+            line.answered(number, at_ns);
+        }
+        line
+    }
+
+    #[test]
+    fn what_is_never_answered_is_lost_and_the_silence_is_from_answer_to_answer() {
+        let line = line_of(100, |number| (!(40..60).contains(&number)).then_some(200_000));
+        let silence = Silence { from_ns: 39_200_000, to_ns: 60_200_000, ended: true, first: 40, end: 61 };
+        assert_eq!(line.silences, [silence]);
+        assert_eq!((line.count_sent(), line.count_answered()), (100, 80));
+        assert_eq!((line.sent_within(40, 61), line.lost_within(40, 61), line.lost_within(0, u64::MAX)), (21, 20, 20));
+        assert_eq!((line.reordered.count, line.duplicated.count, line.longest_ns), (0, 0, 21_000_000));
+    }
+
+    #[test]
+    fn what_is_held_is_silent_but_not_lost() {
+        let line = line_of(100, |number| Some(if (40..60).contains(&number) { (60 - number) * 1_000_000 } else { 0 }));
+        assert_eq!(line.silences.len(), 1);
+        assert_eq!(line.lost_within(0, u64::MAX), 0);
+        let silence = line.silences[0];
+        assert_eq!((silence.from_ns, silence.to_ns), (39_000_000, 60_000_000));
+    }
+
+    #[test]
+    fn copies_and_overtaken_answers_are_counted_where_they_were() {
+        let mut line = line_of(100, |number| Some(if number == 50 { 1_500_000 } else { 0 }));
+        line.answered(70, 99_000_000);
+        assert_eq!((line.reordered.within(50, 51), line.reordered.count), (1, 1));
+        assert_eq!((line.duplicated.within(70, 71), line.duplicated.within(0, 70)), (1, 0));
+        assert_eq!(line.lost_within(0, u64::MAX), 0);
+    }
+
+    #[test]
+    fn nothing_counts_before_the_first_answer_and_silence_at_the_end_has_not_ended() {
+        let mut line = line_of(100, |number| (20..80).contains(&number).then_some(0));
+        assert_eq!((line.count_sent(), line.silences.len()), (80, 0));
+        line.finish(100_000_000);
+        let silence = Silence { from_ns: 79_000_000, to_ns: 100_000_000, ended: false, first: 80, end: 100 };
+        assert_eq!(line.silences, [silence]);
+        assert_eq!(line.lost_within(silence.first, silence.end), 20);
+    }
+
+    #[test]
+    fn answers_to_what_was_never_asked_are_nobodys() {
+        let mut line = line_of(10, |_| Some(0));
+        line.answered(10, 10_000_000);
+        line.answered(u64::MAX, 10_000_000);
+        assert_eq!(line.count_answered(), 10);
+    }
+
+    #[test]
+    fn the_longest_silences_of_a_bad_path_are_bounded_in_memory() {
+        let probes = 4 * (MOST_KEPT as u64 + 50);
+        let line = line_of(probes, |number| number.is_multiple_of(4).then_some(0));
+        assert_eq!((line.silences.len(), line.more_silences), (MOST_KEPT, 49));
+    }
+}

@@ -1,0 +1,215 @@
+"""What ``stealtime blackout --json`` prints: each blackout once, with what each way of asking saw of it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from stealtime.blackout.seen import RoundTrips, SeenBlackout, SeenLoss, SeenWay, Watched, Way
+from stealtime.vocabulary.readings import Model
+
+SCHEMA_VERSION = 1
+"""Rises when a key goes away or means something else; new figures and keys do not raise it."""
+
+
+class ViewDocument(Model):
+    """A blackout as one way of asking saw it."""
+
+    way: Way
+    since_start_ns: int
+    """From the start of watching to the last answer before it."""
+    length_ns: int
+    """How long the other side was gone: the silence less an interval. The interval is the bound of its error."""
+    at_least_ns: int
+    at_most_ns: int
+    """From the last answer to the next one."""
+    ended: bool
+    own_pause_ns: int
+    """How much of the silence this machine itself stood still, at one of its ends; not in the length."""
+    sent: int
+    """Probes that were due in it."""
+    lost: int
+    """Of these, never answered."""
+    reordered: int
+    duplicated: int
+    connection_lost: str | None
+    """Why the TCP connection ended in it; null where it lived, or where there is none."""
+    violations: list[str]
+    """What the counter's answers contradicted from then until the next blackout: ``forgotten``, ``repeated`` ..."""
+
+
+class BlackoutDocument(Model):
+    """A time in which clients saw nothing, over one way of asking or several."""
+
+    start_wall_ns: int
+    since_start_ns: int
+    length_ns: int
+    """The longest that one of the ways saw."""
+    ended: bool
+    views: list[ViewDocument]
+
+
+class UnjudgedDocument(Model):
+    """A silence in which this machine itself stood still: whether the other side did, nobody knows."""
+
+    way: Way
+    since_start_ns: int
+    silence_ns: int
+    own_pause_ns: int
+
+
+class WayDocument(Model):
+    """One way of asking, over the whole time."""
+
+    way: Way
+    to: str
+    interval_ns: int
+    sent: int
+    answered: int
+    lost: int
+    reordered: int
+    duplicated: int
+    unsent: int
+    """Probes that this machine's kernel refused; they are among those sent."""
+    missed: int
+    """Probes that were left out, because this machine was late."""
+    own_pauses: int
+    longest_own_pause_ns: int
+    round_trip_ns: dict[str, int] | None
+    """``min``, ``p50``, ``p99``, ``max``"""
+    longest_silence_ns: int
+    usual_ns: int
+    """How much later than an interval after the one before 95 % of the answers came at most."""
+    threshold_ns: int
+    """A longer silence is a blackout."""
+    stamped_by_kernel: int
+    stamped_by_process: int
+    last_value: int | None
+    """Of the counter; null where nobody counts, so that forgotten values cannot be seen."""
+    connection_lived: bool | None
+    connection_losses: list[str]
+    violations_total: int
+    violations: list[dict[str, Any]]
+
+
+class WatchDocument(Model):
+    """What was seen of a machine."""
+
+    schema_version: int
+    valid: bool
+    reasons: list[str]
+    """Why it is not."""
+    limits: list[str]
+    started_wall_ns: int
+    duration_ns: int
+    max_gap_ns: int | None
+    blackouts: list[BlackoutDocument]
+    unjudged: list[UnjudgedDocument]
+    ways: list[WayDocument]
+
+
+def make_document(seen: Watched) -> WatchDocument:
+    """Put together what the ways of asking saw at the same time."""
+    start_ns = seen.started.monotonic_ns
+    views = sorted(
+        ((blackout, _view(way, blackout, until_ns)) for way in seen.ways for blackout, until_ns in _with_next(way)),
+        key=lambda pair: pair[0].from_monotonic_ns,
+    )
+    unjudged = [
+        UnjudgedDocument(
+            way=way.way,
+            since_start_ns=max(0, one.from_monotonic_ns - start_ns),
+            silence_ns=one.silence_ns,
+            own_pause_ns=one.own_pause_ns,
+        )
+        for way in seen.ways
+        for one in way.unjudged
+    ]
+    return WatchDocument(
+        schema_version=SCHEMA_VERSION,
+        valid=seen.valid,
+        reasons=seen.reasons,
+        limits=seen.limits,
+        started_wall_ns=seen.started.wall_ns,
+        duration_ns=seen.duration_ns,
+        max_gap_ns=seen.max_gap_ns,
+        blackouts=[_blackout(together) for together in _overlapping(views)],
+        unjudged=sorted(unjudged, key=lambda one: one.since_start_ns),
+        ways=[_way(way) for way in seen.ways],
+    )
+
+
+def _with_next(way: SeenWay) -> Iterator[tuple[SeenBlackout, int | None]]:
+    """Give each blackout with the beginning of the next one."""
+    for blackout, following in pairwise([*way.blackouts, None]):
+        assert blackout is not None  # noqa: S101 - only the last one of a pair is none
+        yield blackout, None if following is None else following.from_monotonic_ns
+
+
+def _overlapping(
+    views: Sequence[tuple[SeenBlackout, ViewDocument]],
+) -> Iterator[list[tuple[SeenBlackout, ViewDocument]]]:
+    together: list[tuple[SeenBlackout, ViewDocument]] = []
+    end_ns = 0
+    for view in views:
+        if together and view[0].from_monotonic_ns >= end_ns:
+            yield together
+            together = []
+        end_ns = max(end_ns, view[0].to_monotonic_ns) if together else view[0].to_monotonic_ns
+        together.append(view)
+    if together:
+        yield together
+
+
+def _blackout(together: Sequence[tuple[SeenBlackout, ViewDocument]]) -> BlackoutDocument:
+    first = together[0][0]
+    return BlackoutDocument(
+        start_wall_ns=first.start_wall_ns,
+        since_start_ns=first.since_start_ns,
+        length_ns=max(view.length_ns for _, view in together),
+        ended=all(view.ended for _, view in together),
+        views=[view for _, view in together],
+    )
+
+
+def _view(way: SeenWay, blackout: SeenBlackout, until_ns: int | None) -> ViewDocument:
+    def is_in_it(moment_ns: int) -> bool:
+        return blackout.from_monotonic_ns <= moment_ns and (until_ns is None or moment_ns < until_ns)
+
+    lost = [loss.reason for loss in way.connection_losses if is_in_it(loss.at_monotonic_ns)]
+    return ViewDocument(
+        way=way.way,
+        since_start_ns=blackout.since_start_ns,
+        length_ns=blackout.length_ns,
+        at_least_ns=blackout.at_least_ns,
+        at_most_ns=blackout.at_most_ns,
+        ended=blackout.ended,
+        own_pause_ns=blackout.own_pause_ns,
+        sent=blackout.sent,
+        lost=blackout.lost,
+        reordered=blackout.reordered,
+        duplicated=blackout.duplicated,
+        connection_lost=lost[0] if lost else None,
+        violations=[str(one["kind"]) for one in way.violations if is_in_it(int(one["at_monotonic_ns"]))],
+    )
+
+
+def _way(way: SeenWay) -> WayDocument:
+    return WayDocument(
+        connection_losses=[_loss(loss) for loss in way.connection_losses],
+        round_trip_ns=_trips(way.round_trip_ns),
+        **{
+            name: getattr(way, name)
+            for name in WayDocument.model_fields
+            if name not in ("connection_losses", "round_trip_ns")
+        },
+    )
+
+
+def _loss(loss: SeenLoss) -> str:
+    if loss.again_monotonic_ns is None:
+        return f"{loss.reason}; not made anew"
+    return f"{loss.reason}; made anew after {(loss.again_monotonic_ns - loss.at_monotonic_ns) / 1e6:.1f} ms"
+
+
+def _trips(trips: RoundTrips | None) -> dict[str, int] | None:
+    return None if trips is None else trips.model_dump()

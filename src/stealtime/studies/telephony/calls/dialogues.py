@@ -1,0 +1,153 @@
+"""The signalling of calls by SIPp, in the client's namespace: phones that are registered and answer, and callers.
+
+The phones register, as phones do, rather than being reached by a route in the server's configuration: so the server has
+to find them in the state that protection keeps, and a server that has lost a phone loses its calls.
+"""
+
+import time
+from importlib import resources
+from pathlib import Path
+
+from stealtime.protect.laboratory import Laboratory
+from stealtime.studies.telephony.calls.answers import Answers, gather
+from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.results import Dialogues, spread_of
+from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
+from stealtime.studies.telephony.sipp.statistics import parse_statistics
+from stealtime.vocabulary.errors import StealtimeError
+
+_CALLERS_PORT = 5061
+_PHONES_PORT = 5071
+_REGISTERING_PORT = 5072
+
+BEGUN_PER_S = 50
+"""Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
+ANSWERED_WITHIN_S = 20.0
+"""After the last one was begun."""
+GIVES_UP_AFTER_S = 32.0
+"""SIPp, as every client, sends a BYE anew for so long (64 x T1, RFC 3261 section 17.1.2.2)."""
+_STATISTICS_EVERY_S = 1.0
+_FAR_S = 3600.0
+"""Phones answer until they are ended."""
+_POLL_S = 0.02
+
+
+class CallSignalling:
+    """Phones and their callers; as a context it ends all of SIPp's processes.
+
+    Args:
+        laboratory: Has the client.
+        server: The address of the proxy.
+        numbers: Of callers and phones.
+        folder: For files.
+    """
+
+    def __init__(self, laboratory: Laboratory, server: str, numbers: CallNumbers, folder: Path) -> None:
+        self._laboratory = laboratory
+        self._server = server
+        self.numbers = numbers
+        self._folder = folder
+        self._running: list[Sipp] = []
+
+    def __enter__(self) -> "CallSignalling":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for sipp in self._running:
+            sipp.end()
+
+    def register(self) -> None:
+        """Have all phones wait for calls, and the server know them.
+
+        Raises:
+            StealtimeError: It does not take them.
+        """
+        self._phones = self._start("callee", _PHONES_PORT, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        wanted = self.numbers.calls
+        registering = self._start(
+            "register_phones",
+            _REGISTERING_PORT,
+            "-key",
+            "phones_port",
+            str(_PHONES_PORT),
+            limit_s=ANSWERED_WITHIN_S + wanted / BEGUN_PER_S,
+        )
+        done = registering.wait()
+        if done.counts.successful < wanted:
+            raise StealtimeError(f"the server registered {done.counts.successful} of {wanted} phones: {done.said}")
+
+    def call(self, hold_s: float) -> Answers:
+        """Have every caller call its phone; give the relay's ports when all are answered.
+
+        Args:
+            hold_s: From the answer of a call to its BYE.
+
+        Raises:
+            StealtimeError: Not all are answered.
+        """
+        wanted = self.numbers.calls
+        setting_up_s = ANSWERED_WITHIN_S + wanted / BEGUN_PER_S
+        self._callers = self._start(
+            "caller",
+            _CALLERS_PORT,
+            "-d",
+            str(round(hold_s * 1e3)),
+            limit_s=setting_up_s + hold_s + GIVES_UP_AFTER_S,
+        )
+        deadline = time.monotonic() + setting_up_s
+        while len((answers := self._answers()).relays) < wanted:
+            if self._callers.process.poll() is not None or time.monotonic() > deadline:
+                raise StealtimeError(
+                    f"{len(answers.relays)} of {wanted} calls were answered: {self._callers.last_words()}",
+                    hint="try fewer streams",
+                )
+            time.sleep(_POLL_S)
+        return answers
+
+    def refuse_ended(self) -> None:
+        """See that all calls are still up.
+
+        Raises:
+            StealtimeError: Some are not, so that their voice had no relay at its end.
+        """
+        left = self._answers().left_ns
+        if left:
+            raise StealtimeError(f"{len(left)} calls were hung up before their voice had ended")
+
+    def end(self) -> Dialogues:
+        """Wait until all calls are hung up, or given up; give what became of them."""
+        counts = self._callers.wait().counts
+        # SIPp writes only from time to time what the phones counted.
+        time.sleep(_STATISTICS_EVERY_S + 2 * _POLL_S)
+        phones = parse_statistics((self._phones.folder / "statistics.csv").read_text())
+        answers = self._answers()
+        return Dialogues(
+            begun=counts.created,
+            answered=len(answers.relays),
+            ended=len(answers.ended_ns),
+            retransmissions=counts.retransmissions,
+            callee_retransmissions=phones.retransmissions,
+            failed=counts.failed,
+            answer_ns=spread_of(answers.answer_times_ns),
+            end_ns=spread_of(answers.end_times_ns),
+        )
+
+    def _answers(self) -> Answers:
+        return gather(self._callers.messages())
+
+    def _start(
+        self, name: str, port: int, *options: str, limit_s: float, answered_within_s: float = GIVES_UP_AFTER_S
+    ) -> Sipp:
+        order = SippOrder(
+            scenario=Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml")),
+            target=self._server,
+            calls=self.numbers.calls,
+            rate_per_s=BEGUN_PER_S,
+            users=() if name == "callee" else self.numbers.fields,
+            limit_s=limit_s,
+            answered_within_s=answered_within_s,
+            options=("-p", str(port), *options),
+        )
+        sipp = start_sipp(self._laboratory, order, self._folder / name)
+        self._running.append(sipp)
+        return sipp

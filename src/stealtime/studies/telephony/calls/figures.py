@@ -1,0 +1,172 @@
+"""From the repetitions of a cell with calls to its figures. Pure."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from stealtime.report.summary import Figures
+from stealtime.studies.telephony.calls.results import (
+    CallFailover,
+    Calls,
+    Moment,
+    RegistrationsMeanwhile,
+    Spread,
+    spread_of,
+)
+
+
+class FailoverFigures(Figures):
+    """What became of calls whose host died."""
+
+    gap_ns: list[int]
+    """The longest silence of any phone around the blow, of each repetition in which one was heard."""
+    unheard: int
+    """Repetitions in which no phone's longest silence was at the blow."""
+    running_ns: list[int]
+    """From the blow until the guest ran again, by repetition."""
+    registrations: RegistrationsMeanwhile
+    """Of all repetitions."""
+    moments: list[Moment]
+    """Of the last repetition, from the blow on its time line."""
+    gap_began_ns: int | None
+    """Of the last repetition, from the blow, as ``gap_ended_ns``; None where it was not heard."""
+    gap_ended_ns: int | None
+
+
+class CallFigures(Figures):
+    """Calls with their voice, over all repetitions of a cell."""
+
+    streams: int
+    mode: str
+    interval_ns: int | None
+    repetitions: int
+    begun: int
+    answered: int
+    ended: int
+    """Whose BYE was answered with 200: kept."""
+    failed: int
+    retransmissions: int
+    """Of callers and phones."""
+    answer_ns: float | None
+    """From INVITE to 200, the median of the repetitions' medians."""
+    sent: int
+    """Packets of voice."""
+    lost: int
+    late: int
+    reordered: int
+    duplicated: int
+    loss_percent: Spread | None
+    """Of the streams of all repetitions."""
+    delay_ns: Spread | None
+    """Ends: those of all packets; quartiles and median: the medians of the repetitions' ones."""
+    delay_of_repetitions_ns: list[float]
+    """The median of each."""
+    jitter_ns: float | None
+    """The most of any stream."""
+    silence_ns: int | None
+    """The longest of any stream."""
+    mos: Spread | None
+    """Of the streams of all repetitions."""
+    host_cpu_share: float | None
+    """Of one CPU, while the voice went on; the median of the repetitions. None natively and in failovers."""
+    server_cpu_share: float | None
+    failover: FailoverFigures | None = None
+
+    @property
+    def lost_share(self) -> float | None:
+        """Of the packets sent."""
+        return self.lost / self.sent if self.sent else None
+
+    @property
+    def kept_share(self) -> float | None:
+        """Of the calls that were answered, those whose BYE was."""
+        return self.ended / self.answered if self.answered else None
+
+
+def figures_of(parameters: tuple[int, str, int | None], results: Sequence[Calls | CallFailover]) -> CallFigures:
+    """Compute the figures of a cell.
+
+    Args:
+        parameters: Streams, mode, interval.
+        results: Of its measured repetitions.
+    """
+    streams, mode, interval_ns = parameters
+    dialogues, voices = [one.dialogues for one in results], [one.voice for one in results]
+    each = [stream for voice in voices for stream in voice.each]
+    quiet = [one for one in results if isinstance(one, Calls)]
+    answers = [one.answer_ns.median for one in dialogues if one.answer_ns is not None]
+    host = [one.host_cpu_ns / one.elapsed_ns for one in quiet if one.host_cpu_ns is not None]
+    server = [one.server_cpu_ns / one.elapsed_ns for one in quiet]
+    failovers = [one for one in results if isinstance(one, CallFailover)]
+    return CallFigures(
+        streams=streams,
+        mode=mode,
+        interval_ns=interval_ns,
+        repetitions=len(results),
+        begun=sum(one.begun for one in dialogues),
+        answered=sum(one.answered for one in dialogues),
+        ended=sum(one.ended for one in dialogues),
+        failed=sum(one.failed for one in dialogues),
+        retransmissions=sum(one.retransmissions + one.callee_retransmissions for one in dialogues),
+        answer_ns=median(answers) if answers else None,
+        sent=sum(one.sent for one in voices),
+        lost=sum(one.lost for one in voices),
+        late=sum(one.late for one in voices),
+        reordered=sum(one.reordered for one in voices),
+        duplicated=sum(one.duplicated for one in voices),
+        loss_percent=spread_of([100.0 * (1 - one.received / one.sent) for one in each if one.sent]),
+        delay_ns=_together([one.delay_ns for one in voices if one.delay_ns is not None]),
+        delay_of_repetitions_ns=[one.delay_ns.median for one in voices if one.delay_ns is not None],
+        jitter_ns=max((one.jitter_ns for one in voices if one.jitter_ns is not None), default=None),
+        silence_ns=max((one.silence_ns for one in voices if one.silence_ns is not None), default=None),
+        mos=spread_of([one.mos for one in each]),
+        host_cpu_share=median(host) if host else None,
+        server_cpu_share=median(server) if server else None,
+        failover=_failover(failovers) if failovers else None,
+    )
+
+
+def limits_of(results: Sequence[Calls | CallFailover]) -> list[str]:
+    """Tell what a reader must know of calls and voice, each thing once."""
+    told = [text for one in results for text in one.voice.limits]
+    for one in results:
+        if one.ended < one.answered:
+            told.append(f"{one.answered - one.ended} of {one.answered} calls were not kept: their BYE was not answered")
+        if isinstance(one, CallFailover) and one.registrations.lost:
+            told.append(
+                f"{one.registrations.lost} of {one.registrations.acknowledged} registrations that were acknowledged "
+                "meanwhile were lost with their host"
+            )
+        if isinstance(one, CallFailover) and one.gap_ns is None:
+            told.append("no phone's longest silence was at the blow: the gap of the voice is not known")
+    return list(dict.fromkeys(told))
+
+
+def _together(spreads: Sequence[Spread]) -> Spread | None:
+    if not spreads:
+        return None
+    return Spread(
+        min=min(one.min for one in spreads),
+        q1=median(one.q1 for one in spreads),
+        median=median(one.median for one in spreads),
+        q3=median(one.q3 for one in spreads),
+        max=max(one.max for one in spreads),
+    )
+
+
+def _failover(results: Sequence[CallFailover]) -> FailoverFigures:
+    last = results[-1]
+    gaps = [one.gap_ns for one in results]
+    began = last.voice.silence_began_ns if last.gap_ns is not None else None
+    return FailoverFigures(
+        gap_ns=[gap for gap in gaps if gap is not None],
+        unheard=gaps.count(None),
+        running_ns=[one.running_ns - one.blown_ns for one in results],
+        registrations=RegistrationsMeanwhile(
+            sent=sum(one.registrations.sent for one in results),
+            acknowledged=sum(one.registrations.acknowledged for one in results),
+            lost=sum(one.registrations.lost for one in results),
+        ),
+        moments=[Moment(what=one.what, at_ns=one.at_ns - last.blown_ns) for one in last.moments],
+        gap_began_ns=None if began is None else began - last.blown_ns,
+        gap_ended_ns=None if began is None or last.gap_ns is None else began + last.gap_ns - last.blown_ns,
+    )

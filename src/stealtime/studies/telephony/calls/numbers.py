@@ -1,0 +1,42 @@
+"""Which ports and numbers the calls of a trial have. All of them are below the ports that a kernel gives by itself."""
+
+from dataclasses import dataclass
+
+from stealtime.vocabulary.errors import UsageError
+
+CALLS_MAX = 2000
+"""Beyond it the ports of callers would be those of phones."""
+STEP = 2
+"""From the port of one call to that of the next: RTP has the even ones (RFC 3550 section 11)."""
+FIRST_CALLER_PORT = 20000
+FIRST_PHONE_PORT = 24000
+
+
+@dataclass(frozen=True)
+class CallNumbers:
+    """As many calls as are up at once; call *i* is from a media port of its own to a phone of its own.
+
+    Raises:
+        UsageError: There are no such calls.
+    """
+
+    calls: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.calls <= CALLS_MAX:
+            raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
+
+    @property
+    def caller_ports(self) -> list[int]:
+        """Where the voice of each caller comes from."""
+        return [FIRST_CALLER_PORT + STEP * call for call in range(self.calls)]
+
+    @property
+    def phones(self) -> list[int]:
+        """The number of each phone, which is also the port where it hears."""
+        return [FIRST_PHONE_PORT + STEP * call for call in range(self.calls)]
+
+    @property
+    def fields(self) -> list[str]:
+        """The lines of SIPp's file of users: the number of a phone, and the media port of who calls it."""
+        return [f"{phone};{port}" for phone, port in zip(self.phones, self.caller_ports, strict=True)]

@@ -1,0 +1,216 @@
+"""The figures about calls: box plots of delay and loss against streams, and the time line of a failover. Pure."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from stealtime.report import notation
+from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, round_values
+from stealtime.report.page.templates import rendered, templates_of
+from stealtime.report.palette import Look, distinct_looks
+from stealtime.studies.telephony.calls.figures import CallFigures, FailoverFigures
+from stealtime.studies.telephony.calls.results import Spread
+
+_BOX_SHARE = 0.7
+"""Of the width that is there for it."""
+_WIDEST = 44.0
+ROW = 30.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """Five numbers in the units of the SVG, from the top; the widest box that leaves some room is drawn."""
+
+    left: float
+    width: float
+    top: float
+    q3: float
+    median: float
+    q1: float
+    bottom: float
+    look: Look
+    words: str
+
+
+@dataclass(frozen=True)
+class BoxFigure:
+    """Boxes side by side: a group for each number of streams, a colour for each way of protection."""
+
+    label: str
+    y: Axis
+    groups: tuple[tuple[float, str], ...]
+    """The middle of each group, and its words."""
+    boxes: tuple[Box, ...]
+    looks: dict[str, Look]
+
+    def down(self, value: float) -> float:
+        """Give the distance of a value from the top."""
+        return round((1.0 - self.y.share(value)) * HEIGHT, 2)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A row of a time line: something that lasts, or happens at once."""
+
+    title: str
+    left: float
+    width: float | None
+    words: str
+
+
+@dataclass(frozen=True)
+class TimeLine:
+    """What happened before and after a blow."""
+
+    label: str
+    ticks: tuple[tuple[float, str], ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What is drawn of a cell."""
+
+    name: str
+    """Of its way of protection, the same for all cells that have it."""
+    figures: CallFigures
+
+
+def delay_figure(cells: Sequence[Drawn]) -> BoxFigure | None:
+    """Draw the delay of all packets; None where nothing was heard."""
+    values = [value for cell in cells if (one := cell.figures.delay_ns) for value in (one.min, one.max)]
+    if not values:
+        return None
+    low, high = math.floor(math.log10(max(min(values), 1.0))), math.ceil(math.log10(max(*values, 10.0) * 1.0001))
+    ticks = tuple((float(power), notation.trimmed_duration(10**power)) for power in range(low, high + 1))
+    axis = Axis("delay of the voice", low, max(high, low + 1), ticks)
+    return _figure(
+        "Delay of the voice against streams",
+        axis,
+        cells,
+        lambda one: one.delay_ns,
+        lambda value: math.log10(max(value, 1.0)),
+        lambda value: notation.duration(value, 3),
+    )
+
+
+def loss_figure(cells: Sequence[Drawn]) -> BoxFigure | None:
+    """Draw the loss of each stream; None where nothing was heard."""
+    values = [one.max for cell in cells if (one := cell.figures.loss_percent)]
+    if not values:
+        return None
+    high = max(1.0, *values) * 1.05
+    ticks = tuple((value, f"{value:g} %") for value in round_values(0.0, high, 6))
+    return _figure(
+        "Loss of voice against streams",
+        Axis("packets lost, of each stream", 0.0, high, ticks),
+        cells,
+        lambda one: one.loss_percent,
+        lambda value: value,
+        lambda value: f"{value:.3g} %",
+    )
+
+
+def time_line(name: str, failover: FailoverFigures) -> TimeLine:
+    """Draw what happened in a failover, from the blow on."""
+    gap = (
+        [("no voice", failover.gap_began_ns, failover.gap_ended_ns)]
+        if failover.gap_began_ns is not None and failover.gap_ended_ns is not None
+        else []
+    )
+    rows = sorted([*((one.what, one.at_ns, None) for one in failover.moments), *gap], key=lambda row: row[1])
+    moments = [at for _, begin, end in rows for at in (begin, end) if at is not None]
+    low, high = min([*moments, 0]), max([*moments, 1])
+    room = 0.04 * (high - low)
+    axis = Axis("", low - room, high + room, ())
+
+    def across(at_ns: float) -> float:
+        return round(axis.share(at_ns) * WIDTH, 2)
+
+    spans = [
+        Span(
+            title,
+            across(begin),
+            None if end is None else round(across(end) - across(begin), 2),
+            signed(begin) if end is None else f"{notation.duration(end - begin, 3)}, from {signed(begin)} on",
+        )
+        for title, begin, end in rows
+    ]
+    ticks = tuple((across(value), signed(value)) for value in round_values(axis.low, axis.high, 6))
+    return TimeLine(f"Time line of a failover, {name}", ticks, tuple(spans))
+
+
+def draw_boxes(figure: BoxFigure) -> Markup:
+    """Draw a figure with its legend."""
+    values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
+    return rendered(templates_of("stealtime.studies.telephony.calls"), "box_figure.html.jinja", values)
+
+
+def draw_time_line(line: TimeLine) -> Markup:
+    """Draw a time line."""
+    values = {"line": line, "width": WIDTH, "row": ROW}
+    return rendered(templates_of("stealtime.studies.telephony.calls"), "time_line.html.jinja", values)
+
+
+def signed(nanoseconds: float) -> str:
+    """Write a time before or after the blow."""
+    if nanoseconds == 0:
+        return "0"
+    sign = "\N{MINUS SIGN}" if nanoseconds < 0 else "+"
+    return f"{sign}{notation.duration(abs(nanoseconds), 3)}"
+
+
+def _figure(
+    label: str,
+    axis: Axis,
+    cells: Sequence[Drawn],
+    spread_of: Callable[[CallFigures], Spread | None],
+    scaled: Callable[[float], float],
+    in_words: Callable[[float], str],
+) -> BoxFigure:
+    streams = sorted({cell.figures.streams for cell in cells})
+    names = list(dict.fromkeys(cell.name for cell in cells))
+    looks = dict(zip(names, distinct_looks(len(names)), strict=True))
+    group = WIDTH / len(streams)
+    width = min(_WIDEST, _BOX_SHARE * group / len(names))
+    boxes = []
+    figure = BoxFigure(
+        label, axis, tuple(((number + 0.5) * group, f"{one}") for number, one in enumerate(streams)), (), looks
+    )
+    for cell in cells:
+        spread = spread_of(cell.figures)
+        if spread is None:
+            continue
+        middle = (streams.index(cell.figures.streams) + 0.5) * group
+        left = (
+            middle + (names.index(cell.name) - len(names) / 2) * width / _BOX_SHARE + width * (1 / _BOX_SHARE - 1) / 2
+        )
+        top, q3, median, q1, bottom = (
+            figure.down(scaled(value)) for value in (spread.max, spread.q3, spread.median, spread.q1, spread.min)
+        )
+        words = ", ".join(
+            f"{what} {in_words(value)}"
+            for what, value in (
+                ("min", spread.min),
+                ("q1", spread.q1),
+                ("median", spread.median),
+                ("q3", spread.q3),
+                ("max", spread.max),
+            )
+        )
+        boxes.append(
+            Box(
+                round(left, 2),
+                round(width, 2),
+                top,
+                q3,
+                median,
+                q1,
+                bottom,
+                looks[cell.name],
+                f"{cell.name}, {cell.figures.streams} streams: {words}",
+            )
+        )
+    return BoxFigure(figure.label, axis, figure.groups, tuple(boxes), looks)

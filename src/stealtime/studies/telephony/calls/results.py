@@ -1,0 +1,223 @@
+"""What is stored of a trial with calls. Times are in ns; moments are those of one monotonic clock."""
+
+from collections.abc import Sequence
+from statistics import quantiles
+from typing import Literal
+
+from pydantic import ConfigDict
+
+from stealtime.store.results import Result
+from stealtime.vocabulary.readings import Model
+
+
+class Spread(Model):
+    """Five numbers of many: what a box plot draws."""
+
+    min: float
+    q1: float
+    median: float
+    q3: float
+    max: float
+
+
+def spread_of(values: Sequence[float]) -> Spread | None:
+    """Give the five numbers of a box plot; None of nothing."""
+    if not values:
+        return None
+    q1, median, q3 = quantiles(values, n=4, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return Spread(min=min(values), q1=q1, median=median, q3=q3, max=max(values))
+
+
+class StreamVoice(Model):
+    """What one phone heard."""
+
+    sent: int
+    """As far as the receiver knows: what came after the last packet that it got may be missing here."""
+    received: int
+    late: int
+    """Of those received: too late to be played."""
+    reordered: int
+    delay_ns: Spread | None
+    """None where nothing came."""
+    jitter_ns: float | None
+    """The most that RFC 3550 section 6.4.1 gave at any time."""
+    silence_ns: int | None
+    """From one packet to the next at most; it contains the 20 ms between two packets."""
+    mos: float
+    """What a listener would say on the average, by the E-model (ITU-T G.107)."""
+
+
+class Voice(Model):
+    """What all phones heard, a stream from each caller: one way, through the relay."""
+
+    streams: int
+    """That were sent."""
+    heard: int
+    """Of which anything came."""
+    sent: int
+    """By the sender."""
+    refused: int
+    """By the kernel of the sender: they are lost to the phones, but not on the way."""
+    received: int
+    duplicated: int
+    reordered: int
+    late: int
+    delay_ns: Spread | None
+    """Of all packets."""
+    jitter_ns: float | None
+    """Of the worst stream."""
+    silence_ns: int | None
+    """Of the worst stream: from one packet to the next."""
+    silence_began_ns: int | None
+    sender_late_p99_ns: int | None
+    """How late the sender was itself: less than this says nothing about the path."""
+    each: list[StreamVoice]
+    """The streams that were heard."""
+    invalid: list[str]
+    """Why the figures may not be used; nothing where they may."""
+    limits: list[str]
+
+    @property
+    def lost(self) -> int:
+        """Packets that never came."""
+        return self.sent - self.received
+
+    @property
+    def lost_share(self) -> float:
+        """Of those sent."""
+        return self.lost / self.sent if self.sent else 0.0
+
+    @property
+    def mos(self) -> list[float]:
+        """Of each stream that was heard."""
+        return [stream.mos for stream in self.each]
+
+
+class Dialogues(Model):
+    """What the callers saw of their calls."""
+
+    begun: int
+    answered: int
+    """With 200, and a port of the relay for the voice."""
+    ended: int
+    """Whose BYE was answered with 200: the server still knew them."""
+    retransmissions: int
+    """Of the callers' requests, because no answer came in time."""
+    callee_retransmissions: int
+    """Of the phones' answers."""
+    failed: int
+    """As SIPp counts them: an unexpected answer, or none at all."""
+    answer_ns: Spread | None
+    """From the INVITE to its 200."""
+    end_ns: Spread | None
+    """From the BYE to its 200."""
+
+
+class _WithCalls(Result):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tables: tuple[str, ...] = ()
+    dialogues: Dialogues
+    voice: Voice
+    lapses: int = 0
+    """How often the trial was begun anew, because the guest had lost its standby meanwhile: not counted above."""
+
+    @property
+    def begun(self) -> int:
+        """Calls."""
+        return self.dialogues.begun
+
+    @property
+    def answered(self) -> int:
+        """Calls whose INVITE was answered with 200."""
+        return self.dialogues.answered
+
+    @property
+    def ended(self) -> int:
+        """Calls whose BYE was answered with 200."""
+        return self.dialogues.ended
+
+    @property
+    def packets(self) -> int:
+        """Of voice, that were sent."""
+        return self.voice.sent
+
+    @property
+    def packets_lost(self) -> int:
+        """Of voice."""
+        return self.voice.lost
+
+    @property
+    def packets_late(self) -> int:
+        """Too late to be played."""
+        return self.voice.late
+
+    @property
+    def packets_reordered(self) -> int:
+        """Came after one that was sent later."""
+        return self.voice.reordered
+
+    @property
+    def retransmissions(self) -> int:
+        """Of callers and phones."""
+        return self.dialogues.retransmissions + self.dialogues.callee_retransmissions
+
+
+class Calls(_WithCalls):
+    """Calls that were all up at once, each with its voice, and were then hung up."""
+
+    kind: Literal["calls"] = "calls"
+    server_cpu_ns: int
+    """That the server used while the voice went on: its guest's virtual CPU, or its processes."""
+    host_cpu_ns: int | None
+    """That the host side used for it: the rest of QEMU, and the members; None natively."""
+    elapsed_ns: int
+    """Of both."""
+
+
+class Moment(Model):
+    """Something that happened in a failover."""
+
+    what: str
+    at_ns: int
+
+
+class RegistrationsMeanwhile(Model):
+    """Phones that registered over UDP while the host died."""
+
+    sent: int
+    acknowledged: int
+    """With 200."""
+    lost: int
+    """Of those acknowledged: users that the surviving server does not know."""
+
+
+class CallFailover(_WithCalls):
+    """Calls were up with their voice while their host died."""
+
+    kind: Literal["call-failover"] = "call-failover"
+    registrations: RegistrationsMeanwhile
+    blown_ns: int
+    running_ns: int
+    """When the guest ran again."""
+    moments: list[Moment]
+    """In their order."""
+
+    @property
+    def registrations_acknowledged(self) -> int:
+        """Over UDP, while the host died."""
+        return self.registrations.acknowledged
+
+    @property
+    def registrations_lost(self) -> int:
+        """Of them."""
+        return self.registrations.lost
+
+    @property
+    def gap_ns(self) -> int | None:
+        """The longest silence of any phone, where it holds the blow; else the failover was not heard."""
+        voice = self.voice
+        if voice.silence_ns is None or voice.silence_began_ns is None:
+            return None
+        is_it = voice.silence_began_ns <= self.running_ns and voice.silence_began_ns + voice.silence_ns >= self.blown_ns
+        return voice.silence_ns if is_it else None

@@ -1,0 +1,106 @@
+"""The trials of the probes ``call`` and ``call-failover``."""
+
+import time
+from pathlib import Path
+
+from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.probe import whole
+from stealtime.studies.telephony.calls.measuring import make_calls
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
+from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.studies.telephony.place.model import Blow, Place
+from stealtime.studies.telephony.registrations import (
+    Load,
+    Registered,
+    finish_load,
+    fresh_names,
+    start_load,
+    unknown_users,
+)
+from stealtime.studies.telephony.sipp.program import Sipp
+
+_AFTER_S = 3.0
+"""How long callers speak on after as much time as before the blow: a failover takes some tenths of a second."""
+_REGISTERED_PER_S = 20.0
+"""While the host dies: enough to see when signalling is answered again, and too little to be a load."""
+
+
+def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
+    """Have all calls up at once, and all callers speak.
+
+    Raises:
+        StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
+    """
+    active = place.await_protected() if isinstance(place, GuestPlace) else []
+    from_ns = time.monotonic_ns()
+    measured = make_calls(place, whole(cell.cell.parameters["streams"]), cell.duration_ns / 1e9, folder)
+    if isinstance(place, GuestPlace) and (states := lapses(place.guests, active, from_ns)):
+        raise NotProtectedError(
+            f"the server was not protected all the time while calls were up (its member was {', '.join(states)})",
+            hint="this host is too busy for the default deadlines",
+        )
+    return Calls(
+        dialogues=measured.dialogues,
+        voice=measured.voice,
+        server_cpu_ns=measured.used.server_ns,
+        host_cpu_ns=measured.used.host_ns,
+        elapsed_ns=measured.elapsed_ns,
+    )
+
+
+def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover:
+    """Have the host die in the middle of calls, while some phones register.
+
+    Raises:
+        StealtimeError: As ``call``.
+    """
+    before_s = cell.duration_ns / 1e9
+    voice_s = 2 * before_s + _AFTER_S
+    blows: list[Blow] = []
+    registering: list[Sipp] = []
+    load = Load(
+        transport="udp",
+        rate_per_s=_REGISTERED_PER_S,
+        count=round(_REGISTERED_PER_S * voice_s),
+        names=fresh_names(),
+    )
+
+    def blow() -> None:
+        registering.append(start_load(place, load, folder / "registrations"))
+        time.sleep(before_s)
+        blows.append(place.kill_host())
+
+    try:
+        measured = make_calls(place, whole(cell.cell.parameters["streams"]), voice_s, folder, meanwhile=blow)
+        registered = finish_load(registering[0])
+    finally:
+        for sipp in registering:
+            sipp.end()
+    lost = unknown_users(place.laboratory, place.address, sorted(registered.answered_ns), folder)
+    return CallFailover(
+        dialogues=measured.dialogues,
+        voice=measured.voice,
+        registrations=RegistrationsMeanwhile(
+            sent=len(registered.sent_ns), acknowledged=len(registered.answered_ns), lost=len(lost)
+        ),
+        blown_ns=blows[0].struck_ns,
+        running_ns=blows[0].running_ns,
+        moments=_moments(blows[0], registered),
+    )
+
+
+def _moments(blow: Blow, registered: Registered) -> list[Moment]:
+    """Put what happened in its order; what the phones heard is told by the voice."""
+    found = [
+        Moment(what="the host is killed", at_ns=blow.struck_ns),
+        Moment(what="the standby has won the register", at_ns=blow.detected_ns),
+        Moment(what="the guest runs again", at_ns=blow.running_ns),
+    ]
+    answers = sorted(registered.answered_ns.values())
+    before = [at_ns for at_ns in answers if at_ns < blow.struck_ns]
+    after = [at_ns for at_ns in answers if at_ns >= blow.struck_ns]
+    if before:
+        found.append(Moment(what="last registration answered before", at_ns=before[-1]))
+    if after:
+        found.append(Moment(what="first registration answered", at_ns=after[0]))
+    return sorted(found, key=lambda one: one.at_ns)

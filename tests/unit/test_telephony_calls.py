@@ -1,0 +1,220 @@
+"""Calls of the study of telephony: what is read of SIPp and of the voice, and what is made of it."""
+
+from typing import Any
+
+import pytest
+
+from stealtime.studies.telephony.calls.answers import gather
+from stealtime.studies.telephony.calls.figures import CallFigures, figures_of
+from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
+from stealtime.studies.telephony.calls.pictures import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
+from stealtime.studies.telephony.calls.recommendation import JudgedCalls, recommend
+from stealtime.studies.telephony.calls.results import (
+    CallFailover,
+    Calls,
+    Dialogues,
+    Moment,
+    RegistrationsMeanwhile,
+    StreamVoice,
+    Voice,
+    spread_of,
+)
+from stealtime.studies.telephony.calls.voice import voice_of
+from stealtime.studies.telephony.sipp.log import LoggedMessage
+from stealtime.vocabulary.errors import StealtimeError, UsageError
+
+_MS = 1_000_000
+_SERVER = "10.77.1.100"
+
+
+def _answered(call: int, relay: str, at_ns: int = 5) -> LoggedMessage:
+    return LoggedMessage("answered", str(call), relay, at_ns)
+
+
+def _dialogues(**changed: Any) -> Dialogues:
+    counts = {"begun": 2, "answered": 2, "ended": 2, "retransmissions": 0, "callee_retransmissions": 0, "failed": 0}
+    return Dialogues(**{**counts, "answer_ns": spread_of([1e6, 3e6]), "end_ns": None, **changed})
+
+
+def _voice(delay_ns: float = 500_000.0, lost: int = 0, sent: int = 10_000, **changed: Any) -> Voice:
+    stream = StreamVoice(
+        sent=sent,
+        received=sent - lost,
+        late=0,
+        reordered=0,
+        delay_ns=None,
+        jitter_ns=1e3,
+        silence_ns=21 * _MS,
+        mos=4.36,
+    )
+    known = {
+        "streams": 1, "heard": 1, "sent": sent, "refused": 0, "received": sent - lost, "duplicated": 0, "reordered": 0,
+        "late": 0, "delay_ns": spread_of([delay_ns / 2, delay_ns, 2 * delay_ns]), "jitter_ns": 1e3,
+        "silence_ns": 21 * _MS, "silence_began_ns": 7, "sender_late_p99_ns": 100, "each": [stream], "invalid": [],
+        "limits": [],
+    }  # fmt: skip
+    return Voice.model_validate({**known, **changed})
+
+
+def _cell(mode: str, delays_ns: list[float], **voice: Any) -> JudgedCalls:
+    results = [
+        Calls(dialogues=_dialogues(), voice=_voice(delay_ns, **voice), server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
+        for delay_ns in delays_ns
+    ]
+    return JudgedCalls("qemu-tcg-paravirt", figures_of((1, mode, 100 * _MS), results))
+
+
+def _failed_over(failovers: int, ended: int = 2, lost: int = 0) -> JudgedCalls:
+    return JudgedCalls(
+        "qemu-tcg-paravirt", figures_of((1, "net+bypass", 100 * _MS), [_failover(ended, lost)] * failovers)
+    )
+
+
+def _failover(ended: int = 2, lost: int = 0, began_ns: int = 990 * _MS) -> CallFailover:
+    return CallFailover(
+        dialogues=_dialogues(ended=ended),
+        voice=_voice(silence_ns=200 * _MS, silence_began_ns=began_ns),
+        registrations=RegistrationsMeanwhile(sent=30, acknowledged=30, lost=lost),
+        blown_ns=1_000 * _MS,
+        running_ns=1_100 * _MS,
+        moments=[Moment(what="killed", at_ns=1_000 * _MS), Moment(what="runs", at_ns=1_100 * _MS)],
+    )
+
+
+def test_no_two_calls_share_a_port_and_none_is_one_of_the_server() -> None:
+    numbers = CallNumbers(CALLS_MAX)
+    ports = [*numbers.caller_ports, *numbers.phones]
+    assert len(set(ports)) == 2 * CALLS_MAX
+    # rtpengine's own ones, and with them the rule of what bypasses, begin at 30000.
+    assert max(ports) < 30000
+    assert CallNumbers(2).fields == ["24000;20000", "24002;20002"]
+    with pytest.raises(UsageError, match="0 calls"):
+        CallNumbers(0)
+
+
+def test_destinations_are_in_the_order_of_the_callers_whoever_was_answered_first() -> None:
+    answers = gather([_answered(20002, f"{_SERVER}:30004"), _answered(20000, f"{_SERVER}:30000")])
+    assert answers.destinations([20000, 20002], _SERVER) == f"{_SERVER}:30000\n{_SERVER}:30004\n"
+
+
+@pytest.mark.parametrize(
+    ("relays", "message"),
+    [
+        (["10.77.1.100:30000"], "1 of 2 calls were not answered"),
+        (["10.77.1.100:30000", "10.77.1.9:24002"], "would go to 10.77.1.9:24002"),
+        (["10.77.1.100:30000", "10.77.1.100:30000"], "one port to two calls"),
+    ],
+)
+def test_calls_whose_voice_would_not_pass_the_relay_are_refused(relays: list[str], message: str) -> None:
+    answers = gather(_answered(20000 + 2 * call, relay) for call, relay in enumerate(relays))
+    with pytest.raises(StealtimeError, match=message):
+        answers.destinations([20000, 20002], _SERVER)
+
+
+def test_an_answer_that_comes_again_counts_once_and_another_one_is_refused() -> None:
+    answers = gather(
+        [LoggedMessage("begun", "20000", "-", 3), _answered(20000, "a:1", 10), _answered(20000, "a:1", 20)]
+    )
+    assert answers.answer_times_ns == [7.0]
+    with pytest.raises(StealtimeError, match="answered twice"):
+        gather([_answered(20000, "a:1"), _answered(20000, "a:2")])
+
+
+def test_what_was_sent_is_the_senders_to_say() -> None:
+    sent = {"sent": 100, "streams": 2, "refused": 1, "lateness_ns": None, "reasons": ["late"], "limits": []}
+    total = dict.fromkeys(("received", "duplicated", "reordered", "late", "streams_heard"), 0)
+    received = {
+        "total": {**total, "delay_ns": None, "jitter_max_ns": None, "longest_silence": None}, "streams": [],
+        "reasons": ["no packet came"], "limits": [],
+    }  # fmt: skip
+    voice = voice_of(sent, received)
+    assert (voice.streams, voice.heard, voice.lost, voice.lost_share) == (2, 0, 100, 1.0)
+    assert voice.invalid == ["late", "no packet came"]
+
+
+def test_delays_that_are_not_one_way_are_refused() -> None:
+    with pytest.raises(StealtimeError, match="round_trip"):
+        voice_of({}, {"total": {"received": 1, "delay_is": "round_trip"}})
+
+
+def test_a_silence_counts_as_the_gap_of_a_failover_only_where_it_holds_the_blow() -> None:
+    assert _failover().gap_ns == 200 * _MS
+    assert _failover(began_ns=1_200 * _MS).gap_ns is None
+    assert _failover(began_ns=700 * _MS).gap_ns is None
+
+
+def test_figures_put_repetitions_together() -> None:
+    figures = _cell("net", [400_000.0, 600_000.0], lost=10).figures
+    assert (figures.lost, figures.sent, figures.begun, figures.ended) == (20, 20_000, 4, 4)
+    assert figures.delay_ns is not None
+    assert (figures.delay_ns.min, figures.delay_ns.median, figures.delay_ns.max) == (200_000, 500_000, 1_200_000)
+    assert figures.loss_percent is not None
+    assert figures.loss_percent.median == pytest.approx(0.1)
+    assert (figures.host_cpu_share, figures.server_cpu_share) == (0.1, 0.05)
+
+
+_ALIKE = [500_000.0, 501_000.0, 499_000.0, 500_500.0]
+
+
+def test_one_machine_is_recommended_where_all_bars_are_kept() -> None:
+    found = recommend([_cell("no-net", _ALIKE), _cell("net+bypass", _ALIKE), _failed_over(4)])
+    assert [one.verdict for one in found[0].judgements] == ["yes", "yes", "yes"]
+    assert found[0].text.startswith("One machine in the mode net+bypass, a checkpoint every 100 ms")
+    assert "10.0 % of a CPU of the host side" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("bypass", "failovers", "verdicts"),
+    [
+        (_cell("net+bypass", [2 * value for value in _ALIKE]), _failed_over(4), ["no", "yes", "yes"]),
+        (_cell("net+bypass", _ALIKE, lost=1), _failed_over(4), ["yes", "no", "yes"]),
+        (_cell("net+bypass", _ALIKE), _failed_over(1, lost=1), ["yes", "yes", "no"]),
+        (_cell("net+bypass", _ALIKE), _failed_over(1, ended=1), ["yes", "yes", "no"]),
+    ],
+)
+def test_two_machines_are_recommended_where_a_bar_is_broken(
+    bypass: JudgedCalls, failovers: JudgedCalls, verdicts: list[str]
+) -> None:
+    found = recommend([_cell("no-net", _ALIKE), bypass, failovers])
+    assert [one.verdict for one in found[0].judgements] == verdicts
+    assert found[0].text.startswith("Signalling in the mode net and media in no-net")
+
+
+def test_too_little_evidence_is_not_judged_and_says_why() -> None:
+    found = recommend(
+        [_cell("no-net", _ALIKE[:1], sent=500), _cell("net+bypass", _ALIKE[:1], sent=500), _failed_over(1)]
+    )
+    assert [one.verdict for one in found[0].judgements] == ["not judged"] * 3
+    texts = " ".join(one.text for one in found[0].judgements)
+    assert "fewer than 4 repetitions (1)" in texts
+    assert "fewer than 10,000 packets in a mode (500)" in texts
+    assert "fewer than 4 failovers" in texts
+    assert found[0].text.startswith("No mode is recommended")
+
+
+def test_nothing_is_recommended_without_a_protected_server() -> None:
+    assert recommend([_cell("off", _ALIKE)]) == []
+
+
+def test_boxes_stand_in_the_order_of_their_numbers() -> None:
+    cells = [Drawn("net", _with(_cell("net", _ALIKE).figures, 10)), Drawn("no-net", _cell("no-net", _ALIKE).figures)]
+    figure = delay_figure(cells)
+    assert figure is not None
+    assert [words for _, words in figure.groups] == ["1", "10"]
+    for box in figure.boxes:
+        assert box.top < box.q3 <= box.median <= box.q1 < box.bottom
+    assert "net, 10 streams" in draw_boxes(figure)
+    assert delay_figure([]) is None
+
+
+def test_the_time_line_holds_the_gap_of_the_voice_from_the_blow_on() -> None:
+    failover = _failed_over(1).figures.failover
+    assert failover is not None
+    assert (failover.gap_began_ns, failover.gap_ended_ns) == (-10 * _MS, 190 * _MS)
+    drawn = draw_time_line(time_line("net+bypass", failover))
+    assert drawn.index("no voice") < drawn.index("killed") < drawn.index("runs")
+    assert "200 ms, from \N{MINUS SIGN}10.0 ms on" in drawn
+
+
+def _with(figures: CallFigures, streams: int) -> CallFigures:
+    return figures.model_copy(update={"streams": streams})

@@ -36,12 +36,24 @@ def test_the_highest_rate_is_found_within_the_resolution(limit_per_s: float) -> 
     found = search(bears(limit_per_s), first_per_s=400, most_per_s=20_000, resolution=1.15)
     assert found.rate_per_s <= limit_per_s < 1.16 * found.rate_per_s
     assert found.is_bounded
-    assert len(found.attempts) <= STEPS_MAX
+    assert len({one.rate_per_s for one in found.attempts}) <= STEPS_MAX
 
 
 def test_a_server_that_bears_all_that_is_tried_is_not_bounded() -> None:
     found = search(bears(1e9), first_per_s=400, most_per_s=5_000, resolution=1.15)
     assert (found.rate_per_s, found.is_bounded) == (5_000, False)
+
+
+def test_a_rate_that_fails_once_is_tried_again() -> None:
+    hiccups = iter([True, False])
+
+    def attempt(rate_per_s: float) -> Attempt:
+        is_lost = rate_per_s > 900 or (rate_per_s == 400 and next(hiccups))
+        return Attempt(rate_per_s, rate_per_s, 1_000, 999 if is_lost else 1_000, 0)
+
+    found = search(attempt, first_per_s=400, most_per_s=20_000, resolution=1.15)
+    assert [one.rate_per_s for one in found.attempts[:3]] == [400, 400, 800]
+    assert 800 <= found.rate_per_s <= 900
 
 
 def test_what_could_not_be_offered_was_not_borne() -> None:

@@ -40,6 +40,11 @@ def test_a_load_above_saturation_is_said() -> None:
     ]
 
 
+def test_a_refusal_is_not_taken_for_a_load_that_is_too_high() -> None:
+    cell = cell_of(GUEST, "register", NET, [registrations(acknowledged=390, unanswered=10, refused=10)])
+    assert cell.limits == ["the server refused 10 of 400 registrations: what does its log say?"]
+
+
 def test_what_was_lost_is_said_with_a_name() -> None:
     cell = cell_of(GUEST, "register-failover", NET, [failover(lost=6, lost_users=["phone9-000197"]), failover()])
     assert cell.limits == [

@@ -225,8 +225,10 @@ def _limits(results: Sequence[Any]) -> list[str]:
     told = []
     for one in results:
         if isinstance(one, Registrations):
-            if one.unanswered:
-                told.append(SATURATED.format(unanswered=one.unanswered, sent=one.sent))
+            if one.refused:
+                told.append(f"the server refused {one.refused} of {one.sent} registrations: what does its log say?")
+            if one.unanswered > one.refused:
+                told.append(SATURATED.format(unanswered=one.unanswered - one.refused, sent=one.sent))
             if one.saturation_per_s is not None and one.rate_per_s > one.saturation_per_s:
                 told.append(
                     f"{one.rate_per_s:.0f} per second were asked for, and the unprotected server bears "

@@ -64,6 +64,8 @@ class Registrations(_Stored):
     sent: int
     acknowledged: int
     unanswered: int
+    refused: int = 0
+    """Of the unanswered ones, those that got another answer than 200."""
     retransmissions: int
     connections_failed: int
     response: ResponseTimes | None

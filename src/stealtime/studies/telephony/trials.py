@@ -99,6 +99,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
         sent=len(registered.sent_ns),
         acknowledged=len(times),
         unanswered=registered.unanswered,
+        refused=registered.finished.counts.unexpected,
         retransmissions=registered.finished.counts.retransmissions,
         connections_failed=registered.finished.counts.reconnects,
         response=response_times(times) if times else None,

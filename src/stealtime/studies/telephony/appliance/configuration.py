@@ -77,7 +77,7 @@ class ServerConfiguration:
     def _serve(self) -> str:
         folder = f"/{CONFIGURATION_FOLDER}"
         commands = {
-            KAMAILIO: f"/{KAMAILIO} -DD -E -Y /run -P /run/kamailio.pid -m 64 -M 8 -f {folder}/kamailio.cfg",
+            KAMAILIO: f"/{KAMAILIO} -DD -E -Y /run -P /run/kamailio.pid -m 256 -M 8 -f {folder}/kamailio.cfg",
             RTPENGINE: f"/{RTPENGINE} --foreground --config-file={folder}/rtpengine.conf",
         }
         programs = programs_of(self.role)

@@ -1,4 +1,4 @@
-"""The CPU time of threads, in nanoseconds: a server that answers a hundred phones uses less than a tick in each process.
+"""The CPU time of threads, in nanoseconds: a server that answers few phones uses less than a tick in each process.
 
 ``/proc/PID/task/TID/schedstat`` begins with it (Documentation/scheduler/sched-stats.rst); ``stat`` counts in 10 ms.
 """

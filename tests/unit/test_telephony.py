@@ -1,5 +1,6 @@
 """The study of telephony, as far as no server has to run: what is read, searched, counted, drawn and said."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.failover import over_time, silence_ns
 from stealtime.studies.telephony.place.answering import complaint
+from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.registrations import Load, first_times
 from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
@@ -176,6 +178,15 @@ def test_the_first_complaint_of_a_server_is_told() -> None:
     assert complaint(said) == "it says: 0(10) ERROR: <core> bind: Address already in use"
     assert complaint("loading modules\n") == "it wrote last: loading modules"
     assert complaint("") == "it wrote nothing"
+
+
+def test_cpu_time_is_read_in_nanoseconds_thread_by_thread(tmp_path: Path) -> None:
+    for thread, text in (("70", "1234567 8 9\n"), ("71", "5 0 1\n"), ("72", "")):
+        (tmp_path / "70/task" / thread).mkdir(parents=True)
+        (tmp_path / "70/task" / thread / "schedstat").write_text(text)
+    assert sorted(thread_times_ns(70, tmp_path)) == [5, 1_234_567]
+    assert thread_times_ns(71, tmp_path) == []
+    assert sum(thread_times_ns(os.getpid())) > 0
 
 
 def test_native_servers_are_planned_without_protection_alone() -> None:

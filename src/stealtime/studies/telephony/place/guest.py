@@ -17,7 +17,8 @@ from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, nanoseconds
+from stealtime.studies.telephony.place.cpu_time import thread_times_ns
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.vocabulary.errors import StealtimeError
 
 Placement = Literal["together", "apart"]
@@ -123,18 +124,13 @@ class GuestPlace:
         all others together milliseconds.
         """
         active = {status.qemu_pid for guest in self.guests for name in HOSTS if (status := guest.running(name))}
-        server_s = host_s = 0.0
+        server_ns = host_ns = 0
         for pid in {pid for name in HOSTS for pid in self.laboratory.processes(name)}:
-            try:
-                process = psutil.Process(pid)
-                times = process.cpu_times()
-                used_s = times.user + times.system
-                vcpu_s = max(one.user_time + one.system_time for one in process.threads()) if pid in active else 0.0
-            except (psutil.Error, ValueError):
-                continue
-            server_s += vcpu_s
-            host_s += used_s - vcpu_s
-        return CpuTimes(nanoseconds(server_s), nanoseconds(host_s))
+            times_ns = thread_times_ns(pid)
+            vcpu_ns = max(times_ns, default=0) if pid in active else 0
+            server_ns += vcpu_ns
+            host_ns += sum(times_ns) - vcpu_ns
+        return CpuTimes(server_ns, host_ns)
 
     def kill_host(self) -> Blow:
         """Kill the members on the host where the server runs, each when it is protected."""

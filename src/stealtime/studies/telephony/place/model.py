@@ -8,8 +8,6 @@ from stealtime.protect.laboratory import Laboratory
 Mode = Literal["off", "no-net", "net", "net+bypass", "replicated"]
 """How the guest is protected; natively only ``off``. ``replicated``: two guests that are not, beside each other."""
 
-_NS_PER_S = 1_000_000_000
-
 
 @dataclass(frozen=True)
 class CpuTimes:
@@ -84,8 +82,3 @@ class Place(Protocol):
     def stop(self) -> None:
         """End it and what belongs to it."""
         ...
-
-
-def nanoseconds(seconds: float) -> int:
-    """Give whole nanoseconds."""
-    return round(seconds * _NS_PER_S)

@@ -15,7 +15,8 @@ from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FO
 from stealtime.studies.telephony.appliance.image import configuration_folder
 from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, nanoseconds
+from stealtime.studies.telephony.place.cpu_time import thread_times_ns
+from stealtime.studies.telephony.place.model import Blow, CpuTimes
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOST = "a"
@@ -70,15 +71,9 @@ class NativePlace:
         await_answer(self.laboratory, self.address, self._up_within_s, self.last_words)
 
     def cpu_times(self) -> CpuTimes:
-        """Read what its processes have used, those that have ended and were waited for among them."""
-        used_s = 0.0
-        for pid in self.laboratory.processes(_HOST):
-            try:
-                times = psutil.Process(pid).cpu_times()
-            except psutil.Error:
-                continue
-            used_s += times.user + times.system
-        return CpuTimes(nanoseconds(used_s), None)
+        """Read what its processes have used."""
+        pids = self.laboratory.processes(_HOST)
+        return CpuTimes(sum(time_ns for pid in pids for time_ns in thread_times_ns(pid)), None)
 
     def kill_host(self) -> Blow:
         """Refuse: nobody would take it over."""

@@ -101,19 +101,23 @@ class Stand:
 
 
 class StandGuest:
-    """A guest that the hosts of a stand can keep, first on host ``a``.
+    """A guest that the hosts of a stand can keep.
 
     Args:
         stand: Where.
         name: Of the machine; the register remembers the last one of a name.
         number: One of several at once; the address follows from it.
         known_as: By which name its host goes in the register: members of one name share a folder, as on one host.
+        node: The host where it begins.
         machine: What runs in it, and what is different from the usual machine, as in ``VM.toml``.
     """
 
-    def __init__(self, stand: Stand, name: str, *, number: int = 0, known_as: str = "a", **machine: Any) -> None:
+    def __init__(
+        self, stand: Stand, name: str, *, number: int = 0, known_as: str = "a", node: str = "a", **machine: Any
+    ) -> None:
         self.stand = stand
         self.known_as = known_as
+        self._node = node
         network, _, last = GUEST_ADDRESS.rpartition(".")
         self.ip_address = f"{network}.{int(last) + number}"
         self.vm = VmFile.model_validate(
@@ -128,7 +132,7 @@ class StandGuest:
                 "standby_hosts": [
                     host.model_dump() for host in reversed(stand.hosts) if host.name == "b" or known_as == "a"
                 ],
-                "identity": stand.identity(known_as, "a").model_dump(),
+                "identity": stand.identity(known_as, node).model_dump(),
                 "register": stand.register.model_dump(),
                 "allow_faults": stand.allow_faults,
                 **machine,
@@ -136,10 +140,10 @@ class StandGuest:
         )
 
     def start(self) -> psutil.Process:
-        """Start its member on ``a``, which boots it; does not wait."""
+        """Start its member where it begins, which boots it; does not wait."""
         folder = self.member(self.known_as)
         prepare_member(folder, make_spec(self.vm, self.stand.state, self.known_as))
-        return start_member(folder, surroundings=self.stand.laboratory.host("a").surroundings)
+        return start_member(folder, surroundings=self.stand.laboratory.host(self._node).surroundings)
 
     def member(self, name: str) -> MemberFolder:
         """Give the folder of its member on a host."""

@@ -21,8 +21,6 @@ from pydantic import JsonValue
 
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
-from stealtime.protect.members import prepare_member, start_member
-from stealtime.protect.session import make_spec
 from stealtime.protect.stand import HOSTS, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.image import obtain_image
@@ -32,7 +30,8 @@ from stealtime.studies.telephony.appliance.replication import (
 )
 from stealtime.studies.telephony.appliance.root import INTERPRETER, LIBRARIES, REDIS, obtain_root
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, nanoseconds
+from stealtime.studies.telephony.place.cpu_time import thread_times_ns
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.vocabulary.errors import StealtimeError
 
 STORE_HOST = "c"
@@ -87,7 +86,7 @@ class ReplicatedPlace:
         """Start the store and boot both guests; does not wait."""
         self._start_store()
         for guest in self.guests:
-            _boot(guest)
+            guest.start()
 
     def await_ready(self) -> None:
         """Wait until both guests run, and the one that has the address answers."""
@@ -115,21 +114,14 @@ class ReplicatedPlace:
         As in a place of protected guests, a vCPU's thread is the one of QEMU that has used most.
         """
         machines = {status.qemu_pid for guest in self.guests if (status := guest.running(guest.known_as))}
-        server_s = host_s = 0.0
+        server_ns = host_ns = 0
         for host in (*HOSTS, STORE_HOST):
             for pid in self.laboratory.processes(host):
-                try:
-                    process = psutil.Process(pid)
-                    times = process.cpu_times()
-                    used_s = times.user + times.system
-                    threads = process.threads() if pid in machines else []
-                except (psutil.Error, ValueError):
-                    continue
-                own_s = max((one.user_time + one.system_time for one in threads), default=0.0)
-                own_s = used_s if host == STORE_HOST else own_s
-                server_s += own_s
-                host_s += used_s - own_s
-        return CpuTimes(nanoseconds(server_s), nanoseconds(host_s))
+                times_ns = thread_times_ns(pid)
+                own_ns = sum(times_ns) if host == STORE_HOST else max(times_ns, default=0) if pid in machines else 0
+                server_ns += own_ns
+                host_ns += sum(times_ns) - own_ns
+        return CpuTimes(server_ns, host_ns)
 
     def kill_host(self) -> Blow:
         """Kill the machine that has the shared address, by SIGKILL; give the times when its address is the other's."""
@@ -152,7 +144,7 @@ class ReplicatedPlace:
         """
         for guest in self.guests:
             if guest.running(guest.known_as) is None:
-                _boot(guest)
+                guest.start()
         self.await_ready()
         members = self._await_running()
         if unlike and {member.pid for member in members} == unlike:
@@ -279,14 +271,7 @@ def _replica(stand: Stand, name: str, number: int, advertisement_ns: int, accele
         "kernel_arguments": "rootfstype=ramfs",
     }
     # The first number is that of the shared address, which no machine has for its own.
-    return StandGuest(stand, name, number=number + 1, known_as=HOSTS[number], **machine)
-
-
-def _boot(guest: StandGuest) -> None:
-    """Boot a machine on its own host: others begin on the first one."""
-    folder, state = guest.member(guest.known_as), guest.stand.state
-    prepare_member(folder, make_spec(guest.vm, state, guest.known_as))
-    start_member(folder, surroundings=guest.stand.laboratory.host(guest.known_as).surroundings)
+    return StandGuest(stand, name, number=number + 1, known_as=HOSTS[number], node=HOSTS[number], **machine)
 
 
 def _kill(pid: int) -> None:

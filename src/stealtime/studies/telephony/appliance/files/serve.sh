@@ -10,7 +10,7 @@ keep() {
         $b sleep 1
     done
 }
-# Waits until a UDP port is listened on, which is given in hexadecimal: Kamailio leaves a silent rtpengine alone at first.
+# Waits until a UDP port, given in hexadecimal, is listened on: Kamailio leaves alone an rtpengine silent at first.
 await_port() {
     until $b grep -q ":$1 " /proc/net/udp; do $b sleep 0.1; done
 }

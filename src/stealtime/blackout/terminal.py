@@ -62,12 +62,12 @@ def _blackouts(blackouts: list[BlackoutDocument]) -> Table:
     for blackout in blackouts:
         began = datetime.fromtimestamp(blackout.start_wall_ns / 1e9).astimezone()
         for number, view in enumerate(blackout.views):
-            half = (view.length_ns - view.at_least_ns) / 1e6
+            half_ns = view.length_ns - view.at_least_ns
             table.add_row(
                 f"{began:%H:%M:%S.%f}"[:-3] if number == 0 else "",
                 f"{view.since_start_ns / 1e9:.3f} s",
                 WAY_NAMES[view.way],
-                f"{_ms(view.length_ns)} \N{PLUS-MINUS SIGN} {half:g}",
+                f"{_ms(view.length_ns)} \N{PLUS-MINUS SIGN} {half_ns / 1e6:,.2f}",
                 _ms(view.at_most_ns),
                 f"{view.lost:,} of {view.sent:,}",
                 f"{view.reordered:,}",

@@ -60,7 +60,7 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
 
     made = make_calls(place, _CALLS, 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=blow)
     assert blows[0].died == other(first)
-    assert made.dialogues.answered == _CALLS
+    assert made.dialogues.answered == made.dialogues.ended == _CALLS
     assert made.voice.silence_ns is not None
     # Voice goes on: more came than all that was said before the blow.
     assert all(stream.received > stream.sent / 2 for stream in made.voice.each)

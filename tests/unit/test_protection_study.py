@@ -21,12 +21,13 @@ from stealtime.campaigns.trial import Measured
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
+from stealtime.report.repetitions import ratio_to
 from stealtime.report.summary import summarize
 from stealtime.store.model import PlatformRecord, TrialRecord
 from stealtime.store.results import Result
 from stealtime.store.run import find_run
 from stealtime.studies.protection import stage
-from stealtime.studies.protection.figures import ProtectionFigures, ratio_to
+from stealtime.studies.protection.figures import ProtectionFigures
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 

@@ -5,12 +5,12 @@ to be called different, and the comparison says how many that makes.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Literal, Self, TypedDict
 
 from pydantic import SerializeAsAny
 
 from stealtime.campaigns.registry import study_of
-from stealtime.report.interval import CONFIDENCE
+from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.report.summary import CellFigures, Figures, RunSummary, summarize
 from stealtime.store.run import Run
 
@@ -36,6 +36,38 @@ class StatisticComparison(Figures):
     def words(self) -> tuple[str, str, str]:
         """Its name, and its value in each run."""
         raise NotImplementedError
+
+
+class Judged(TypedDict):
+    """What a ratio gives to the comparison of a statistic."""
+
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    verdict: Verdict
+    method: str | None
+    because: str | None
+
+
+def judged(ratio: Interval | None, because: str | None, method: str | None = None) -> Judged:
+    """Say what one run is against the other, by the interval of the ratio.
+
+    Args:
+        ratio: None where it is not judged.
+        because: Why it is not judged.
+        method: How the interval was found.
+    """
+    if ratio is None:
+        return Judged(ratio=None, ratio_low=None, ratio_high=None, verdict="not judged", method=None, because=because)
+    verdict: Verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
+    return Judged(
+        ratio=ratio.value,
+        ratio_low=ratio.low,
+        ratio_high=ratio.high,
+        verdict=verdict,
+        method=method,
+        because=because,
+    )
 
 
 class CellComparison(Figures):

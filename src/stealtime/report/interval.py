@@ -77,6 +77,14 @@ def ratio_of_repetitions(
     return _from_logarithms(difference, float(reach))
 
 
+def method_of_ratio(base: int, other: int) -> str:
+    """Say how the interval of a ratio was found, of two sides with so many repetitions, from different sessions."""
+    return (
+        f"t interval on the logarithms of {base} and {other} repetitions; a variance between sessions is added, "
+        f"{SESSION_SHARE:g} times that between repetitions"
+    )
+
+
 def _t(degrees: float) -> float:
     return float(stats.t.ppf(0.5 + CONFIDENCE / 2, degrees))
 

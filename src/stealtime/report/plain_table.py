@@ -1,9 +1,12 @@
 """What all printed tables share: how they look, the units that fit, the marks and a probe's short name."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.vocabulary.quantities import format_duration
@@ -48,6 +51,29 @@ def new_table(title: str | None = None) -> Table:
         show_edge=False,
         padding=(0, 1, 0, 0),
     )
+
+
+@dataclass(frozen=True)
+class TableOfWords:
+    """A table as rows of words, printed and on the page; the first column names the cell."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def printed(tables: Sequence[TableOfWords]) -> list[RenderableType]:
+    """Give such tables as they are printed, with a line between them."""
+    parts: list[RenderableType] = []
+    for one in tables:
+        table = new_table(one.title)
+        table.add_column(one.heads[0])
+        for head in one.heads[1:]:
+            table.add_column(head, justify="right")
+        for row in one.rows:
+            table.add_row(*row)
+        parts += [table, Text()]
+    return parts
 
 
 def unit_for(values: Sequence[float | None]) -> tuple[str, float]:

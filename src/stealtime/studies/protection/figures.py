@@ -1,26 +1,19 @@
 """From the results of a cell's repetitions to its figures, and from those of two runs to their differences.
 
-A repetition gives one value of each figure. Its interval is that of ``report.interval``: it holds what differs from one
-pair of hosts to the next, and a variance between sessions.
+A repetition gives one value of each figure. Its interval (``report.repetitions``) holds what differs from one pair of
+hosts to the next, and a variance between sessions.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Literal
 
 from pydantic import JsonValue
 
 from stealtime.report import notation
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
-from stealtime.report.interval import (
-    REPETITIONS_MIN,
-    SESSION_SHARE,
-    Interval,
-    interval_of_repetitions,
-    ratio_of_repetitions,
-)
-from stealtime.report.summary import CellFigures, Figures
+from stealtime.report.comparison import CellComparison
+from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
+from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
@@ -56,22 +49,6 @@ LABELS = {
 """All figures of the study, as tables name them."""
 
 
-class FigureOfRepetitions(Figures):
-    """One figure of a cell, with its unit in the name."""
-
-    name: str
-    of_repetitions: list[float]
-    p50: float | None
-    """The median of the repetitions."""
-    largest: float | None
-    value: float | None
-    """Their geometric mean, with its 95 % interval in another session; None where that is not judged."""
-    low: float | None
-    high: float | None
-    because: str | None
-    """Why it is not judged."""
-
-
 class ProtectionFigures(CellFigures):
     """A cell of this study."""
 
@@ -101,7 +78,7 @@ class ProtectionFigures(CellFigures):
     @property
     def lines(self) -> list[str]:
         """Each figure with its interval, then what was counted."""
-        told = [f"{LABELS[one.name]} {in_words(one.name, one.p50)} ({interval_words(one)})" for one in self.figures]
+        told = [one.line(LABELS[one.name], in_words) for one in self.figures]
         return [
             *told,
             f"acknowledged {self.acknowledged}, wrong {self.wrong}, connections lost {self.connections_lost}",
@@ -115,14 +92,11 @@ class ProtectionFigures(CellFigures):
 
     def figure(self, name: str) -> FigureOfRepetitions:
         """Give a figure; one without repetitions where this cell has none."""
-        return next((one for one in self.figures if one.name == name), _figure(name, []))
+        return next((one for one in self.figures if one.name == name), FigureOfRepetitions.of(name, []))
 
 
-class ProtectionComparison(StatisticComparison):
+class ProtectionComparison(ComparisonOfRepetitions):
     """A figure in two runs."""
-
-    a_p50: float | None
-    b_p50: float | None
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -159,25 +133,15 @@ def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
         unanswered=sum(one.requests - one.acknowledged for one in results),
         violations=dict(violations),
         connections_lost=sum(isinstance(one, Failover) and not one.tcp_lived for one in results),
-        figures=[_figure(name, numbers) for name, numbers in values.items()],
+        figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items()],
     )
 
 
 def compare_cells(a: ProtectionFigures, b: ProtectionFigures) -> CellComparison:
     """Compare each figure that both have."""
-    names = [one.name for one in a.figures if b.figure(one.name).of_repetitions]
-    statistics = [_compare(name, a.figure(name), b.figure(name)) for name in names]
+    both = [(one, other) for one in a.figures if (other := b.figure(one.name)).of_repetitions]
+    statistics = [ProtectionComparison.of(one, other) for one, other in both]
     return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
-
-
-def ratio_to(
-    base: FigureOfRepetitions, other: FigureOfRepetitions, *, same_session: bool
-) -> tuple[Interval | None, str | None]:
-    """Give how many times ``base`` another figure is, or why that is not judged."""
-    because = _why_not_judged(base.of_repetitions) or _why_not_judged(other.of_repetitions)
-    if because is not None:
-        return None, because
-    return ratio_of_repetitions(base.of_repetitions, other.of_repetitions, same_session=same_session), None
 
 
 def in_words(name: str, value: float | None) -> str:
@@ -189,55 +153,6 @@ def in_words(name: str, value: float | None) -> str:
     if name.endswith("bytes_per_s"):
         return f"{notation.three_digits(value / 1e6)} MB/s"
     return f"{notation.three_digits(value)}/s"
-
-
-def interval_words(one: FigureOfRepetitions) -> str:
-    """Write the interval of a figure, or why there is none."""
-    if one.low is None or one.high is None:
-        return f"not judged, because {one.because}"
-    return f"{in_words(one.name, one.low)} to {in_words(one.name, one.high)}"
-
-
-def _compare(name: str, a: FigureOfRepetitions, b: FigureOfRepetitions) -> ProtectionComparison:
-    ratio, because = ratio_to(a, b, same_session=False)
-    verdict: Verdict = "not judged"
-    if ratio is not None:
-        verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
-    return ProtectionComparison(
-        statistic=name,
-        a_p50=a.p50,
-        b_p50=b.p50,
-        ratio=None if ratio is None else ratio.value,
-        ratio_low=None if ratio is None else ratio.low,
-        ratio_high=None if ratio is None else ratio.high,
-        verdict=verdict,
-        method=None
-        if ratio is None
-        else f"t interval on the logarithms of {len(a.of_repetitions)} and {len(b.of_repetitions)} repetitions; a "
-        f"variance between sessions is added, {SESSION_SHARE:g} times that between repetitions",
-        because=because,
-    )
-
-
-def _figure(name: str, numbers: list[float]) -> FigureOfRepetitions:
-    because = _why_not_judged(numbers)
-    interval = interval_of_repetitions(numbers) if because is None else None
-    return FigureOfRepetitions(
-        name=name,
-        of_repetitions=numbers,
-        p50=median(numbers) if numbers else None,
-        largest=max(numbers, default=None),
-        value=None if interval is None else interval.value,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        because=because,
-    )
-
-
-def _why_not_judged(numbers: Sequence[float]) -> str | None:
-    if len(numbers) < REPETITIONS_MIN:
-        return f"there are fewer than {REPETITIONS_MIN} repetitions ({len(numbers)})"
-    return "it is 0 in a repetition" if min(numbers) <= 0.0 else None
 
 
 def _limits(violations: Counter[str], pages: int, lapses: int) -> list[str]:

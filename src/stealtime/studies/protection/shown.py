@@ -1,7 +1,6 @@
 """The tables of the study, printed and on the page from the same rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 from rich.console import Group, RenderableType
@@ -9,10 +8,11 @@ from rich.text import Text
 
 from stealtime.report import notation
 from stealtime.report.page.section import Section
-from stealtime.report.plain_table import cell_title, new_table
+from stealtime.report.plain_table import TableOfWords, cell_title, printed
+from stealtime.report.repetitions import ratio_to, rows_of_figures
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import limits
-from stealtime.studies.protection.figures import LABELS, OF_PROBE, ProtectionFigures, in_words, interval_words, ratio_to
+from stealtime.studies.protection.figures import LABELS, OF_PROBE, ProtectionFigures, in_words
 
 _CHECKPOINTS = ("pause_p50_ns", "pause_max_ns", "hold_p50_ns", "guest_time_lost_ppm", "shipped_bytes_per_s")
 _QUESTION = "Can the workload survive its host, and what does that cost?"
@@ -21,26 +21,10 @@ _EXPLANATION = (
 )
 
 
-@dataclass(frozen=True)
-class _Table:
-    title: str
-    heads: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-
 def tables(summary: RunSummary) -> RenderableType:
     """Give what is printed of a run's cells."""
     cells = _own(summary)
-    parts: list[RenderableType] = []
-    for one in _tables(cells):
-        table = new_table(one.title)
-        table.add_column(one.heads[0])
-        for head in one.heads[1:]:
-            table.add_column(head, justify="right")
-        for row in one.rows:
-            table.add_row(*row)
-        parts += [table, Text()]
-    return Group(*parts, *(Text(line) for line in _remarks(cells)), *limits(cells))
+    return Group(*printed(_tables(cells)), *(Text(line) for line in _remarks(cells)), *limits(cells))
 
 
 def section(summary: RunSummary) -> Section:
@@ -59,7 +43,7 @@ def _own(summary: RunSummary) -> list[ProtectionFigures]:
     return [cell for cell in summary.cells if isinstance(cell, ProtectionFigures)]
 
 
-def _tables(cells: Sequence[ProtectionFigures]) -> list[_Table]:
+def _tables(cells: Sequence[ProtectionFigures]) -> list[TableOfWords]:
     failovers = [cell for cell in cells if cell.probe == "failover"]
     trips = [cell for cell in cells if cell.probe == "roundtrip"]
     protected = [cell for cell in cells if cell.figure("pause_p50_ns").of_repetitions]
@@ -74,7 +58,7 @@ def _tables(cells: Sequence[ProtectionFigures]) -> list[_Table]:
 
 def _figures(
     title: str, cells: Sequence[ProtectionFigures], columns: tuple[str, ...], *, counts: bool = False
-) -> _Table:
+) -> TableOfWords:
     heads = (
         _platform(cells),
         *(LABELS[name] for name in columns),
@@ -84,17 +68,11 @@ def _figures(
     for cell in cells:
         found = [cell.figure(name) for name in columns]
         counted = (notation.count(cell.acknowledged), str(cell.wrong), str(cell.connections_lost)) if counts else ()
-        rows.append(
-            (f"{_name(cell, cells)} ({cell.repetitions}x)", *(in_words(one.name, one.p50) for one in found), *counted)
-        )
-        if any(one.low is not None for one in found):
-            rows.append(
-                ("", *(interval_words(one) if one.low is not None else "" for one in found), *("" for _ in counted))
-            )
-    return _Table(title, heads, rows)
+        rows += rows_of_figures(f"{_name(cell, cells)} ({cell.repetitions}x)", found, counted, in_words)
+    return TableOfWords(title, heads, rows)
 
 
-def _against_unprotected(cells: Sequence[ProtectionFigures]) -> _Table:
+def _against_unprotected(cells: Sequence[ProtectionFigures]) -> TableOfWords:
     rows = []
     for cell in cells:
         base = next((one for one in cells if one.platform == cell.platform and one.parameters["mode"] == "off"), None)
@@ -109,7 +87,7 @@ def _against_unprotected(cells: Sequence[ProtectionFigures]) -> _Table:
                 else f"{notation.ratio(ratio.value)} ({notation.ratio(ratio.low)} to {notation.ratio(ratio.high)})"
             )
         rows.append((_name(cell, cells), *words))
-    return _Table(
+    return TableOfWords(
         "How many times as long as unprotected",
         (_platform(cells), *(LABELS[name] for name in OF_PROBE["roundtrip"])),
         rows,
@@ -134,7 +112,7 @@ def _name(cell: ProtectionFigures, cells: Sequence[ProtectionFigures]) -> str:
     return title if _platform(cells) else f"{cell.platform} {title}"
 
 
-def _html(one: _Table) -> Markup:
+def _html(one: TableOfWords) -> Markup:
     heads = Markup("").join(Markup('<th scope="col">{}</th>').format(head) for head in one.heads)
     rows = Markup("").join(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(

@@ -1,27 +1,21 @@
 """From the results of a cell's repetitions to its figures, and from those of two runs to their differences.
 
-A repetition gives one value of each figure; the interval is that of ``report.interval``.
+A repetition gives one value of each figure; the interval is that of ``report.repetitions``.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any, Literal
 
 from pydantic import JsonValue
 
 from stealtime.campaigns.probe import whole
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
-from stealtime.report.interval import (
-    REPETITIONS_MIN,
-    SESSION_SHARE,
-    interval_of_repetitions,
-    ratio_of_repetitions,
-)
+from stealtime.report.comparison import CellComparison
+from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
 from stealtime.report.summary import CellFigures, Figures
 from stealtime.store.run import Trial
 from stealtime.studies.telephony.calls.figures import CallFigures, figures_of, limits_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
-from stealtime.studies.telephony.quantities import KINDS, figure_names, in_words, label_of
+from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     RegistrationFailover,
@@ -31,20 +25,6 @@ from stealtime.studies.telephony.results import (
 )
 
 SATURATED = "the load is above what the server bears: {unanswered} of {sent} registrations were not acknowledged"
-
-
-class FigureOfRepetitions(Figures):
-    """One figure of a cell, with its unit in the name."""
-
-    name: str
-    of_repetitions: list[float]
-    p50: float | None
-    """The median of the repetitions."""
-    low: float | None
-    """The 95 % interval of their geometric mean in another session; None where that is not judged."""
-    high: float | None
-    because: str | None
-    """Why it is not judged."""
 
 
 class TimeLine(Figures):
@@ -82,7 +62,7 @@ class TelephonyFigures(CellFigures):
     @property
     def lines(self) -> list[str]:
         """Each figure with its interval, then what was counted."""
-        told = [f"{label_of(one.name)} {in_words(one.name, one.p50)} ({interval_words(one)})" for one in self.figures]
+        told = [one.line(label_of(one.name), in_words) for one in self.figures]
         counted = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
         return [*told, *([counted] if counted else [])]
 
@@ -90,22 +70,16 @@ class TelephonyFigures(CellFigures):
     def columns(self) -> dict[str, JsonValue]:
         """The median of each figure of the study; those of other probes are empty."""
         medians: dict[str, JsonValue] = {name: self.figure(name).p50 for name in figure_names()}
-        counted: dict[str, JsonValue] = {
-            name: self.counts.get(name)
-            for name in dict.fromkeys(name for kind in KINDS.values() for name in kind.counts)
-        }
+        counted: dict[str, JsonValue] = {name: self.counts.get(name) for name in count_names()}
         return {**medians, **counted, "repetitions": self.repetitions}
 
     def figure(self, name: str) -> FigureOfRepetitions:
         """Give a figure; one without repetitions where this cell has none."""
-        return next((one for one in self.figures if one.name == name), _figure(name, []))
+        return next((one for one in self.figures if one.name == name), FigureOfRepetitions.of(name, []))
 
 
-class TelephonyComparison(StatisticComparison):
+class TelephonyComparison(ComparisonOfRepetitions):
     """A figure in two runs."""
-
-    a_p50: float | None
-    b_p50: float | None
 
     @property
     def words(self) -> tuple[str, str, str]:
@@ -135,7 +109,7 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         limits=_limits(results),
         repetitions=len(results),
         counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
-        figures=[_figure(name, numbers) for name, numbers in values.items() if numbers],
+        figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items() if numbers],
         responses=[one.response for one in results if isinstance(one, Registrations) and one.response is not None],
         time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover)],
         calls=_calls(cell.parameters, called),
@@ -144,58 +118,9 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
 
 def compare_cells(a: TelephonyFigures, b: TelephonyFigures) -> CellComparison:
     """Compare each figure that both have."""
-    names = [one.name for one in a.figures if b.figure(one.name).of_repetitions]
-    statistics = [_compare(name, a.figure(name), b.figure(name)) for name in names]
+    both = [(one, other) for one in a.figures if (other := b.figure(one.name)).of_repetitions]
+    statistics = [TelephonyComparison.of(one, other) for one, other in both]
     return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
-
-
-def interval_words(one: FigureOfRepetitions) -> str:
-    """Write the interval of a figure, or why there is none."""
-    if one.low is None or one.high is None:
-        return f"not judged, because {one.because}"
-    return f"{in_words(one.name, one.low)} to {in_words(one.name, one.high)}"
-
-
-def _compare(name: str, a: FigureOfRepetitions, b: FigureOfRepetitions) -> TelephonyComparison:
-    because = _why_not_judged(a.of_repetitions) or _why_not_judged(b.of_repetitions)
-    ratio = None
-    verdict: Verdict = "not judged"
-    if because is None:
-        ratio = ratio_of_repetitions(a.of_repetitions, b.of_repetitions, same_session=False)
-        verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
-    return TelephonyComparison(
-        statistic=name,
-        a_p50=a.p50,
-        b_p50=b.p50,
-        ratio=None if ratio is None else ratio.value,
-        ratio_low=None if ratio is None else ratio.low,
-        ratio_high=None if ratio is None else ratio.high,
-        verdict=verdict,
-        method=None
-        if ratio is None
-        else f"t interval on the logarithms of {len(a.of_repetitions)} and {len(b.of_repetitions)} repetitions; a "
-        f"variance between sessions is added, {SESSION_SHARE:g} times that between repetitions",
-        because=because,
-    )
-
-
-def _figure(name: str, numbers: list[float]) -> FigureOfRepetitions:
-    because = _why_not_judged(numbers)
-    interval = interval_of_repetitions(numbers) if because is None else None
-    return FigureOfRepetitions(
-        name=name,
-        of_repetitions=numbers,
-        p50=median(numbers) if numbers else None,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
-        because=because,
-    )
-
-
-def _why_not_judged(numbers: Sequence[float]) -> str | None:
-    if len(numbers) < REPETITIONS_MIN:
-        return f"there are fewer than {REPETITIONS_MIN} repetitions ({len(numbers)})"
-    return "it is 0 in a repetition" if min(numbers) <= 0.0 else None
 
 
 def _time_line(one: RegistrationFailover) -> TimeLine:

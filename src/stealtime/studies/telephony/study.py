@@ -55,9 +55,9 @@ class TelephonyStudy:
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give a table for each probe."""
         from stealtime.studies.telephony.figures import TelephonyFigures
-        from stealtime.studies.telephony.terminal.tables import printed
+        from stealtime.studies.telephony.terminal.tables import report_of
 
-        return printed([cell for cell in summary.cells if isinstance(cell, TelephonyFigures)])
+        return report_of([cell for cell in summary.cells if isinstance(cell, TelephonyFigures)])
 
     def measurement(self, cell: "TelephonyFigures", figure: str) -> "Measurement":
         """Give the median of a figure over the repetitions."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from stealtime.report import notation
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
-from stealtime.report.interval import REPETITIONS_MIN, SESSION_SHARE, ratio_of_repetitions
+from stealtime.report.comparison import CellComparison, StatisticComparison, judged
+from stealtime.report.interval import REPETITIONS_MIN, method_of_ratio, ratio_of_repetitions
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
 from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
 
@@ -93,24 +93,11 @@ def _compare_statistic(
     if min(first + second) <= 0.0:
         return _not_judged(name, a, b, "it is 0 in a trial, and a ratio needs positive values")
     ratio = ratio_of_repetitions(first, second, same_session=False, resolution=resolution_ns)
-    verdict: Verdict = "no difference shown"
-    if ratio.low > 1.0:
-        verdict = "higher"
-    elif ratio.high < 1.0:
-        verdict = "lower"
     return LatencyComparison(
         statistic=name,
         a_ns=_typical(first),
         b_ns=_typical(second),
-        ratio=ratio.value,
-        ratio_low=ratio.low,
-        ratio_high=ratio.high,
-        verdict=verdict,
-        method=(
-            f"t interval on the logarithms of {len(a)} and {len(b)} repetitions; a variance between sessions is added, "
-            f"{SESSION_SHARE:g} times that between repetitions"
-        ),
-        because=None,
+        **judged(ratio, None, method_of_ratio(len(a), len(b))),
     )
 
 
@@ -129,10 +116,5 @@ def _not_judged(name: str, a: Sequence[TrialSummary], b: Sequence[TrialSummary],
         statistic=name,
         a_ns=_typical(_values(a, name)),
         b_ns=_typical(_values(b, name)),
-        ratio=None,
-        ratio_low=None,
-        ratio_high=None,
-        verdict="not judged",
-        method=None,
-        because=because,
+        **judged(None, because),
     )

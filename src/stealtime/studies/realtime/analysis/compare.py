@@ -5,7 +5,7 @@ from statistics import geometric_mean
 from typing import Literal
 
 from stealtime.report import notation
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
+from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict, judged
 from stealtime.report.interval import REPETITIONS_MIN, ratio_of_repetitions
 from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Share, Tail
 
@@ -85,20 +85,12 @@ def _tail(
     if because is None and min(map(len, sides)) < REPETITIONS_MIN:
         because = "not every repetition has a finished job"
     ratio = None if because else ratio_of_repetitions(*sides, same_session=False)
-    verdict: Verdict = "not judged"
-    if ratio is not None:
-        verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
     means = [geometric_mean(side) if side else None for side in sides]
     return TailComparison(
         statistic=statistic,
         a=means[0],
         b=means[1],
-        ratio=None if ratio is None else ratio.value,
-        ratio_low=None if ratio is None else ratio.low,
-        ratio_high=None if ratio is None else ratio.high,
-        verdict=verdict,
-        method=None if ratio is None else "Welch's t on logarithms of repetitions, with a variance between sessions",
-        because=because,
+        **judged(ratio, because, "Welch's t on logarithms of repetitions, with a variance between sessions"),
     )
 
 

@@ -3,7 +3,7 @@
 from statistics import geometric_mean
 
 from stealtime.report import notation
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
+from stealtime.report.comparison import CellComparison, StatisticComparison, judged
 from stealtime.report.interval import REPETITIONS_MIN, ratio_of_repetitions
 from stealtime.studies.stretch.analysis.model import StretchCell
 
@@ -26,20 +26,12 @@ def compare_cells(a: StretchCell, b: StretchCell) -> CellComparison:
     """Compare the elapsed times of a cell that two runs have in common; the ratio is of ``b`` to ``a``."""
     because = _why_not(a, b)
     ratio = None if because else ratio_of_repetitions(a.elapsed_s, b.elapsed_s, same_session=False)
-    verdict: Verdict = "not judged"
-    if ratio is not None:
-        verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
     means = [geometric_mean(cell.elapsed_s) if cell.repetitions else None for cell in (a, b)]
     elapsed = ElapsedComparison(
         statistic="elapsed",
         a_s=means[0],
         b_s=means[1],
-        ratio=None if ratio is None else ratio.value,
-        ratio_low=None if ratio is None else ratio.low,
-        ratio_high=None if ratio is None else ratio.high,
-        verdict=verdict,
-        method=None if ratio is None else "Welch's t on logarithms of repetitions, with a variance between sessions",
-        because=because,
+        **judged(ratio, because, "Welch's t on logarithms of repetitions, with a variance between sessions"),
     )
     return CellComparison.of(a, (len(a.repetitions), len(b.repetitions)), [elapsed])
 

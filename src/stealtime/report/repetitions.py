@@ -1,0 +1,101 @@
+"""A figure that each repetition of a cell has one value of: its median and interval, in words, and in two runs."""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Self
+
+from stealtime.report.comparison import StatisticComparison, judged
+from stealtime.report.interval import (
+    REPETITIONS_MIN,
+    Interval,
+    interval_of_repetitions,
+    method_of_ratio,
+    ratio_of_repetitions,
+)
+from stealtime.report.summary import Figures
+
+InWords = Callable[[str, float | None], str]
+"""Writes the value of a figure, by its name, which tells the unit."""
+
+
+class FigureOfRepetitions(Figures):
+    """One figure of a cell, with its unit in the name."""
+
+    name: str
+    of_repetitions: list[float]
+    p50: float | None
+    """The median of the repetitions."""
+    largest: float | None
+    value: float | None
+    """Their geometric mean, with its 95 % interval in another session; None where that is not judged."""
+    low: float | None
+    high: float | None
+    because: str | None
+    """Why it is not judged."""
+
+    @classmethod
+    def of(cls, name: str, numbers: list[float]) -> Self:
+        """Judge the values of the repetitions; there may be none."""
+        because = _why_not_judged(numbers)
+        interval = interval_of_repetitions(numbers) if because is None else None
+        return cls(
+            name=name,
+            of_repetitions=numbers,
+            p50=median(numbers) if numbers else None,
+            largest=max(numbers, default=None),
+            value=None if interval is None else interval.value,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            because=because,
+        )
+
+    def line(self, label: str, in_words: InWords) -> str:
+        """Write the median with its interval."""
+        return f"{label} {in_words(self.name, self.p50)} ({self.interval_words(in_words)})"
+
+    def interval_words(self, in_words: InWords) -> str:
+        """Write the interval, or why there is none."""
+        if self.low is None or self.high is None:
+            return f"not judged, because {self.because}"
+        return f"{in_words(self.name, self.low)} to {in_words(self.name, self.high)}"
+
+
+class ComparisonOfRepetitions(StatisticComparison):
+    """Such a figure in two runs; the study adds its words."""
+
+    a_p50: float | None
+    b_p50: float | None
+
+    @classmethod
+    def of(cls, a: FigureOfRepetitions, b: FigureOfRepetitions) -> Self:
+        """Compare a figure of a cell that two runs have."""
+        ratio, because = ratio_to(a, b, same_session=False)
+        method = method_of_ratio(len(a.of_repetitions), len(b.of_repetitions))
+        return cls(statistic=a.name, a_p50=a.p50, b_p50=b.p50, **judged(ratio, because, method))
+
+
+def ratio_to(
+    base: FigureOfRepetitions, other: FigureOfRepetitions, *, same_session: bool
+) -> tuple[Interval | None, str | None]:
+    """Give how many times ``base`` another figure is, or why that is not judged."""
+    because = _why_not_judged(base.of_repetitions) or _why_not_judged(other.of_repetitions)
+    if because is not None:
+        return None, because
+    return ratio_of_repetitions(base.of_repetitions, other.of_repetitions, same_session=same_session), None
+
+
+def rows_of_figures(
+    title: str, figures: Sequence[FigureOfRepetitions], counts: Sequence[str], in_words: InWords
+) -> list[tuple[str, ...]]:
+    """Give the row of a cell in a table: medians, then counts; below it a row of intervals, if one is judged."""
+    rows = [(title, *(in_words(one.name, one.p50) for one in figures), *counts)]
+    if any(one.low is not None for one in figures):
+        intervals = (one.interval_words(in_words) if one.low is not None else "" for one in figures)
+        rows.append(("", *intervals, *("" for _ in counts)))
+    return rows
+
+
+def _why_not_judged(numbers: Sequence[float]) -> str | None:
+    if len(numbers) < REPETITIONS_MIN:
+        return f"there are fewer than {REPETITIONS_MIN} repetitions ({len(numbers)})"
+    return "it is 0 in a repetition" if min(numbers) <= 0.0 else None

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.planner import HostCpus, PlannedBoot, PlannedCell, plan
 from stealtime.campaigns.trial import Measured
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.protect.stand import StandGuest
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
 from stealtime.report.repetitions import ratio_to
@@ -257,6 +259,7 @@ def test_a_guest_that_lost_its_standby_meanwhile_is_not_measured(
 ) -> None:
     event = {"event": "state", "state": state, "monotonic_ns": at_ns, "pid": pid}
     guest = SimpleNamespace(vm=SimpleNamespace(mode=mode), events=lambda _: [event])
+    guest.states_since = partial(StandGuest.states_since, cast(Any, guest))
     seen: dict[str, Any] = {"violations": [], "violations_total": 0, "requests": 1, "acknowledged": 1}
     client = SimpleNamespace(end=lambda: seen)
     active = MemberStatus(vm="counter", host="a", role="active", protected=True, pid=7)

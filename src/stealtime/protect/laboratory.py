@@ -10,6 +10,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,8 @@ _LAST_BYTES = {"a": 1, "b": 2, "c": 3, CLIENT: 9, ARBITER: 9}
 GUEST_ADDRESS = f"{_SUBNETS['clients']}.100"
 GUEST_INTERFACE = f"{GUEST_ADDRESS}/{_PREFIX_LENGTH}"
 """What a guest gives itself on the network ``clients``."""
+
+_FOLDER_WITHIN_S = 1.0
 
 _serials = itertools.count()
 
@@ -99,6 +102,8 @@ class Laboratory:
         }
         self.folder = Path()
         """For sockets, registers and logs; gone with the laboratory."""
+        self.has_ended = False
+        """Whether it is being removed. An interruption takes it from under whoever waits in another thread."""
         self._cuts: set[tuple[str, NetworkName]] = set()
 
     def __enter__(self) -> Self:
@@ -224,10 +229,14 @@ class Laboratory:
             network.make_filterable(self._switch, port_name(node.name, on))
 
     def _remove(self) -> None:
+        self.has_ended = True
         names = [node.namespace for node in self.nodes.values()] + [self._switch]
         network.remove_namespaces([name for name in names if (network.NAMESPACES / name).exists()])
         if self.folder != Path():
-            shutil.rmtree(self.folder, ignore_errors=True)
+            deadline = time.monotonic() + _FOLDER_WITHIN_S
+            while self.folder.exists() and time.monotonic() < deadline:
+                # Who was just looking for a member's folder in another thread has made it anew.
+                shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def port_name(name: str, on: NetworkName) -> str:

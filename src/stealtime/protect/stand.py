@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import psutil
 
 from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
@@ -52,6 +53,10 @@ _LAST_LINES = 25
 Found = TypeVar("Found")
 
 
+class NotProtectedError(StealtimeError):
+    """A host died, or would have, when its guest was just not protected, as on a crowded host."""
+
+
 class Stand:
     """Two hosts, ready to receive machines.
 
@@ -84,8 +89,22 @@ class Stand:
         write_document(self.state.host(name).config, host_spec(told, self.state))
 
     def start_daemon(self, name: str) -> None:
-        """Have a host receive machines: at first, and after its power came back."""
+        """Have a host receive machines: at first, and after its power came back.
+
+        Raises:
+            StealtimeError: The laboratory has ended.
+        """
+        self.refuse_ended()
         start_host_daemon(self.state.host(name), surroundings=self.laboratory.host(name).surroundings)
+
+    def refuse_ended(self) -> None:
+        """See that the laboratory still stands: who only asks for a member's folder would make it anew.
+
+        Raises:
+            StealtimeError: It has ended.
+        """
+        if self.laboratory.has_ended:
+            raise StealtimeError("the laboratory has ended, and its hosts with it")
 
     def identity(self, name: str, node: str | None = None) -> Identity:
         """Give the certificate of a host that lives in a node; it is made when it is asked for first."""
@@ -146,7 +165,12 @@ class StandGuest:
         return start_member(folder, surroundings=self.stand.laboratory.host(self._node).surroundings)
 
     def member(self, name: str) -> MemberFolder:
-        """Give the folder of its member on a host."""
+        """Give the folder of its member on a host.
+
+        Raises:
+            StealtimeError: The laboratory has ended.
+        """
+        self.stand.refuse_ended()
         return self.stand.state.host(name).member(self.vm.name)
 
     def control(self, name: str) -> ControlClient:
@@ -193,6 +217,47 @@ class StandGuest:
 
         return self.await_that(find, lambda: f"{self.vm.name} is not protected: {seen}", within_s)
 
+    def states_since(self, active: MemberStatus, from_ns: int) -> list[str]:
+        """Give the states that a member entered since a moment: it was not protected all the time if there are any."""
+        return [
+            str(event["state"])
+            for event in self.events(active.host)
+            if event["event"] == "state" and event["pid"] == active.pid and int(event["monotonic_ns"]) >= from_ns
+        ]
+
+    def continued_ns(self, host: str, after_ns: int) -> int:
+        """Give when it first went on, on a host, after a moment."""
+        times = [int(event["monotonic_ns"]) for event in self.events(host) if event["event"] == "guest-continued"]
+        return min(at_ns for at_ns in times if at_ns > after_ns)
+
+    def await_taken(self, host: str, within_s: float) -> MemberStatus:
+        """Wait until it runs where it was taken over; give what its member there says.
+
+        Raises:
+            StealtimeError: It is not taken over.
+        """
+        return self.await_that(
+            lambda: status if (status := self.running(host)) and status.resume_ns is not None else None,
+            lambda: f"{host} did not take {self.vm.name} over",
+            within_s,
+        )
+
+    def kill_member(self, active: MemberStatus) -> int:
+        """Kill its active member by SIGKILL when it is protected; give when, in ns of the monotonic clock.
+
+        Raises:
+            NotProtectedError: It left that member before the blow.
+        """
+        if active.pid is None:
+            raise StealtimeError(f"the member on {active.host} does not say its pid")
+        member, folder = psutil.Process(active.pid), self.member(active.host)
+
+        def still() -> None:
+            if self.await_ready().pid != member.pid:
+                raise NotProtectedError(f"the guest left {active.host} before the blow")
+
+        return kill_protected(member, lambda: last_state(folder, member.pid) == "Protected", still)
+
     def stop(self) -> None:
         """End it on all hosts, the standby first, so that it does not take over."""
         for name in ("b", self.known_as):
@@ -213,8 +278,7 @@ class StandGuest:
         """
         deadline = time.monotonic() + within_s
         while not (found := find()):
-            # An interruption takes the laboratory from under whoever waits in another thread.
-            if time.monotonic() > deadline or not self.stand.laboratory.folder.exists():
+            if time.monotonic() > deadline or self.stand.laboratory.has_ended:
                 raise self.failure(otherwise())
             time.sleep(_POLL_S)
         return found

@@ -65,3 +65,8 @@ FLAVOURS = (
     QemuFlavour("kvm", "paravirt"),
     QemuFlavour("kvm", "hyperv"),
 )
+
+
+def paravirtual_accelerator(platform: str) -> Accelerator | None:
+    """Give the accelerator of a paravirtual QEMU, by the platform's name; None for any other platform."""
+    return next((one.accelerator for one in FLAVOURS if (one.name, one.style) == (platform, "paravirt")), None)

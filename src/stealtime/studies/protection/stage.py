@@ -1,35 +1,37 @@
 """The stage ``protected``: two hosts in network namespaces, guests that count on them, and their clients.
 
 All of it is what operators run: the members, the link with mutual TLS, the register in a folder, the default deadlines.
-It blocks, so it goes on in threads; these, and all that they start, run on the CPUs that the scenario gives the guest.
+A guest that has just lost its standby, as on a crowded host, rightly does not outlive its host: that is no failover.
 """
 
 import asyncio
-import os
-import subprocess
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
-
-from stealtime.campaigns.beside import placement_record
+from stealtime.campaigns.blocking_stage import BlockingStage, entered_in_thread
 from stealtime.campaigns.planner import PlannedBoot, PlannedCell
-from stealtime.campaigns.trial import Measured
 from stealtime.lab.platforms import below
-from stealtime.lab.platforms.qemu_flavour import FLAVOURS
+from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.blow import kill_protected, last_state
+from stealtime.protect.blow import last_state
 from stealtime.protect.epochs import read_epochs
 from stealtime.protect.laboratory import NETWORKS, Laboratory
-from stealtime.protect.stand import COUNTER_PORT, EMULATED_TIMING, HOSTS, Client, CountingGuest, Stand, other
+from stealtime.protect.stand import (
+    COUNTER_PORT,
+    EMULATED_TIMING,
+    HOSTS,
+    Client,
+    CountingGuest,
+    NotProtectedError,
+    Stand,
+    other,
+)
 from stealtime.protect.status import MemberStatus
-from stealtime.store.model import TrialRecord
 from stealtime.store.results import Result
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 from stealtime.vocabulary.errors import StealtimeError
@@ -37,13 +39,6 @@ from stealtime.vocabulary.errors import StealtimeError
 _TAKEN_WITHIN_S = 30.0
 _AFTER_S = 1.0
 """The client counts so long after the guest runs again: what it was told before must still be true."""
-_TRIES = 3
-"""A guest that has just lost its standby, as on a crowded host, rightly does not outlive its host: no failover."""
-_LOG = "agent.log"
-
-
-class NotProtectedError(StealtimeError):
-    """The host died when its guest was just not protected."""
 
 
 class LapsedError(StealtimeError):
@@ -53,101 +48,60 @@ class LapsedError(StealtimeError):
 @asynccontextmanager
 async def protected(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedStage"]:
     """Set up the two hosts; see ``campaigns.probe.Stage``."""
-    accelerator = next(
-        (one.accelerator for one in FLAVOURS if (one.name, one.style) == (boot.platform, "paravirt")), None
-    )
+    accelerator = paravirtual_accelerator(boot.platform)
     if accelerator is None:
         raise StealtimeError(
             f"a protected machine is not to be had as {boot.platform}", hint="choose the platform `paravirt`"
         )
-    cpus = {cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus}
-    laboratory = Laboratory(HOSTS)
-    await asyncio.to_thread(laboratory.__enter__)
-    try:
-        stage = ProtectedStage(boot, placement, folder, laboratory, accelerator, cpus)
+    async with entered_in_thread(Laboratory(HOSTS)) as laboratory:
+        stage = ProtectedStage(boot, placement, folder, laboratory, accelerator)
         await asyncio.to_thread(stage.open)
         yield stage
-    finally:
-        await asyncio.to_thread(laboratory.__exit__, None, None, None)
 
 
-class ProtectedStage:
+class ProtectedStage(BlockingStage):
     """Two hosts, and a guest as the last cell wanted it."""
 
+    lapses = (LapsedError, NotProtectedError)
+
     def __init__(
-        self,
-        boot: PlannedBoot,
-        placement: Placement,
-        folder: Path,
-        laboratory: Laboratory,
-        accelerator: str,
-        cpus: set[int],
+        self, boot: PlannedBoot, placement: Placement, folder: Path, laboratory: Laboratory, accelerator: str
     ) -> None:
-        self._boot = boot
-        self._placement = placement
-        self._log = folder / _LOG
+        super().__init__(boot, placement, folder)
         self._laboratory = laboratory
         self._accelerator = accelerator
-        self._cpus = cpus
         self._guest: CountingGuest | None = None
         self._guests = 0
 
     def open(self) -> None:
         """Have both hosts receive machines."""
-        with _on(self._cpus):
+        with self.on_its_cpus():
             self._stand = Stand(self._laboratory)
 
-    async def measure(self, cell: PlannedCell) -> Measured:
-        """Carry out one trial; see ``campaigns.executor.Booted``."""
-        return await asyncio.to_thread(self._measure, cell)
+    def carry_out(self, cell: PlannedCell) -> Result:
+        """Count with a guest, or let its host die."""
+        guest, duration_s = self._guest_for(cell), cell.duration_ns / 1e9
+        if cell.cell.probe == "roundtrip":
+            return _count_round_trips(guest, duration_s)
+        return _strike(guest, str(cell.cell.parameters["blow"]), duration_s)
 
-    async def is_alive(self) -> bool:
-        """The hosts live; a guest with which a trial failed was given up."""
-        return True
+    def last_words(self) -> str:
+        """Give the end of all logs."""
+        return self._stand.last_words()
 
-    def end(self) -> str | None:
-        """Nothing is known to have ended."""
-        return None
+    def after_lapse(self, error: StealtimeError) -> None:
+        """Take the same guest once more, which gets another standby, unless its host has died."""
+        if isinstance(error, NotProtectedError):
+            self.give_up()
 
-    def _measure(self, cell: PlannedCell) -> Measured:
-        started_at, begin = datetime.now(UTC), time.monotonic()
-        with _on(self._cpus):
-            try:
-                result = self._carry_out(cell)
-            except (StealtimeError, subprocess.TimeoutExpired, psutil.Error, OSError) as error:
-                self._log.write_text(self._stand.last_words())
-                self._give_up()
-                if isinstance(error, StealtimeError):
-                    raise
-                raise StealtimeError(f"{type(error).__name__}: {error}") from error
-        record = TrialRecord(
-            cell=cell.cell,
-            repetition=cell.repetition,
-            host=self._boot.host,
-            state="measured",
-            started_at=started_at,
-            elapsed_s=time.monotonic() - begin,
-            result=result,
-            placement=placement_record(self._placement),
-        )
-        return Measured(record, None)
-
-    def _carry_out(self, cell: PlannedCell) -> Result:
-        duration_s, lapses = cell.duration_ns / 1e9, 0
-        while True:
-            guest = self._guest_for(cell)
-            try:
-                if cell.cell.probe == "roundtrip":
-                    found: Result = _count_round_trips(guest, duration_s)
-                else:
-                    found = _strike(guest, str(cell.cell.parameters["blow"]), duration_s)
-                return found.model_copy(update={"lapses": lapses})
-            except (LapsedError, NotProtectedError) as error:
-                lapses += 1
-                if lapses == _TRIES:
-                    raise
-                if isinstance(error, NotProtectedError):
-                    self._give_up()
+    def give_up(self) -> None:
+        """End the guest, and give its hosts their power back."""
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            self._laboratory.mend_all()
+            for name in HOSTS:
+                self._laboratory.power_off(name)
+                self._stand.start_daemon(name)
 
     def _guest_for(self, cell: PlannedCell) -> CountingGuest:
         """Give a guest that is ready, booted anew if the last cell wanted another one."""
@@ -157,7 +111,7 @@ class ProtectedStage:
             mode,
             interval_ns or self._guest.vm.interval,
         ):
-            self._give_up()
+            self.give_up()
         if self._guest is None:
             self._guests += 1
             guest = CountingGuest(
@@ -175,14 +129,6 @@ class ProtectedStage:
             guest.ask("status")
         self._guest.await_ready()
         return self._guest
-
-    def _give_up(self) -> None:
-        guest, self._guest = self._guest, None
-        if guest is not None:
-            self._laboratory.mend_all()
-            for name in HOSTS:
-                self._laboratory.power_off(name)
-                self._stand.start_daemon(name)
 
 
 def _count_round_trips(guest: CountingGuest, duration_s: float) -> RoundTrips:
@@ -207,31 +153,26 @@ def _count_round_trips(guest: CountingGuest, duration_s: float) -> RoundTrips:
 def _strike(guest: CountingGuest, blow: str, duration_s: float) -> Failover:
     """Let the host of a guest die under its client."""
     stand, active = guest.stand, guest.await_ready()
-    standby, folder = other(active.host), guest.member(active.host)
-    member = _process(active)
+    standby = other(active.host)
+    if active.pid is None:
+        raise StealtimeError(f"the member on {active.host} does not say its pid")
     with _client(guest, "--check") as client:
         from_ns = time.monotonic_ns()
         time.sleep(duration_s)
         refuse_lapse(guest, active, from_ns, client)
         checkpoints = _checkpoints(guest, active, from_ns)
-        gone = {member.pid}
+        gone = {active.pid}
         if blow == "killed":
-            blown_ns = kill_protected(
-                member, lambda: last_state(folder, member.pid) == "Protected", lambda: _still(guest, active)
-            )
+            blown_ns = guest.kill_member(active)
         else:
             blown_ns = time.monotonic_ns()
             for network in NETWORKS:
                 stand.laboratory.cut(active.host, network)
             gone |= set(stand.laboratory.power_off(active.host))
-            if last_state(folder, member.pid) != "Protected":
+            if last_state(guest.member(active.host), active.pid) != "Protected":
                 raise NotProtectedError(f"{active.host} fell silent when its guest was just not protected")
-        after = guest.await_that(
-            lambda: status if (status := guest.running(standby)) and status.resume_ns is not None else None,
-            lambda: f"{standby} did not take the guest over",
-            _TAKEN_WITHIN_S,
-        )
-        running_ns = _running_since(guest, standby, blown_ns)
+        after = guest.await_taken(standby, _TAKEN_WITHIN_S)
+        running_ns = guest.continued_ns(standby, blown_ns)
         time.sleep(_AFTER_S)
         seen = client.end()
     if blow == "silent":
@@ -260,8 +201,7 @@ def refuse_lapse(guest: CountingGuest, active: MemberStatus, from_ns: int, clien
     """
     if guest.vm.mode == "off":
         return
-    states = [one for one in guest.events(active.host) if one["event"] == "state" and one["pid"] == active.pid]
-    lapsed = [str(one["state"]) for one in states if int(one["monotonic_ns"]) >= from_ns]
+    lapsed = guest.states_since(active, from_ns)
     if not lapsed:
         return
     violations = _counted(client.end())["violations"]
@@ -271,22 +211,6 @@ def refuse_lapse(guest: CountingGuest, active: MemberStatus, from_ns: int, clien
         f"the guest was not protected all the time while it was measured (its member was {', '.join(lapsed)})",
         hint="this host is too busy for the default deadlines",
     )
-
-
-def _still(guest: CountingGuest, active: MemberStatus) -> None:
-    if guest.await_ready().pid != active.pid:
-        raise NotProtectedError(f"the guest left {active.host} before the blow")
-
-
-def _process(active: MemberStatus) -> psutil.Process:
-    if active.pid is None:
-        raise StealtimeError(f"the member on {active.host} does not say its pid")
-    return psutil.Process(active.pid)
-
-
-def _running_since(guest: CountingGuest, host: str, after_ns: int) -> int:
-    times = [int(event["monotonic_ns"]) for event in guest.events(host) if event["event"] == "guest-continued"]
-    return min(at_ns for at_ns in times if at_ns > after_ns)
 
 
 def _checkpoints(guest: CountingGuest, active: MemberStatus, from_ns: int) -> Checkpoints | None:
@@ -333,14 +257,3 @@ def _client(guest: CountingGuest, *options: str) -> Iterator[Client]:
         if client.process.poll() is None:
             client.process.kill()
             client.process.wait()
-
-
-@contextmanager
-def _on(cpus: set[int]) -> Iterator[None]:
-    """Let this thread, and what it starts, run on other CPUs than the control plane is kept on."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -4,7 +4,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.protect.stand import NotProtectedError
+from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.model import Blow
 from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import (

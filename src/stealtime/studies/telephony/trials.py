@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import JsonValue
 
 from stealtime.campaigns.planner import PlannedCell
+from stealtime.protect.stand import NotProtectedError
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
-from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import whole
+from stealtime.protect.stand import NotProtectedError
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
-from stealtime.studies.telephony.place.guest import GuestPlace, NotProtectedError, lapses
+from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.model import Blow, Place
 from stealtime.studies.telephony.place.replicated import ReplicatedPlace
 from stealtime.studies.telephony.registrations import (

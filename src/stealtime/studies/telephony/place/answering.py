@@ -25,7 +25,7 @@ def await_answer(laboratory: Laboratory, address: str, within_s: float, last_wor
     """
     deadline = time.monotonic() + within_s
     while not answers(laboratory, address):
-        if time.monotonic() > deadline or not laboratory.folder.exists():
+        if time.monotonic() > deadline or laboratory.has_ended:
             said = last_words()
             error = StealtimeError(
                 f"the SIP server at {address} does not answer within {within_s:g} s; {complaint(said)}",

@@ -6,13 +6,11 @@ The roles ``signalling`` and ``media`` are two guests beside each other on the s
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-import psutil
 from pydantic import JsonValue
 
 from stealtime.lab.platforms import below
-from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.laboratory import GUEST_ADDRESS, Laboratory
-from stealtime.protect.stand import EMULATED_TIMING, HOSTS, Stand, StandGuest, other
+from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image
@@ -26,10 +24,6 @@ Placement = Literal["together", "apart"]
 _UP_WITHIN_S = 120.0
 _TAKEN_WITHIN_S = 30.0
 _LAST_LINES = 25
-
-
-class NotProtectedError(StealtimeError):
-    """The server was just not protected, as on a crowded host."""
 
 
 class GuestPlace:
@@ -142,18 +136,10 @@ class GuestPlace:
         died, survived = active[0].host, other(active[0].host)
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
-        struck = [self._kill(guest, one) for guest, one in zip(self.guests, active, strict=True)]
-        for guest in self.guests:
-            guest.await_that(
-                lambda guest=guest: (  # type: ignore[misc]
-                    status if (status := guest.running(survived)) and status.resume_ns is not None else None
-                ),
-                lambda guest=guest: f"{survived} did not take {guest.vm.name} over",  # type: ignore[misc]
-                _TAKEN_WITHIN_S,
-            )
-        struck_ns = min(struck)
-        running_ns = max(_first_after(guest, survived, "guest-continued", struck_ns) for guest in self.guests)
-        resume_ns = max(status.resume_ns or 0 for guest in self.guests if (status := guest.running(survived)))
+        struck_ns = min(guest.kill_member(one) for guest, one in zip(self.guests, active, strict=True))
+        taken = [guest.await_taken(survived, _TAKEN_WITHIN_S) for guest in self.guests]
+        running_ns = max(guest.continued_ns(survived, struck_ns) for guest in self.guests)
+        resume_ns = max(status.resume_ns or 0 for status in taken)
         return Blow(struck_ns, running_ns - resume_ns, running_ns, died, survived)
 
     def stop(self) -> None:
@@ -169,26 +155,14 @@ class GuestPlace:
         ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
         return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
 
-    def _kill(self, guest: StandGuest, active: MemberStatus) -> int:
-        if active.pid is None:
-            raise StealtimeError(f"the member on {active.host} does not say its pid")
-        member, folder = psutil.Process(active.pid), guest.member(active.host)
-
-        def still() -> None:
-            if guest.await_ready().pid != member.pid:
-                raise NotProtectedError(f"the guest left {active.host} before the blow")
-
-        return kill_protected(member, lambda: last_state(folder, member.pid) == "Protected", still)
-
 
 def lapses(guests: Sequence[StandGuest], active: Sequence[MemberStatus], from_ns: int) -> list[str]:
     """Give the states other than protected that members were in since a moment: their output was then not held."""
     return [
-        str(event["state"])
+        state
         for guest, member in zip(guests, active, strict=True)
         if guest.vm.mode != "off"
-        for event in guest.events(member.host)
-        if event["event"] == "state" and event["pid"] == member.pid and int(event["monotonic_ns"]) >= from_ns
+        for state in guest.states_since(member, from_ns)
     ]
 
 
@@ -205,8 +179,3 @@ def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | 
         "bypass": [{"protocol": "udp", "source_port": f"{first}-{last}"}] if mode == "net+bypass" else [],
     }
     return machine if interval_ns is None else {**machine, "interval": f"{interval_ns}ns"}
-
-
-def _first_after(guest: StandGuest, host: str, event: str, after_ns: int) -> int:
-    times = [int(one["monotonic_ns"]) for one in guest.events(host) if one["event"] == event]
-    return min(at_ns for at_ns in times if at_ns > after_ns)

@@ -1,0 +1,128 @@
+"""A stage whose trials block: each goes on in a thread, which runs, with all that it starts, on the guest's CPUs."""
+
+import asyncio
+import os
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+from stealtime.campaigns.beside import placement_record
+from stealtime.campaigns.planner import PlannedBoot, PlannedCell
+from stealtime.campaigns.trial import Measured
+from stealtime.lab.scenarios.placement import Placement
+from stealtime.store.model import TrialRecord
+from stealtime.store.results import Result
+from stealtime.vocabulary.errors import StealtimeError
+
+_TRIES = 3
+_LOG = "agent.log"
+
+Entered = TypeVar("Entered")
+
+
+class BlockingStage(ABC):
+    """Keeps ``campaigns.executor.Booted``.
+
+    Args:
+        boot: Whose cells are carried out.
+        placement: Of the scenario.
+        folder: For logs, until they are stored.
+    """
+
+    lapses: tuple[type[StealtimeError], ...] = ()
+    """Errors after which a trial is begun anew, a few times: what was to be measured was just not there."""
+
+    def __init__(self, boot: PlannedBoot, placement: Placement, folder: Path) -> None:
+        self._boot = boot
+        self._placement = placement
+        self._log = folder / _LOG
+        self._cpus = {cpu for cpus in (*placement.vcpu_cpus, placement.emulator_cpus) for cpu in cpus}
+
+    @abstractmethod
+    def carry_out(self, cell: PlannedCell) -> Result:
+        """Carry out a trial; its result says how often it lapsed in ``lapses``."""
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """End what was set up for the last trial: the next one begins from nothing."""
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """Give the end of all logs, for a trial that failed."""
+
+    def after_lapse(self, _error: StealtimeError) -> None:
+        """Make ready for another try."""
+        self.give_up()
+
+    @contextmanager
+    def on_its_cpus(self) -> Iterator[None]:
+        """Let this thread, and what it starts, run on other CPUs than the control plane is kept on."""
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, self._cpus)
+        try:
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+
+    async def measure(self, cell: PlannedCell) -> Measured:
+        """Carry out one trial; see ``campaigns.executor.Booted``."""
+        return await asyncio.to_thread(self._measure, cell)
+
+    async def is_alive(self) -> bool:
+        """What is set up lives; that with which a trial failed was given up."""
+        return True
+
+    def end(self) -> str | None:
+        """Nothing is known to have ended."""
+        return None
+
+    def _measure(self, cell: PlannedCell) -> Measured:
+        started_at, begin = datetime.now(UTC), time.monotonic()
+        with self.on_its_cpus():
+            try:
+                result = self._result(cell)
+            except (StealtimeError, subprocess.TimeoutExpired, psutil.Error, OSError) as error:
+                self._log.write_text(self.last_words())
+                self.give_up()
+                if isinstance(error, StealtimeError):
+                    raise
+                raise StealtimeError(f"{type(error).__name__}: {error}") from error
+        record = TrialRecord(
+            cell=cell.cell,
+            repetition=cell.repetition,
+            host=self._boot.host,
+            state="measured",
+            started_at=started_at,
+            elapsed_s=time.monotonic() - begin,
+            result=result,
+            placement=placement_record(self._placement),
+        )
+        return Measured(record, None)
+
+    def _result(self, cell: PlannedCell) -> Result:
+        lapses = 0
+        while True:
+            try:
+                return self.carry_out(cell).model_copy(update={"lapses": lapses})
+            except self.lapses as error:
+                lapses += 1
+                if lapses == _TRIES:
+                    raise
+                self.after_lapse(error)
+
+
+@asynccontextmanager
+async def entered_in_thread(manager: AbstractContextManager[Entered]) -> AsyncIterator[Entered]:
+    """Enter and leave a context that blocks."""
+    entered = await asyncio.to_thread(manager.__enter__)
+    try:
+        yield entered
+    finally:
+        await asyncio.to_thread(manager.__exit__, None, None, None)

@@ -51,7 +51,7 @@ def test_the_page_is_no_wider_than_the_screen(page: Page) -> None:
 
 
 def test_what_is_drawn_can_be_seen(page: Page) -> None:
-    for name in ("rect.box", "rect.answers", "line.moment", "polyline.curve"):
+    for name in ("rect.box", "rect.answers", "line.moment", ".line polyline"):
         shape = page.locator(f"#telephony {name}").first
         paint = "fill" if name.startswith("rect") else "stroke"
         assert shape.evaluate(f"element => getComputedStyle(element).{paint}") not in ("none", "rgba(0, 0, 0, 0)"), name

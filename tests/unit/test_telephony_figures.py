@@ -5,8 +5,10 @@ import re
 import pytest
 from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells
 
+from stealtime.report.page.line_figure import HEIGHT, WIDTH
 from stealtime.studies.telephony.figures import compare_cells
 from stealtime.studies.telephony.page import boxes, time_line
+from stealtime.studies.telephony.page.cpu import cpu_figure
 from stealtime.studies.telephony.page.section import section
 from stealtime.studies.telephony.study import STUDY
 from stealtime.studies.telephony.terminal.tables import tables_of
@@ -95,19 +97,23 @@ def test_every_cell_stands_in_the_tables_of_its_probe() -> None:
 
 def test_boxes_are_drawn_in_order_inside_the_axis() -> None:
     cells = [cell for cell in some_cells() if cell.probe == "register"]
-    axis = boxes.response_axis(cells)
-    for box in boxes.response_boxes(cells, axis):
+    figure = boxes.response_boxes(cells)
+    assert figure is not None
+    for box in figure.rows:
         assert 0 <= box.low < box.q1 < box.middle < box.q3 < box.p99 < box.high <= boxes.WIDTH
 
 
 def test_a_curve_of_the_host_side_is_dashed_and_has_its_servers_colour() -> None:
-    chart = boxes.cpu_chart(some_cells())
-    assert chart is not None
-    sides = {curve.name: curve for curve in chart.curves}
+    figure = cpu_figure(some_cells())
+    assert figure is not None
+    sides = {line.name: line for line in figure.lines}
     server, host = (sides[f"{GUEST} net every 100ms, UDP: {side}"] for side in ("server", "host side"))
-    assert (server.colour, server.is_dashed, host.is_dashed) == (host.colour, False, True)
-    assert [point.x for point in server.points] == sorted(point.x for point in server.points)
-    assert all(0 <= point.y <= boxes.HEIGHT for curve in chart.curves for point in curve.points)
+    assert (server.look.light, server.look.dash, host.look.dash) == (host.look.light, "solid", "dash")
+    points = [point for line in figure.lines for point in line.points if point is not None]
+    assert points
+    assert all(0 <= figure.across(point.x) <= WIDTH and 0 <= figure.down(point.y) <= HEIGHT for point in points)
+    loads = [point.x for point in server.points if point is not None]
+    assert loads == sorted(loads)
 
 
 def test_the_time_line_has_the_moments_of_the_failover() -> None:
@@ -125,4 +131,4 @@ def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
     for one in tables_of(some_cells()):
         assert re.sub("'", "&#39;", one.title) in page
     assert "It is no protection of what phones were told." in page
-    assert page.count("<svg") == 4
+    assert page.count('role="img"') == 4

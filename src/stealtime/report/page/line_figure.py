@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from stealtime.report import notation
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look
 
@@ -138,6 +139,25 @@ def draw(figure: LineFigure) -> Markup:
     """Draw a figure with its legend."""
     values = {"figure": figure, "width": WIDTH, "height": HEIGHT}
     return rendered(templates_of("stealtime.report.page"), "line_figure.html.jinja", values)
+
+
+def duration_axis(title: str, values_ns: Sequence[float]) -> Axis:
+    """Give an axis of durations that are decades apart: from the decade below all of them to that above.
+
+    Args:
+        title: Of the axis.
+        values_ns: At least one; they stand on the axis by their :func:`decades`.
+    """
+    low = math.floor(decades(min(values_ns)))
+    high = max(low + 1, math.ceil(decades(max(values_ns) * 1.0001)))
+    return Axis(
+        title, low, high, tuple((power, notation.trimmed_duration(10**power)) for power in range(low, high + 1))
+    )
+
+
+def decades(nanoseconds: float) -> float:
+    """Give the place of a duration on such an axis; what is shorter than a nanosecond stands there."""
+    return math.log10(max(nanoseconds, 1.0))
 
 
 def round_values(low: float, high: float, wanted: int) -> list[float]:

@@ -1,13 +1,12 @@
 """The figures of the page: overheads against the number of tasks, latencies in parts, deadlines missed. Pure."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stealtime.report import notation
 from stealtime.report.page.bar_figure import Bar, BarFigure
 from stealtime.report.page.bar_figure import Part as BarPart
-from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, round_values
+from stealtime.report.page.line_figure import Axis, Line, LineFigure, Point, decades, duration_axis, round_values
 from stealtime.report.palette import distinct_looks
 from stealtime.schedulability.measured import MeasuredCondition, Statistic, equal_count, statistic_of
 from stealtime.studies.realtime.analysis.decomposition import PARTS, Decomposition
@@ -46,7 +45,7 @@ def overhead_rows(conditions: Sequence[MeasuredCondition]) -> list[Row]:
         # A maximum of more samples is larger: all are compared on as many as the one with the fewest has.
         count = min(len(one.samples[name].ns) for one in own)
         values = [_value(one, name, statistic, count) for one in own for statistic in _STATISTICS]
-        x, y = _count_axis([one.tasks for one in own]), _duration_axis(title.lower(), values)
+        x, y = _count_axis([one.tasks for one in own]), duration_axis(title.lower(), values)
         rows.append(
             Row(
                 title,
@@ -78,22 +77,13 @@ def _overhead_figure(
 
 def _duration_point(tasks: int, value_ns: float, samples: int) -> Point:
     words = f"{notation.duration(value_ns)} with {tasks} tasks, {samples:,} samples"
-    return Point(tasks, math.log10(max(value_ns, 1.0)), words)
+    return Point(tasks, decades(value_ns), words)
 
 
 def _count_axis(counts: Sequence[int]) -> Axis:
     low, high = min(counts) - 1, max(counts) + 1
     marks = [value for value in round_values(low, high, 10) if value == int(value) and value > 0]
     return Axis("tasks on the CPU", low, high, tuple((value, f"{value:g}") for value in marks))
-
-
-def _duration_axis(title: str, values_ns: Sequence[float]) -> Axis:
-    """From the decade below all values to that above, as averages and maxima are decades apart."""
-    low = math.floor(math.log10(max(min(values_ns), 1.0)))
-    high = max(low + 1, math.ceil(math.log10(max(*values_ns, 1.0) * 1.0001)))
-    return Axis(
-        title, low, high, tuple((power, notation.trimmed_duration(10**power)) for power in range(low, high + 1))
-    )
 
 
 def part_bars(

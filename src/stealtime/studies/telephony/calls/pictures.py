@@ -1,13 +1,12 @@
 """The figures about calls: box plots of delay and loss against streams, and the time line of a failover. Pure."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from stealtime.report import notation
-from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, round_values
+from stealtime.report.page.line_figure import HEIGHT, WIDTH, Axis, decades, duration_axis, round_values
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.palette import Look, distinct_looks
 from stealtime.studies.telephony.calls.figures import CallFigures, FailoverFigures
@@ -83,15 +82,13 @@ def delay_figure(cells: Sequence[Drawn]) -> BoxFigure | None:
     values = [value for cell in cells if (one := cell.figures.delay_ns) for value in (one.min, one.max)]
     if not values:
         return None
-    low, high = math.floor(math.log10(max(min(values), 1.0))), math.ceil(math.log10(max(*values, 10.0) * 1.0001))
-    ticks = tuple((float(power), notation.trimmed_duration(10**power)) for power in range(low, high + 1))
-    axis = Axis("delay of the voice", low, max(high, low + 1), ticks)
+    axis = duration_axis("delay of the voice", values)
     return _figure(
         "Delay of the voice against streams",
         axis,
         cells,
         lambda one: one.delay_ns,
-        lambda value: math.log10(max(value, 1.0)),
+        decades,
         lambda value: notation.duration(value, 3),
     )
 

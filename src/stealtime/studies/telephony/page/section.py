@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.studies.telephony.calls.pictures import Drawn
 from stealtime.studies.telephony.calls.shown import page_part, page_style
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.page import boxes, time_line
+from stealtime.studies.telephony.page.cpu import cpu_figure
 from stealtime.studies.telephony.terminal.tables import tables_of
 from stealtime.studies.telephony.wording import QUESTION, cell_words, explanations, recommendations, server_words
 
@@ -21,7 +23,7 @@ def section(cells: Sequence[TelephonyFigures]) -> Section:
     drawn = [Drawn(server_words(cell), cell.calls) for cell in cells if cell.calls is not None]
     templates = templates_of("stealtime.studies.telephony.page")
     loads = [cell for cell in cells if cell.probe == "register"]
-    axis = boxes.response_axis(loads)
+    curves = cpu_figure(loads)
     values = {
         "tables": tables_of(cells),
         "remarks": [
@@ -30,9 +32,8 @@ def section(cells: Sequence[TelephonyFigures]) -> Section:
         ],
         "figures": boxes,
         "time_line": time_line,
-        "axis": axis,
-        "rows": boxes.response_boxes(loads, axis),
-        "cpu": boxes.cpu_chart(loads),
+        "responses": boxes.response_boxes(loads),
+        "cpu": None if curves is None else draw(curves),
         "failovers": time_line.charts(cells),
     }
     return Section(

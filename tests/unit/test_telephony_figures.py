@@ -126,6 +126,14 @@ def test_the_time_line_has_the_moments_of_the_failover() -> None:
     assert len(silent.moments) == 3
 
 
+def test_between_replicated_servers_no_standby_takes_over() -> None:
+    cell = cell_of(GUEST, "register-failover", {**NET, "mode": "replicated"}, [failover()])
+    (chart,) = time_line.charts([cell])
+    assert [moment.words.split(":")[0] for moment in chart.moments] == [
+        "SIGKILL", "the other server has the address", "first answer",
+    ]  # fmt: skip
+
+
 def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
     page = str(section(some_cells()).body)
     for one in tables_of(some_cells()):

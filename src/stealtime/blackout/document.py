@@ -18,7 +18,7 @@ class ViewDocument(Model):
     since_start_ns: int
     """From the start of watching to the last answer before it."""
     length_ns: int
-    """How long the other side was gone: the silence less an interval. The interval is the bound of its error."""
+    """How long the other side was gone: the middle of what it can have been (docs/blackout.md)."""
     at_least_ns: int
     at_most_ns: int
     """From the last answer to the next one."""

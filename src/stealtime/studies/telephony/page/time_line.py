@@ -46,10 +46,14 @@ class Chart:
 
 def charts(cells: Sequence[TelephonyFigures]) -> list[Chart]:
     """Draw the first failover of each cell."""
-    return [_chart(cell_words(cell), cell.time_lines[0]) for cell in cells if cell.time_lines]
+    return [
+        _chart(cell_words(cell), cell.time_lines[0], is_replicated=cell.parameters.get("mode") == "replicated")
+        for cell in cells
+        if cell.time_lines
+    ]
 
 
-def _chart(title: str, line: TimeLine) -> Chart:
+def _chart(title: str, line: TimeLine, *, is_replicated: bool) -> Chart:
     steps = line.over_time
     span_ns = steps.step_ns * len(steps.answers)
 
@@ -69,12 +73,12 @@ def _chart(title: str, line: TimeLine) -> Chart:
         for number, count in enumerate(steps.answers)
         if count
     ]
-    moments: list[tuple[str, int | None]] = [
-        ("SIGKILL", 0),
-        ("the standby takes over", line.blow_to_detection_ns),
-        ("the guest runs", line.blow_to_running_ns),
-        ("first answer", line.blow_to_answer_ns),
-    ]
+    taken = (
+        [("the other server has the address", line.blow_to_running_ns)]
+        if is_replicated
+        else [("the standby takes over", line.blow_to_detection_ns), ("the guest runs", line.blow_to_running_ns)]
+    )
+    moments: list[tuple[str, int | None]] = [("SIGKILL", 0), *taken, ("first answer", line.blow_to_answer_ns)]
     first_tick = -(-steps.first_step_ns // _TICK_NS)
     last_tick = (steps.first_step_ns + span_ns) // _TICK_NS
     return Chart(

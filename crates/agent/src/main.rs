@@ -29,6 +29,7 @@ mod probes;
 mod process_one;
 mod quantities;
 mod restore;
+mod round_trips;
 mod rtload;
 mod rtp;
 mod serve;

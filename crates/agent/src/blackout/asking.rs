@@ -151,25 +151,7 @@ mod tests {
     fn answer(ledger: &mut Ledger, question: &[u8]) -> Vec<u8> {
         let request = Request::decode(question).unwrap();
         assert_eq!(request.operation, Operation::Count);
-        let entry = ledger.count(request.client, request.sequence);
-        let answer = Answer {
-            outcome: entry.outcome,
-            client: request.client,
-            sequence: request.sequence,
-            sent_ns: request.sent_ns,
-            applied: entry.applied,
-            chain: entry.chain,
-            total: entry.total,
-            digest: entry.digest,
-            guest_ns: 1,
-            raw_ns: 1,
-            real_ns: 1,
-            pages: 0,
-            verified: 0,
-            mismatches: 0,
-            boot: [0; 16],
-            life: [0; 16],
-        };
+        let answer = ledger.count(request.client, request.sequence).answer(&request);
         assert_ne!(answer.outcome, Outcome::Full);
         answer.encode().to_vec()
     }

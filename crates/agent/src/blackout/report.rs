@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use stealtime_wire::{Finding, FindingLevel};
 
@@ -11,6 +10,7 @@ use crate::blackout::settings::Blackout;
 use crate::blackout::sight::{Found, Loss, Sight, Way};
 use crate::counting::silence::Moment;
 use crate::document::{Head, write_findings};
+use crate::round_trips::RoundTrips;
 
 /// A machine that leaves out more of its probes than this has not watched.
 const MOST_MISSED: f64 = 0.1;
@@ -75,21 +75,6 @@ struct Placed {
     since_start_ns: u64,
     #[serde(flatten)]
     blackout: judging::Blackout,
-}
-
-#[derive(Serialize)]
-struct RoundTrips {
-    min: u64,
-    p50: u64,
-    p99: u64,
-    max: u64,
-}
-
-impl RoundTrips {
-    fn of(trips: &Histogram<u64>) -> Option<Self> {
-        let at = |quantile| trips.value_at_quantile(quantile);
-        (!trips.is_empty()).then(|| Self { min: trips.min(), p50: at(0.5), p99: at(0.99), max: trips.max() })
-    }
 }
 
 impl Report {

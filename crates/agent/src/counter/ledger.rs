@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::counter::protocol::Outcome;
+use crate::counter::protocol::{Answer, Outcome, Request};
 
 /// So many clients are remembered: no more than some megabytes.
 const MOST_CLIENTS: usize = 65_536;
@@ -30,6 +30,30 @@ pub struct Entry {
     pub total: u64,
     /// Made of all chains.
     pub digest: u64,
+}
+
+impl Entry {
+    /// The answer to a request as far as the ledger knows it: without times, memory and identity.
+    pub fn answer(&self, request: &Request) -> Answer {
+        Answer {
+            outcome: self.outcome,
+            client: request.client,
+            sequence: request.sequence,
+            sent_ns: request.sent_ns,
+            applied: self.applied,
+            chain: self.chain,
+            total: self.total,
+            digest: self.digest,
+            guest_ns: 0,
+            raw_ns: 0,
+            real_ns: 0,
+            pages: 0,
+            verified: 0,
+            mismatches: 0,
+            boot: [0; 16],
+            life: [0; 16],
+        }
+    }
 }
 
 /// Everything that was counted.

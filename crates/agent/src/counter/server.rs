@@ -194,17 +194,9 @@ fn answer_datagrams(socket: &UdpSocket, state: &State) -> Result<Infallible, Cou
 
 impl State {
     fn answer(&self, request: &Request) -> [u8; ANSWER_BYTES] {
-        let entry = self.entry(request);
+        let counted = self.entry(request).answer(request);
         let [pages, verified, mismatches] = self.churn.counts();
         let answer = Answer {
-            outcome: entry.outcome,
-            client: request.client,
-            sequence: request.sequence,
-            sent_ns: request.sent_ns,
-            applied: entry.applied,
-            chain: entry.chain,
-            total: entry.total,
-            digest: entry.digest,
             guest_ns: SampleClock::Monotonic.now(),
             raw_ns: monotonic_raw_ns(),
             real_ns: realtime_ns(),
@@ -213,6 +205,7 @@ impl State {
             mismatches,
             boot: self.identity.boot,
             life: self.identity.life,
+            ..counted
         };
         answer.encode()
     }

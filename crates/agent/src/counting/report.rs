@@ -11,6 +11,7 @@ use crate::counting::record::{Finding, Protocol, Record};
 use crate::counting::settings::Count;
 use crate::counting::silence::{Moment, Silence};
 use crate::document::SCHEMA_VERSION;
+use crate::round_trips::RoundTrips;
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
@@ -68,26 +69,6 @@ struct FlowReport {
     longest_silence_ns: u64,
     silences_total: u64,
     silences: Vec<Silence>,
-}
-
-/// From the first copy of a request to its answer; to three significant digits.
-#[derive(Debug, Clone, Copy, Serialize)]
-struct RoundTrips {
-    min: u64,
-    p50: u64,
-    p99: u64,
-    max: u64,
-}
-
-impl RoundTrips {
-    fn of(histogram: &Histogram<u64>) -> Option<Self> {
-        (!histogram.is_empty()).then(|| Self {
-            min: histogram.min(),
-            p50: histogram.value_at_quantile(0.50),
-            p99: histogram.value_at_quantile(0.99),
-            max: histogram.max(),
-        })
-    }
 }
 
 impl Report {

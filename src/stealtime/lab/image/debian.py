@@ -8,12 +8,12 @@ would make it), so ``depmod`` makes it in the unpacked tree.
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stealtime.lab.image.cache import cache_folder, write_atomically
+from stealtime.lab.image.tools import run_tool
 from stealtime.vocabulary.errors import StealtimeError
 
 
@@ -56,7 +56,7 @@ def resolve_package(meta_package: MetaPackage) -> KernelPackage:
         StealtimeError: apt is not there, or its lists do not know the package.
     """
     options = _backports_options() if meta_package.from_backports else ()
-    shown = _run(
+    shown = run_tool(
         ["apt-cache", *options, "show", "--no-all-versions", meta_package.name],
         f"apt does not know the package {meta_package.name}",
         f"run `apt-get update`, or {_OWN_KERNEL_HINT}",
@@ -86,7 +86,7 @@ def unpack_package(package: KernelPackage, folder: Path) -> str:
         StealtimeError: It cannot be fetched or unpacked, or holds no kernel.
     """
     with tempfile.TemporaryDirectory(prefix="download-", dir=folder.parent) as downloads:
-        _run(
+        run_tool(
             ["apt-get", *package.apt_options, "download", f"{package.name}={package.version}"],
             f"the package {package.name} {package.version} cannot be downloaded",
             f"run `apt-get update` and check the network, or {_OWN_KERNEL_HINT}",
@@ -105,7 +105,7 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     Raises:
         StealtimeError: ``dpkg-deb`` refuses it.
     """
-    _run(
+    run_tool(
         ["dpkg-deb", "--extract", str(archive), str(folder)],
         f"the package {archive.name} cannot be unpacked",
         "check the free space of the cache folder",
@@ -128,7 +128,7 @@ def finish_tree(folder: Path) -> str:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    _run(
+    run_tool(
         [_find_depmod(), "--basedir", str(folder), release],
         f"the module list of kernel {release} cannot be made",
         "install the package kmod",
@@ -140,7 +140,7 @@ def _backports_options() -> tuple[str, ...]:
     """Fetch the lists of backports into our cache, as the host's stay as they are; give apt's options for them."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     targets = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", f"Codename: {codename}"]
-    mirrors = _run(targets, "apt lists no mirrors", _OWN_KERNEL_HINT).split()
+    mirrors = run_tool(targets, "apt lists no mirrors", _OWN_KERNEL_HINT).split()
     if not mirrors:
         hint = f"run `apt-get update`, or {_OWN_KERNEL_HINT}"
         raise StealtimeError(f"apt has no lists of Debian {codename!r}", hint=hint)
@@ -156,22 +156,10 @@ def _backports_options() -> tuple[str, ...]:
         f"Dir::Cache={folder}",
     )
     options = tuple(word for setting in settings for word in ("-o", setting))
-    _run(["apt-get", *options, "update"], f"the list of {codename}-backports cannot be fetched", _OWN_KERNEL_HINT)
+    run_tool(["apt-get", *options, "update"], f"the list of {codename}-backports cannot be fetched", _OWN_KERNEL_HINT)
     return options
 
 
 def _find_depmod() -> str:
     # /usr/sbin is not in the PATH of an ordinary Debian user.
     return shutil.which("depmod") or shutil.which("depmod", path="/usr/sbin:/sbin") or "depmod"
-
-
-def _run(argv: list[str], failure: str, hint: str, cwd: Path | None = None) -> str:
-    try:
-        done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, errors="replace", check=False)
-    except FileNotFoundError:
-        raise StealtimeError(f"{failure}: the program {argv[0]} is not installed", hint=hint) from None
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("W:")]
-        detail = said[-1] if said else f"{argv[0]} ended with exit code {done.returncode}"
-        raise StealtimeError(f"{failure}: {detail}", hint=hint)
-    return done.stdout

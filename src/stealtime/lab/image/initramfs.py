@@ -1,18 +1,15 @@
 """The guest's whole file system: what runs as ``/init``, mostly the agent, and the modules that its platform needs.
 
-Packed by GNU cpio in the kernel's ``newc`` format, with ``--reproducible`` and fixed times and owners, so that the same
-content gives the same bytes. Not compressed: that is one thing less for the guest to do; a difference in boot time to
-gzip was not shown (three boots of each on a busy host). ``/dev/console`` comes from the archive that is built into
-every kernel.
+Packed so that the same content gives the same bytes (``tools.pack_tree``). Not compressed: that is one thing less for
+the guest to do; a difference in boot time to gzip was not shown (three boots of each on a busy host). ``/dev/console``
+comes from the archive that is built into every kernel.
 """
 
 import gzip
 import hashlib
 import json
 import lzma
-import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ from pathlib import Path
 from stealtime.lab.image.cache import cache_folder, obtain_entry, remembered_hash
 from stealtime.lab.image.kernel import Kernel
 from stealtime.lab.image.modules import ModuleWish, find_modules
+from stealtime.lab.image.tools import pack_tree
 from stealtime.vocabulary.errors import StealtimeError
 
 _ARCHIVE = "initramfs.cpio"
@@ -71,7 +69,8 @@ def pack_initramfs(
     def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
         modules = find_modules(wishes, kernel.modules_folder, kernel.release) if kernel is not None else []
         names = _stage(partial / "tree", executables, modules)
-        _run_cpio(partial / "tree", partial / _ARCHIVE)
+        with (partial / _ARCHIVE).open("wb") as archive:
+            pack_tree(partial / "tree", "the initramfs", archive)
         shutil.rmtree(partial / "tree")
         return [_ARCHIVE], {"modules": "\n".join(names)}
 
@@ -122,23 +121,3 @@ def _read_module(path: Path) -> tuple[str, bytes]:
                 return path.name, content
     except (OSError, lzma.LZMAError, EOFError) as error:
         raise StealtimeError(f"the kernel module {path} cannot be read: {error}") from error
-
-
-def _run_cpio(tree: Path, archive: Path) -> None:
-    paths = sorted(path.relative_to(tree) for path in tree.rglob("*"))
-    for path in paths:
-        os.utime(tree / path, (0, 0))
-    # A listing with `.` first; each folder sorts before what is in it.
-    listing = b"\0".join(str(path).encode() for path in [Path(), *paths]) + b"\0"
-    os.utime(tree, (0, 0))
-    argv = ["cpio", "--create", "--format=newc", "--reproducible", "--owner=+0:+0", "--null", "--quiet"]
-    try:
-        with archive.open("wb") as file:
-            done = subprocess.run(argv, input=listing, stdout=file, stderr=subprocess.PIPE, cwd=tree, check=False)
-    except FileNotFoundError:
-        raise StealtimeError(
-            "the initramfs cannot be packed: the program cpio is not installed", hint="install the package cpio"
-        ) from None
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise StealtimeError(f"the initramfs cannot be packed: {said or f'cpio ended with {done.returncode}'}")

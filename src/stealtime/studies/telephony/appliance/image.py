@@ -6,7 +6,7 @@ while it is unpacked.
 """
 
 import hashlib
-import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,9 @@ from stealtime.lab.image.cache import cache_folder, obtain_entry
 from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
+from stealtime.lab.image.tools import pack_tree
 from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT
 from stealtime.studies.telephony.appliance.root import Role, Root, obtain_root
-from stealtime.vocabulary.errors import StealtimeError
 
 _MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
 _ARCHIVE = "appliance.cpio"
@@ -104,24 +104,11 @@ def _tree_archive(root: Root) -> Path:
         import zstandard
 
         compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
-        (partial / _TREE_ARCHIVE).write_bytes(compressor.compress(_pack(root.tree)))
+        with tempfile.TemporaryFile() as packed, (partial / _TREE_ARCHIVE).open("wb") as archive:
+            pack_tree(root.tree, "the appliance", packed)
+            packed.seek(0)
+            compressor.copy_stream(packed, archive)
         return [_TREE_ARCHIVE], {}
 
     obtain_entry(folder, build)
     return folder / _TREE_ARCHIVE
-
-
-def _pack(tree: Path) -> bytes:
-    paths = sorted(path.relative_to(tree) for path in tree.rglob("*"))
-    listing = b"\0".join(str(path).encode() for path in [Path(), *paths]) + b"\0"
-    argv = ["cpio", "--create", "--format=newc", "--reproducible", "--owner=+0:+0", "--null", "--quiet"]
-    try:
-        done = subprocess.run(argv, input=listing, capture_output=True, cwd=tree, check=False)
-    except FileNotFoundError:
-        raise StealtimeError(
-            "the appliance cannot be packed: the program cpio is not installed", hint="install the package cpio"
-        ) from None
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise StealtimeError(f"the appliance cannot be packed: {said or f'cpio ended with {done.returncode}'}")
-    return done.stdout

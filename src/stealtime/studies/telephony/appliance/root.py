@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Literal
 
 from stealtime.lab.image.cache import cache_folder, obtain_entry, read_entry, write_atomically
 from stealtime.lab.image.debian import unpack_archive
+from stealtime.lab.image.tools import run_tool
 from stealtime.vocabulary.errors import StealtimeError
 
 Role = Literal["both", "signalling", "media", "replica", "store"]
@@ -156,7 +156,7 @@ def _remembered(lookup: Path, wanted: Mapping[str, object]) -> str | None:
 def _resolve(names: Sequence[str]) -> dict[str, str]:
     # An empty list of installed packages: what this host has installed must not be left out.
     argv = ["apt-get", "-o", "Dir::State::status=/dev/null", "--simulate", "--no-install-recommends", "install"]
-    packages = parse_resolution(_run([*argv, *names], "apt cannot find the packages of the appliance", _LISTS_HINT))
+    packages = parse_resolution(run_tool([*argv, *names], "apt cannot find the packages of the appliance", _LISTS_HINT))
     missing = [name for name in names if name not in packages]
     if missing:
         raise StealtimeError(f"apt does not know the package {missing[0]}", hint=_LISTS_HINT)
@@ -165,7 +165,9 @@ def _resolve(names: Sequence[str]) -> dict[str, str]:
 
 def _unpack(packages: Mapping[str, str], downloads: Path, into: Path) -> None:
     wanted = [f"{name}={version}" for name, version in sorted(packages.items())]
-    _run(["apt-get", "download", *wanted], "the appliance's packages cannot be downloaded", _LISTS_HINT, cwd=downloads)
+    run_tool(
+        ["apt-get", "download", *wanted], "the appliance's packages cannot be downloaded", _LISTS_HINT, cwd=downloads
+    )
     archives = sorted(downloads.glob("*.deb"))
     if len(archives) != len(wanted):
         raise StealtimeError(f"apt-get downloaded {len(archives)} files for {len(wanted)} packages", hint=_LISTS_HINT)
@@ -185,6 +187,7 @@ def _keep(role: Role, unpacked: Path, tree: Path) -> None:
     for name in _EMPTY_FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "etc/protocols").write_text(_PROTOCOLS)
+    # As packing sets them, later: what the cache has noted of them stays true.
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (0, 0))
 
@@ -205,7 +208,7 @@ def _libraries(programs: Iterable[Path], unpacked: Path) -> dict[str, str]:
     linker = [str(_inside(unpacked, INTERPRETER)), "--inhibit-cache", "--library-path", folders, "--list"]
     found: dict[str, str] = {}
     for program in programs:
-        said = _run([*linker, str(program)], f"the libraries of {program.name} cannot be listed", _LISTS_HINT)
+        said = run_tool([*linker, str(program)], f"the libraries of {program.name} cannot be listed", _LISTS_HINT)
         found |= parse_libraries(said)
     return found
 
@@ -222,18 +225,3 @@ def copy_into(tree: Path, name: str, source: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     target.chmod(0o755)
-
-
-def _run(argv: list[str], failure: str, hint: str, cwd: Path | None = None) -> str:
-    environment = {**os.environ, "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            argv, cwd=cwd, env=environment, capture_output=True, text=True, errors="replace", check=False
-        )
-    except FileNotFoundError:
-        raise StealtimeError(f"{failure}: the program {argv[0]} is not installed", hint=hint) from None
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("W:")]
-        detail = said[-1] if said else f"{argv[0]} ended with exit code {done.returncode}"
-        raise StealtimeError(f"{failure}: {detail}", hint=hint)
-    return done.stdout

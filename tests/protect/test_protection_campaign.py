@@ -1,15 +1,11 @@
 """The builtin campaign `protection` for real: two hosts, both blows, and what the clients saw."""
 
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
-from protect_command import STEALTIME
+from campaign_process import finished_run, interrupt, start_run, stored_run
 
-from stealtime.protect.laboratory_network import NAMESPACES, PREFIX
-from stealtime.store.run import Run, runs_in
 from stealtime.studies.protection.results import Failover, RoundTrips
 
 pytestmark = [
@@ -17,29 +13,10 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
-ENDS_WITHIN_S = 30
-
-
-def start(folder: Path) -> "subprocess.Popen[str]":
-    environment = {**os.environ, "XDG_DATA_HOME": str(folder)}
-    argv = [str(STEALTIME), "run", "protection", "--short"]
-    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def the_run(folder: Path) -> Run:
-    (run,) = runs_in(folder / "stealtime/runs")
-    return Run.open(run)
-
-
-def namespaces_of(process: "subprocess.Popen[str]") -> set[str]:
-    return {entry.name for entry in NAMESPACES.glob(f"{PREFIX}*:{process.pid}:*")}
-
 
 def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -> None:
-    running = start(tmp_path)
-    shown, said = running.communicate(timeout=300)
-    assert running.returncode == 0, said
-    trials = {trial.record.cell.measurement: trial for trial in the_run(tmp_path).measured}
+    run, shown = finished_run(start_run(tmp_path, "protection", "--short"), tmp_path)
+    trials = {trial.record.cell.measurement: trial for trial in run.measured}
     assert len(trials) == 4
     for blow in ("killed", "silent"):
         seen = trials[f"failover-{blow}-100ms-net"].result(Failover)
@@ -59,13 +36,5 @@ def test_a_host_dies_in_both_ways_and_the_client_loses_nothing(tmp_path: Path) -
 
 
 def test_an_interruption_leaves_nothing_of_the_two_hosts(tmp_path: Path) -> None:
-    running = start(tmp_path)
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "failover-killed" in line:
-            break
-    assert namespaces_of(running)
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=ENDS_WITHIN_S)
-    assert not namespaces_of(running)
-    assert the_run(tmp_path).manifest.state == "interrupted"
+    interrupt(start_run(tmp_path, "protection", "--short"), "failover-killed")
+    assert stored_run(tmp_path).manifest.state == "interrupted"

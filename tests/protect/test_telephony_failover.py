@@ -2,15 +2,12 @@
 
 import os
 import shutil
-import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from protect_command import STEALTIME
+from campaign_process import finished_run, interrupt, start_run, stored_run
 
-from stealtime.protect.laboratory_network import NAMESPACES, PREFIX
-from stealtime.store.run import Run, runs_in
 from stealtime.studies.telephony.results import RegistrationFailover
 
 pytestmark = [
@@ -39,31 +36,17 @@ transport = ["udp"]
 mode = ["net+bypass"]
 rate = [100]
 """
-ENDS_WITHIN_S = 30
 
 
 def start(folder: Path) -> "subprocess.Popen[str]":
     campaign = folder / "failovers.toml"
     campaign.write_text(CAMPAIGN)
-    environment = {**os.environ, "XDG_DATA_HOME": str(folder)}
-    argv = [str(STEALTIME), "run", str(campaign)]
-    return subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def the_run(folder: Path) -> Run:
-    (run,) = runs_in(folder / "stealtime/runs")
-    return Run.open(run)
-
-
-def namespaces_of(process: "subprocess.Popen[str]") -> set[str]:
-    return {entry.name for entry in NAMESPACES.glob(f"{PREFIX}*:{process.pid}:*")}
+    return start_run(folder, str(campaign))
 
 
 def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> None:
-    running = start(tmp_path)
-    shown, said = running.communicate(timeout=300)
-    assert running.returncode == 0, said
-    trials = {trial.record.cell.measurement: trial for trial in the_run(tmp_path).measured}
+    run, shown = finished_run(start(tmp_path), tmp_path)
+    trials = {trial.record.cell.measurement: trial for trial in run.measured}
     assert len(trials) == 3
     for name, trial in trials.items():
         seen = trial.result(RegistrationFailover)
@@ -79,15 +62,7 @@ def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> N
 
 
 def test_an_interruption_leaves_nothing_of_server_and_phones(tmp_path: Path) -> None:
-    running = start(tmp_path)
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "register-failover" in line:
-            break
-    assert namespaces_of(running)
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=ENDS_WITHIN_S)
-    assert not namespaces_of(running)
+    interrupt(start(tmp_path), "register-failover")
     # What was finished is kept.
-    assert len(the_run(tmp_path).measured) >= 1
-    assert the_run(tmp_path).manifest.state == "interrupted"
+    assert len(stored_run(tmp_path).measured) >= 1
+    assert stored_run(tmp_path).manifest.state == "interrupted"

@@ -5,8 +5,6 @@ Run as a program it captures on a device until its standard input is closed. RFC
 
 import hashlib
 import json
-import select
-import socket
 import subprocess
 import sys
 import time
@@ -15,14 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psutil
+from packet_tap import UdpDatagram, capture
 from sip_capture import SIP_PORT, message_kind
 
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
 Kind = Literal["sip", "dtls", "rtcp", "rtp"]
-_ETHERNET = 14
-_ALL_PROTOCOLS = 0x0003
-"""ETH_P_ALL of linux/if_ether.h: what is sent, too."""
+_SHORTEST = 4
+"""Shorter ones only keep a path open."""
 
 
 @dataclass(frozen=True)
@@ -59,30 +57,27 @@ class MediaTap:
 
     def __exit__(self, *_: Any) -> None:
         assert self._process is not None
-        self._process.communicate(timeout=30)
+        lost, _ = self._process.communicate(timeout=30)
+        assert int(lost) == 0, f"the tap lost {int(lost)} frames"
 
     def datagrams(self) -> list[Datagram]:
         """Give all, in the order in which they passed."""
         return [Datagram(**json.loads(line)) for line in self._path.read_text().splitlines()]
 
 
-def _describe(ip: bytes) -> dict[str, Any] | None:
-    udp = ip[4 * (ip[0] & 0x0F) :]
-    ports = int.from_bytes(udp[0:2]), int.from_bytes(udp[2:4])
-    payload = udp[8 : int.from_bytes(udp[4:6])]
-    if len(payload) < 4:
-        return None
+def _describe(one: UdpDatagram) -> dict[str, Any]:
+    payload = one.payload
     kind: Kind = "rtp"
-    if SIP_PORT in ports:
+    if SIP_PORT in (one.source_port, one.destination_port):
         kind = "sip"
     elif 20 <= payload[0] <= 63:
         kind = "dtls"
     elif 192 <= payload[1] <= 223:
         kind = "rtcp"
     return {
-        "source": socket.inet_ntoa(ip[12:16]),
-        "source_port": ports[0],
-        "destination_port": ports[1],
+        "source": one.source,
+        "source_port": one.source_port,
+        "destination_port": one.destination_port,
         "kind": kind,
         "message": message_kind(payload) if kind == "sip" else "",
         "stream": f"{payload[8:12].hex()}:{int.from_bytes(payload[2:4])}" if kind == "rtp" else "",
@@ -90,26 +85,15 @@ def _describe(ip: bytes) -> dict[str, Any] | None:
     }
 
 
-def _capture(device: str, path: Path) -> None:
-    with (
-        path.open("w", buffering=1) as out,
-        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as tap,
-    ):
-        tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        tap.bind((device, _ALL_PROTOCOLS))
-        sys.stdout.write("captures\n")
-        sys.stdout.flush()
-        while True:
-            ready, _, _ = select.select([tap, sys.stdin], [], [])
-            if tap not in ready:
-                break
-            frame = tap.recv(65536)
-            ip = frame[_ETHERNET:]
-            if frame[12:14] != b"\x08\x00" or len(ip) < 28 or ip[9] != socket.IPPROTO_UDP:
-                continue
-            if (found := _describe(ip)) is not None:
-                out.write(json.dumps({"at_ns": time.monotonic_ns(), **found}) + "\n")
+def _capture(device: str, path: Path) -> int:
+    with path.open("w", buffering=1) as out:
+
+        def write(one: UdpDatagram) -> None:
+            if len(one.payload) >= _SHORTEST:
+                out.write(json.dumps({"at_ns": time.monotonic_ns(), **_describe(one)}) + "\n")
+
+        return capture(device, write)
 
 
 if __name__ == "__main__":
-    _capture(sys.argv[1], Path(sys.argv[2]))
+    sys.stdout.write(str(_capture(sys.argv[1], Path(sys.argv[2]))))

@@ -5,31 +5,17 @@ counted as JSON.
 """
 
 import json
-import select
-import socket
 import subprocess
 import sys
 from collections import Counter
 from typing import Any
 
 import psutil
+from packet_tap import UdpDatagram, capture
 
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
 SIP_PORT = 5060
-_ETHERNET = 14
-_ALL_PROTOCOLS = 0x0003
-"""ETH_P_ALL of linux/if_ether.h: what is sent, too."""
-
-
-def sip_payload(frame: bytes) -> bytes | None:
-    """Give the payload of a UDP datagram from or to SIP's port over IPv4; None for any other frame."""
-    ip = frame[_ETHERNET:]
-    if frame[12:14] != b"\x08\x00" or len(ip) < 28 or ip[9] != socket.IPPROTO_UDP:
-        return None
-    udp = ip[4 * (ip[0] & 0x0F) :]
-    ports = int.from_bytes(udp[0:2]), int.from_bytes(udp[2:4])
-    return udp[8 : int.from_bytes(udp[4:6])] if SIP_PORT in ports else None
 
 
 def message_kind(payload: bytes) -> str:
@@ -68,23 +54,13 @@ class Capture:
 
 def _capture(device: str) -> None:
     counts: Counter[str] = Counter()
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL_PROTOCOLS)) as tap:
-        tap.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        tap.bind((device, _ALL_PROTOCOLS))
-        sys.stdout.write("captures\n")
-        sys.stdout.flush()
-        while True:
-            ready, _, _ = select.select([tap, sys.stdin], [], [])
-            if tap in ready:
-                frame = tap.recv(65536)
-                payload = sip_payload(frame)
-                if payload is not None:
-                    counts[message_kind(payload)] += 1
-            elif sys.stdin in ready:
-                break
-        # PACKET_STATISTICS of SOL_PACKET: received and dropped since the last look.
-        statistics = tap.getsockopt(263, 6, 8)
-    sys.stdout.write(json.dumps({"counts": counts, "dropped": int.from_bytes(statistics[4:8], sys.byteorder)}))
+
+    def count(one: UdpDatagram) -> None:
+        if SIP_PORT in (one.source_port, one.destination_port):
+            counts[message_kind(one.payload)] += 1
+
+    dropped = capture(device, count)
+    sys.stdout.write(json.dumps({"counts": counts, "dropped": dropped}))
 
 
 if __name__ == "__main__":

@@ -178,16 +178,7 @@ def _view(way: SeenWay, blackout: SeenBlackout, until_ns: int | None) -> ViewDoc
     lost = [loss.reason for loss in way.connection_losses if is_in_it(loss.at_monotonic_ns)]
     return ViewDocument(
         way=way.way,
-        since_start_ns=blackout.since_start_ns,
-        length_ns=blackout.length_ns,
-        at_least_ns=blackout.at_least_ns,
-        at_most_ns=blackout.at_most_ns,
-        ended=blackout.ended,
-        own_pause_ns=blackout.own_pause_ns,
-        sent=blackout.sent,
-        lost=blackout.lost,
-        reordered=blackout.reordered,
-        duplicated=blackout.duplicated,
+        **{name: getattr(blackout, name) for name in ViewDocument.model_fields if name in SeenBlackout.model_fields},
         connection_lost=lost[0] if lost else None,
         violations=[str(one["kind"]) for one in way.violations if is_in_it(int(one["at_monotonic_ns"]))],
     )

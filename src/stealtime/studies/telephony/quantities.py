@@ -60,6 +60,19 @@ def _setup(result: Any) -> float | None:
     return None if spread is None else spread.median
 
 
+_CPU = {
+    "server_cpu_percent": Quantity(
+        "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
+    ),
+    "host_cpu_percent": Quantity(
+        "host side",
+        _share(
+            lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
+            lambda result: result.elapsed_ns,
+        ),
+    ),
+}
+"""Of one CPU."""
 _LOSS = Quantity("voice lost", lambda result: 100.0 * result.voice.lost_share)
 _MOS = Quantity("MOS", lambda result: median(result.voice.mos) if result.voice.mos else None)
 _CALLS_KEPT = Quantity("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
@@ -82,16 +95,7 @@ KINDS: dict[str, Kind] = {
             ),
             "median_ns": Quantity("median", _response("median_ns")),
             "p99_ns": Quantity("99 %", _response("p99_ns")),
-            "server_cpu_percent": Quantity(
-                "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
-            ),
-            "host_cpu_percent": Quantity(
-                "host side",
-                _share(
-                    lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
-                    lambda result: result.elapsed_ns,
-                ),
-            ),
+            **_CPU,
             "server_cpu_each_ns": Quantity(
                 "server, each", _share(lambda result: result.server_cpu_ns, lambda result: result.acknowledged)
             ),
@@ -147,16 +151,7 @@ KINDS: dict[str, Kind] = {
             "voice_silence_ns": Quantity("longest silence", lambda result: result.voice.silence_ns),
             "mos": _MOS,
             "setup_ns": Quantity("INVITE to 200", _setup),
-            "server_cpu_percent": Quantity(
-                "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
-            ),
-            "host_cpu_percent": Quantity(
-                "host side",
-                _share(
-                    lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
-                    lambda result: result.elapsed_ns,
-                ),
-            ),
+            **_CPU,
         },
         (*_CALL_COUNTS, "retransmissions", "lapses"),
         (

@@ -1,0 +1,53 @@
+"""Guests of a stand, without its hosts."""
+
+import ipaddress
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from cryptography import x509
+
+from stealtime.protect.stand import Stand, StandGuest
+from stealtime.protect.vm_file import Identity, Register
+from stealtime.vocabulary.errors import StealtimeError
+
+ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2"}
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Any:
+    laboratory = SimpleNamespace(
+        folder=tmp_path,
+        has_ended=False,
+        host=lambda name: SimpleNamespace(address=lambda _: ADDRESSES[name]),
+    )
+    made = SimpleNamespace(laboratory=laboratory, hosts=[], register=Register(folder=tmp_path), allow_faults=False)
+    made.identity = partial(Stand.identity, cast(Any, made))
+    made.refuse_ended = partial(Stand.refuse_ended, cast(Any, made))
+    return made
+
+
+def addresses(identity: Identity) -> list[str]:
+    """Give those that a host's certificate is for."""
+    certificate = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(one) for one in names.get_values_for_type(x509.IPAddress) if isinstance(one, ipaddress.IPv4Address)]
+
+
+def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Any) -> None:
+    for name in ("a", "b"):
+        StandGuest(stand, f"guest-{name}", known_as=name, node=name, mode="off", program="counter")
+    assert {name: addresses(stand.identity(name)) for name in ADDRESSES} == {"a": ["10.77.2.1"], "b": ["10.77.2.2"]}
+    guest = StandGuest(stand, "guest", known_as="b", node="b", mode="off", program="counter")
+    assert guest.vm.identity is not None
+    assert addresses(guest.vm.identity) == ["10.77.2.2"]
+
+
+def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(stand: Any, tmp_path: Path) -> None:
+    guest = StandGuest(stand, "guest", mode="off", program="counter")
+    stand.laboratory.has_ended = True
+    with pytest.raises(StealtimeError, match="the laboratory has ended"):
+        guest.status("a")
+    assert not (tmp_path / "state").exists()

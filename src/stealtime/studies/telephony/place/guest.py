@@ -14,9 +14,11 @@ from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, S
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image
+from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.steady import refuse_lapse
 from stealtime.vocabulary.errors import StealtimeError
 
 Placement = Literal["together", "apart"]
@@ -50,6 +52,7 @@ class GuestPlace:
     ) -> None:
         self.stand = stand
         self.mode = mode
+        self.client: Client = LaboratoryClient(stand.laboratory)
         network, _, last = GUEST_ADDRESS.rpartition(".")
         self.address = GUEST_ADDRESS
         if placement == "together":
@@ -104,12 +107,20 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
         """Wait until each guest is protected (in mode ``off``: runs); give their active members."""
         return [guest.await_ready(unlike, _UP_WITHIN_S) for guest in self.guests]
+
+    def members(self) -> list[MemberStatus]:
+        """Give the members whose guests run now, protected or not."""
+        return [status for guest in self.guests for name in HOSTS if (status := guest.running(name))]
+
+    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """See that its guests were protected all the time."""
+        refuse_lapse(self.guests, members, from_ns)
 
     def cpu_times(self) -> CpuTimes:
         """Read what QEMU, the members and the daemons of both hosts have used.
@@ -117,7 +128,7 @@ class GuestPlace:
         QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds,
         all others together milliseconds.
         """
-        active = {status.qemu_pid for guest in self.guests for name in HOSTS if (status := guest.running(name))}
+        active = {member.qemu_pid for member in self.members()}
         server_ns = host_ns = 0
         for pid in {pid for name in HOSTS for pid in self.laboratory.processes(name)}:
             times_ns = thread_times_ns(pid)
@@ -154,16 +165,6 @@ class GuestPlace:
         consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
         ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
         return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
-
-
-def lapses(guests: Sequence[StandGuest], active: Sequence[MemberStatus], from_ns: int) -> list[str]:
-    """Give the states other than protected that members were in since a moment: their output was then not held."""
-    return [
-        state
-        for guest, member in zip(guests, active, strict=True)
-        if guest.vm.mode != "off"
-        for state in guest.states_since(member, from_ns)
-    ]
 
 
 def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:

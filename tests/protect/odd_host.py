@@ -38,7 +38,7 @@ class OddNode(Node):
 def put_behind(laboratory: Laboratory, name: str, *behind: str) -> Iterator[None]:
     """Have whatever is started on a host meanwhile run behind something."""
     plain = laboratory.nodes[name]
-    laboratory.nodes[name] = OddNode(plain.name, plain.namespace, plain.networks, behind)
+    laboratory.nodes[name] = OddNode(plain.name, plain.namespace, plain.networks, plain.last_byte, behind)
     try:
         yield
     finally:

@@ -2,8 +2,9 @@
 
 Three networks, each a bridge in one namespace, the *switch*: ``clients`` (guests and who talks with them),
 ``replication`` (from host to host) and ``register`` (from hosts to the arbiter). Each host is a namespace with a link
-to each and the bridge ``guests`` that its machines join; the client and the arbiter have one link each. Every link can
-be cut alone, both ways or one way. Nothing of it is in the network namespace of the machine itself.
+to each and the bridge ``guests`` that its machines join; the client, servers that run without a machine, and the
+arbiter have one link each. Every link can be cut alone, both ways or one way. Nothing of it is in the network namespace
+of the machine itself.
 """
 
 import itertools
@@ -39,7 +40,9 @@ SWITCH = "switch"
 
 _PREFIX_LENGTH = 24
 _SUBNETS: dict[NetworkName, str] = {"clients": "10.77.1", "replication": "10.77.2", "register": "10.77.3"}
-_LAST_BYTES = {"a": 1, "b": 2, "c": 3, CLIENT: 9, ARBITER: 9}
+_LAST_BYTES = {"a": 1, "b": 2, "c": 3, "d": 4, CLIENT: 9, ARBITER: 9}
+_FIRST_SERVER = 11
+"""The last byte of the address of the first server without a machine."""
 
 GUEST_ADDRESS = f"{_SUBNETS['clients']}.100"
 GUEST_INTERFACE = f"{GUEST_ADDRESS}/{_PREFIX_LENGTH}"
@@ -52,11 +55,18 @@ _serials = itertools.count()
 
 @dataclass(frozen=True)
 class Node:
-    """A host, the client or the arbiter."""
+    """A host, the client, a server without a machine, or the arbiter."""
 
     name: str
     namespace: str
     networks: tuple[NetworkName, ...]
+    last_byte: int
+    """Of its addresses."""
+
+    @property
+    def bridges_guests(self) -> bool:
+        """Whether it is a host, whose link to the network ``clients`` is its guests'."""
+        return len(self.networks) > 1
 
     def address(self, on: NetworkName) -> str:
         """Give its own address on a network; hosts have none on ``clients``, where only their guests live.
@@ -64,9 +74,9 @@ class Node:
         Raises:
             ValueError: It has none there.
         """
-        if on not in self.networks or (on == "clients" and self.name != CLIENT):
+        if on not in self.networks or (on == "clients" and self.bridges_guests):
             raise ValueError(f"{self.name} has no address on the network {on}")
-        return f"{_SUBNETS[on]}.{_LAST_BYTES[self.name]}"
+        return f"{_SUBNETS[on]}.{self.last_byte}"
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -83,21 +93,23 @@ class Laboratory:
     """A context manager: the networks are there inside, and gone with all their processes after it.
 
     Args:
-        hosts: Their names, out of ``a``, ``b``, ``c``.
+        hosts: Their names, out of ``a``, ``b``, ``c``, ``d``.
+        servers: Names, without a hyphen, of nodes for servers that run without a machine, on the network ``clients``.
 
     Raises:
         StealtimeError: The kernel or the rights are missing; nothing is left then.
     """
 
-    def __init__(self, hosts: Sequence[str] = ("a", "b")) -> None:
+    def __init__(self, hosts: Sequence[str] = ("a", "b"), servers: Sequence[str] = ()) -> None:
         serial = next(_serials)
         self._switch = network.namespace_name(serial, SWITCH)
         self.nodes: dict[str, Node] = {
-            name: Node(name, network.namespace_name(serial, name), links)
-            for name, links in (
-                *((host, NETWORKS) for host in hosts),
-                (CLIENT, ("clients",)),
-                (ARBITER, ("register",)),
+            name: Node(name, network.namespace_name(serial, name), links, last_byte)
+            for name, links, last_byte in (
+                *((host, NETWORKS, _LAST_BYTES[host]) for host in hosts),
+                (CLIENT, ("clients",), _LAST_BYTES[CLIENT]),
+                *((server, ("clients",), _FIRST_SERVER + number) for number, server in enumerate(servers)),
+                (ARBITER, ("register",), _LAST_BYTES[ARBITER]),
             )
         }
         self.folder = Path()
@@ -215,7 +227,7 @@ class Laboratory:
                 f"link set {port} up",
             ]
             in_node.append(f"link set {on} up")
-            if on == "clients" and node.name != CLIENT:
+            if on == "clients" and node.bridges_guests:
                 in_node += [
                     f"link add {GUEST_BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
                     f"link set {GUEST_BRIDGE} up",

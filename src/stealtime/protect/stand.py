@@ -1,4 +1,6 @@
-"""Two hosts of a laboratory that receive machines, the guest that counts on them, and its client.
+"""Hosts of a laboratory that receive machines, the guest that counts on them, and its client.
+
+Two as a rule; others may be admitted, whose guests have the same standby: one host backs several.
 
 The link between the hosts is TCP with mutual TLS over a veth pair. Demonstrations, measurements and tests stand on it.
 """
@@ -29,6 +31,8 @@ from stealtime.protect.vm_file import Identity, Register, VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
 HOSTS = ("a", "b")
+STANDBY = HOSTS[1]
+"""Backs the guests of every other host."""
 COUNTER_PORT = 7000
 COUNTER = (f"tcp={COUNTER_PORT}", f"udp={COUNTER_PORT}", "memory=16MiB", "dirty=50/10ms")
 """What the guest runs unless it is told otherwise."""
@@ -58,7 +62,7 @@ class NotProtectedError(StealtimeError):
 
 
 class Stand:
-    """Two hosts, ready to receive machines.
+    """Two hosts or more, ready to receive machines.
 
     Args:
         laboratory: The networks; it stands.
@@ -71,9 +75,19 @@ class Stand:
         self.state = State(laboratory.folder / "state")
         self.register = register or Register(folder=self.state.register)
         self.allow_faults = allow_faults
-        self.hosts = [self.describe(name) for name in HOSTS]
+        self.hosts: list[StandbyHost] = []
         for name in HOSTS:
-            self.start_daemon(name)
+            self.admit(name)
+
+    def admit(self, name: str) -> None:
+        """Have one more host of the laboratory receive machines."""
+        self.hosts.append(self.describe(name))
+        self.start_daemon(name)
+
+    def dismiss(self, name: str) -> None:
+        """End all that runs on a host, which receives no machines any more."""
+        self.hosts = [host for host in self.hosts if host.name != name]
+        self.laboratory.power_off(name)
 
     def describe(self, name: str) -> StandbyHost:
         """Write what the daemon of a host is told; give how it is reached."""
@@ -137,8 +151,9 @@ class StandGuest:
         self.stand = stand
         self.known_as = known_as
         self._node = node
-        network, _, last = GUEST_ADDRESS.rpartition(".")
-        self.ip_address = f"{network}.{int(last) + number}"
+        self.ip_address = guest_address(number)
+        # Its standby, and where it begins, which it comes back to.
+        hosts = {host.name: host for host in stand.hosts if host.name in (STANDBY, known_as)}
         self.vm = VmFile.model_validate(
             {
                 "name": name,
@@ -149,7 +164,7 @@ class StandGuest:
                     "mac": f"52:54:00:77:00:{number:02x}",
                 },
                 "standby_hosts": [
-                    host.model_dump() for host in reversed(stand.hosts) if host.name == "b" or known_as == "a"
+                    hosts[name].model_dump() for name in dict.fromkeys((STANDBY, known_as)) if name in hosts
                 ],
                 "identity": stand.identity(known_as, node).model_dump(),
                 "register": stand.register.model_dump(),
@@ -260,11 +275,11 @@ class StandGuest:
 
     def stop(self) -> None:
         """End it on all hosts, the standby first, so that it does not take over."""
-        for name in ("b", self.known_as):
+        for name in (STANDBY, self.known_as):
             status = self.status(name)
             if status is not None and status.pid is not None:
                 os.kill(status.pid, signal.SIGKILL)
-        for name in ("b", self.known_as):
+        for name in (STANDBY, self.known_as):
             folder = self.member(name)
             self.await_that(lambda folder=folder: not folder.lives(), lambda: f"{self.vm.name} does not end")  # type: ignore[misc]
 
@@ -343,6 +358,12 @@ class Client:
             return dict(json.loads(output))
         except ValueError as error:
             raise self._guest.failure(f"the client gave no result and ended with {self.process.returncode}") from error
+
+
+def guest_address(number: int) -> str:
+    """Give the address of one of several guests."""
+    network, _, last = GUEST_ADDRESS.rpartition(".")
+    return f"{network}.{int(last) + number}"
 
 
 def other(name: str) -> str:

@@ -3,6 +3,7 @@
 Registrations live in memory alone (usrloc's ``db_mode`` 0): that is the state that protection has to keep.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 
@@ -42,6 +43,7 @@ class ServerConfiguration:
         tcp_workers: Processes that Kamailio has for TCP.
         tcp_connections: How many TCP connections Kamailio takes.
         media_threads: Threads that relay media.
+        fronts: The addresses of those that hand requests on to it, whose word of another server it takes.
     """
 
     role: Role
@@ -52,6 +54,7 @@ class ServerConfiguration:
     tcp_workers: int = 2
     tcp_connections: int = 16384
     media_threads: int = 1
+    fronts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         first, last = self.media_ports
@@ -67,7 +70,7 @@ class ServerConfiguration:
     def files(self) -> dict[str, str]:
         """The content of each file in :data:`CONFIGURATION_FOLDER`."""
         programs = programs_of(self.role)
-        files = {INIT: _resource("init.sh"), SERVE: self._serve()}
+        files = {INIT: resource("init.sh"), SERVE: self._serve()}
         if KAMAILIO in programs:
             files["kamailio.cfg"] = self._kamailio()
         if RTPENGINE in programs:
@@ -75,34 +78,28 @@ class ServerConfiguration:
         return files
 
     def _serve(self) -> str:
-        folder = f"/{CONFIGURATION_FOLDER}"
-        commands = {
-            KAMAILIO: f"/{KAMAILIO} -DD -E -Y /run -P /run/kamailio.pid -m 256 -M 8 -f {folder}/kamailio.cfg",
-            RTPENGINE: f"/{RTPENGINE} --foreground --config-file={folder}/rtpengine.conf",
-        }
-        programs = programs_of(self.role)
-        kept = "".join(f"keep {commands[program]} &\n" for program in programs if program != KAMAILIO)
+        programs, lines = programs_of(self.role), []
+        if RTPENGINE in programs:
+            configuration = f"/{CONFIGURATION_FOLDER}/rtpengine.conf"
+            lines.append(f"keep /{RTPENGINE} --foreground --config-file={configuration} &")
         if KAMAILIO in programs:
-            awaited = f"await_port {CONTROL_PORT:04X}\n" if self.role == "both" else ""
-            kept += f"{awaited}keep {commands[KAMAILIO]} &\n"
-        return f"{_resource('serve.sh')}{kept}wait\n"
+            lines += [f"await_port {CONTROL_PORT:04X}"] if self.role == "both" else []
+            lines.append(keep_kamailio(shared_mib=256))
+        return serve_script(lines)
 
     def _kamailio(self) -> str:
         media_server = "127.0.0.1" if self.role == "both" else self.media_address or self.address
-        told = {
+        told: dict[str, object] = {
             "udp_workers": self.udp_workers,
             "tcp_workers": self.tcp_workers,
             "tcp_connections": self.tcp_connections,
             "address": self.address,
             "sip_port": SIP_PORT,
-            "modules_folder": f"/{MODULES_FOLDER}/",
-            "modules": "\n".join(f'loadmodule "{name}.so"' for name in KAMAILIO_MODULES),
+            "modules": loaded(KAMAILIO_MODULES),
             "control": f"udp:{media_server}:{CONTROL_PORT}",
+            "from_a_front": " || ".join(f"src_ip == {address}" for address in self.fronts) or "0",
         }
-        text = _resource("kamailio.cfg")
-        for name, value in told.items():
-            text = text.replace(f"@{name}@", str(value))
-        return text
+        return filled("kamailio.cfg", told)
 
     def _rtpengine(self) -> str:
         control = "127.0.0.1" if self.role == "both" else self.address
@@ -122,5 +119,30 @@ class ServerConfiguration:
         )
 
 
-def _resource(name: str) -> str:
+def resource(name: str) -> str:
+    """Give one of our files."""
     return (resources.files("stealtime.studies.telephony.appliance") / "files" / name).read_text("utf-8")
+
+
+def filled(name: str, told: Mapping[str, object]) -> str:
+    """Give one of our files with the values of its ``@names@``."""
+    text = resource(name)
+    for key, value in told.items():
+        text = text.replace(f"@{key}@", str(value))
+    return text
+
+
+def loaded(modules: Iterable[str]) -> str:
+    """Give the lines by which Kamailio loads modules."""
+    return "\n".join([f'mpath="/{MODULES_FOLDER}/"', *(f'loadmodule "{name}.so"' for name in modules)])
+
+
+def keep_kamailio(*, shared_mib: int) -> str:
+    """Give the line of the script that keeps Kamailio running, with so much memory for all its processes."""
+    options = f"-DD -E -Y /run -P /run/kamailio.pid -m {shared_mib} -M 8"
+    return f"keep /{KAMAILIO} {options} -f /{CONFIGURATION_FOLDER}/kamailio.cfg &"
+
+
+def serve_script(lines: Iterable[str]) -> str:
+    """Give the script that starts a server and keeps it running."""
+    return "".join([resource("serve.sh"), *(f"{line}\n" for line in lines), "wait\n"])

@@ -21,20 +21,25 @@ from stealtime.lab.image.debian import unpack_archive
 from stealtime.lab.image.tools import run_tool
 from stealtime.vocabulary.errors import StealtimeError
 
-Role = Literal["both", "signalling", "media", "replica", "store"]
+Role = Literal["both", "signalling", "media", "replica", "store", "front", "names"]
 """What a server does: route SIP and keep registrations, relay media, or both; ``replica`` does both and shares what it
-knows with another one, calls by way of the ``store``."""
+knows with another one, calls by way of the ``store``. A ``front`` keeps nothing and hands each request on to one of
+several servers; phones learn of fronts from ``names``."""
 
 KAMAILIO = "usr/sbin/kamailio"
 RTPENGINE = "usr/bin/rtpengine"
 KEEPALIVED = "usr/sbin/keepalived"
 REDIS = "usr/bin/redis-server"
+NSD = "usr/sbin/nsd"
+KAMCMD = "usr/sbin/kamcmd"
+"""Tells a running Kamailio to read its destinations anew."""
 BUSYBOX = "bin/busybox"
 KAMAILIO_MODULES = (
     *("tm", "sl", "rr", "pv", "maxfwd", "textops", "siputils", "xlog"),
     *("usrloc", "registrar", "rtpengine"),
 )
 REPLICATION_MODULES = ("dmq", "dmq_usrloc")
+FRONT_MODULES = ("sl", "rr", "pv", "maxfwd", "textops", "siputils", "ctl", "dispatcher")
 MODULES_FOLDER = "usr/lib/x86_64-linux-gnu/kamailio/modules"
 
 _PACKAGES: Mapping[Role, tuple[str, ...]] = {
@@ -43,6 +48,8 @@ _PACKAGES: Mapping[Role, tuple[str, ...]] = {
     "media": ("rtpengine-daemon", "busybox-static"),
     "replica": ("kamailio", "rtpengine-daemon", "keepalived", "busybox-static"),
     "store": ("redis-server", "redis-tools", "busybox-static"),
+    "front": ("kamailio", "busybox-static"),
+    "names": ("nsd", "busybox-static"),
 }
 INTERPRETER = "lib64/ld-linux-x86-64.so.2"
 LIBRARIES = "lib/x86_64-linux-gnu"
@@ -103,13 +110,15 @@ def obtain_root(role: Role) -> Root:
 
 
 def programs_of(role: Role) -> tuple[str, ...]:
-    """Give the programs that run in a role, by their paths in the tree."""
+    """Give the programs of a role, by their paths in the tree."""
     programs: Mapping[Role, tuple[str, ...]] = {
         "both": (RTPENGINE, KAMAILIO),
         "signalling": (KAMAILIO,),
         "media": (RTPENGINE,),
         "replica": (RTPENGINE, KAMAILIO, KEEPALIVED),
         "store": (REDIS,),
+        "front": (KAMAILIO, KAMCMD),
+        "names": (NSD,),
     }
     return programs[role]
 
@@ -118,6 +127,8 @@ def modules_of(role: Role) -> tuple[str, ...]:
     """Give the names of the modules that Kamailio may load in a role."""
     if KAMAILIO not in programs_of(role):
         return ()
+    if role == "front":
+        return FRONT_MODULES
     return (*KAMAILIO_MODULES, *REPLICATION_MODULES) if role == "replica" else KAMAILIO_MODULES
 
 

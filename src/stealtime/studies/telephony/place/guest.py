@@ -69,7 +69,7 @@ class GuestPlace:
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **{**_machine(configuration, mode, interval_ns), **machine},
+                **{**machine_of(configuration, mode, interval_ns), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -123,19 +123,8 @@ class GuestPlace:
         refuse_lapse(self.guests, members, from_ns)
 
     def cpu_times(self) -> CpuTimes:
-        """Read what QEMU, the members and the daemons of both hosts have used.
-
-        QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds,
-        all others together milliseconds.
-        """
-        active = {member.qemu_pid for member in self.members()}
-        server_ns = host_ns = 0
-        for pid in {pid for name in HOSTS for pid in self.laboratory.processes(name)}:
-            times_ns = thread_times_ns(pid)
-            vcpu_ns = max(times_ns, default=0) if pid in active else 0
-            server_ns += vcpu_ns
-            host_ns += sum(times_ns) - vcpu_ns
-        return CpuTimes(server_ns, host_ns)
+        """Read what QEMU, the members and the daemons of both hosts have used."""
+        return guests_cpu_times(self.laboratory, HOSTS, self.members())
 
     def kill_host(self) -> Blow:
         """Kill the members on the host where the server runs, each when it is protected."""
@@ -147,11 +136,7 @@ class GuestPlace:
         died, survived = active[0].host, other(active[0].host)
         if {one.host for one in active} != {died}:
             raise NotProtectedError("the guests of the server are not on the same host")
-        struck_ns = min(guest.kill_member(one) for guest, one in zip(self.guests, active, strict=True))
-        taken = [guest.await_taken(survived, _TAKEN_WITHIN_S) for guest in self.guests]
-        running_ns = max(guest.continued_ns(survived, struck_ns) for guest in self.guests)
-        resume_ns = max(status.resume_ns or 0 for status in taken)
-        return Blow(struck_ns, running_ns - resume_ns, running_ns, died, survived)
+        return kill_members(self.guests, active, survived)
 
     def stop(self) -> None:
         """End all that runs on both hosts, and have them receive machines again."""
@@ -167,7 +152,47 @@ class GuestPlace:
         return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
 
 
-def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
+def guests_cpu_times(laboratory: Laboratory, hosts: Sequence[str], members: Sequence[MemberStatus]) -> CpuTimes:
+    """Read what guests, and all else on their hosts, have used.
+
+    QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds, all
+    others together milliseconds.
+
+    Args:
+        laboratory: Has the hosts.
+        hosts: All of which the guests use any.
+        members: Those whose guests run.
+    """
+    active = {member.qemu_pid for member in members}
+    server_ns = host_ns = 0
+    for pid in {pid for name in hosts for pid in laboratory.processes(name)}:
+        times_ns = thread_times_ns(pid)
+        vcpu_ns = max(times_ns, default=0) if pid in active else 0
+        server_ns += vcpu_ns
+        host_ns += sum(times_ns) - vcpu_ns
+    return CpuTimes(server_ns, host_ns)
+
+
+def kill_members(guests: Sequence[StandGuest], active: Sequence[MemberStatus], survived: str) -> Blow:
+    """Kill the members of guests on one host, each when it is protected; give when the last of the guests runs again.
+
+    Args:
+        guests: Them.
+        active: Their members, in the same order.
+        survived: The host that takes them over.
+
+    Raises:
+        StealtimeError: It does not; ``NotProtectedError`` where a guest left its host before the blow.
+    """
+    struck_ns = min(guest.kill_member(one) for guest, one in zip(guests, active, strict=True))
+    taken = [guest.await_taken(survived, _TAKEN_WITHIN_S) for guest in guests]
+    running_ns = max(guest.continued_ns(survived, struck_ns) for guest in guests)
+    resume_ns = max(status.resume_ns or 0 for status in taken)
+    return Blow(struck_ns, running_ns - resume_ns, running_ns, active[0].host, survived)
+
+
+def machine_of(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
+    """Give what a server's guest has that is different from the usual machine, as in ``VM.toml``."""
     image = obtain_image(configuration, "cloud")
     first, last = configuration.media_ports
     machine: dict[str, Any] = {

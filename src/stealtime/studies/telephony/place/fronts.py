@@ -1,0 +1,148 @@
+"""The first stage: fronts without state, and the name server that leads phones to them, natively in the laboratory.
+
+They are not protected: a front keeps nothing, and phones that get no answer of one ask another (RFC 3263, section 4.3).
+"""
+
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from stealtime.lab.image.cache import write_atomically
+from stealtime.protect.laboratory import Laboratory
+from stealtime.studies.telephony.appliance.front import (
+    CONTROL_SOCKET,
+    DESTINATIONS,
+    RELOAD,
+    RELOAD_EVERY_S,
+    FrontConfiguration,
+    dealt,
+    destinations,
+)
+from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
+from stealtime.studies.telephony.appliance.root import INTERPRETER, KAMCMD, LIBRARIES, obtain_root
+from stealtime.studies.telephony.client import Client
+from stealtime.studies.telephony.location import Located, Protocol, locate
+from stealtime.studies.telephony.place.answering import await_answer
+from stealtime.studies.telephony.place.native_server import NativeServer
+from stealtime.vocabulary.errors import StealtimeError
+
+FRONT_NODES = ("front1", "front2")
+NAMES_NODE = "names"
+FIRST_STAGE_NODES = (*FRONT_NODES, NAMES_NODE)
+"""The nodes that the laboratory has to have for it."""
+
+_UP_WITHIN_S = 20.0
+_TOLD_WITHIN_S = 10.0
+_WHOLE_SECOND_S = 0.1
+"""A front counts whole seconds; its clock's tick is shorter than this."""
+
+
+class Fronts:
+    """Fronts and their name server.
+
+    Args:
+        laboratory: Has the nodes of :data:`FIRST_STAGE_NODES`.
+        client: Where phones are.
+    """
+
+    def __init__(self, laboratory: Laboratory, client: Client) -> None:
+        self._laboratory = laboratory
+        self._client = client
+        self.addresses = {node: laboratory.nodes[node].address("clients") for node in FRONT_NODES}
+        self._name_server = laboratory.nodes[NAMES_NODE].address("clients")
+        names = NamesConfiguration(
+            address=self._name_server,
+            fronts=[Front(name=node, address=address) for node, address in self.addresses.items()],
+        )
+        self._servers = [
+            *(
+                NativeServer(laboratory, node, FrontConfiguration(address=address), run=self._folder(node))
+                for node, address in self.addresses.items()
+            ),
+            NativeServer(laboratory, NAMES_NODE, names),
+        ]
+        self._primaries: list[str] = []
+        self._is_settled = True
+
+    def start(self, primaries: Sequence[str]) -> None:
+        """Start all with primaries at these addresses; does not wait."""
+        self._primaries, self._is_settled = list(primaries), True
+        for node in FRONT_NODES:
+            self._folder(node).mkdir(exist_ok=True)
+            self._write(node, destinations(dealt(self._primaries)))
+        for server in self._servers:
+            server.start()
+
+    def await_ready(self) -> None:
+        """Wait until all fronts answer, and the name server leads to them.
+
+        Raises:
+            StealtimeError: One does not come up.
+        """
+        for address in self.addresses.values():
+            await_answer(self._client, address, _UP_WITHIN_S, self.last_words)
+        self.locate(phones=1)
+
+    def locate(self, *, phones: int, protocol: Protocol = "udp", seed: int = 0) -> list[Located]:
+        """Have phones find their fronts; see :func:`stealtime.studies.telephony.location.locate`."""
+        return locate(self._client, self._name_server, DOMAIN, phones=phones, protocol=protocol, seed=seed)
+
+    def add(self, primary: str, between: Callable[[], None] | None = None) -> None:
+        """Have the running fronts deal some users to one more primary, which answers already.
+
+        Two steps, as the fronts cannot all be told at one moment: first all of them learn that users may be known
+        there, then that they are to register there. Whichever step a front is at, it finds a user registered by the
+        other.
+
+        Args:
+            primary: Its address.
+            between: Is called between both steps.
+
+        Raises:
+            StealtimeError: A front does not take it, or users may still be where they were before the last addition.
+        """
+        if not self._is_settled:
+            raise StealtimeError(
+                "no second primary can be added until each phone had the time to renew its registration",
+                hint="fronts know one earlier primary of a user, not two",
+            )
+        before, after = dealt(self._primaries), dealt([*self._primaries, primary])
+        self._is_settled = False
+        self._tell(destinations(before, other=after))
+        time.sleep(RELOAD_EVERY_S + _WHOLE_SECOND_S)
+        if between is not None:
+            between()
+        self._tell(destinations(after, other=before))
+        self._primaries.append(primary)
+
+    def stop(self) -> None:
+        """End all of them."""
+        for server in self._servers:
+            server.stop()
+
+    def last_words(self) -> str:
+        """Give the end of what they wrote."""
+        return "\n".join(f"--- {server.node}\n{server.last_words()}" for server in self._servers)
+
+    def _folder(self, node: str) -> Path:
+        return self._laboratory.folder / node
+
+    def _write(self, node: str, text: str) -> None:
+        write_atomically(self._folder(node) / DESTINATIONS, text)
+
+    def _tell(self, text: str) -> None:
+        tree = obtain_root("front").tree
+        linker = [str(tree / INTERPRETER), "--inhibit-cache", "--library-path", str(tree / LIBRARIES)]
+        # A name relative to the folder: kamcmd would take the colons of a longer one apart.
+        argv = [*linker, str(tree / KAMCMD), "-s", f"unixs:./{CONTROL_SOCKET}", RELOAD]
+        for node in FRONT_NODES:
+            self._write(node, text)
+            try:
+                done = subprocess.run(
+                    argv, cwd=self._folder(node), capture_output=True, text=True, timeout=_TOLD_WITHIN_S, check=False
+                )
+            except subprocess.TimeoutExpired:
+                raise StealtimeError(f"{node} did not read its destinations within {_TOLD_WITHIN_S:g} s") from None
+            if done.returncode != 0 or "error" in done.stdout:
+                raise StealtimeError(f"{node} does not read its destinations: {(done.stderr or done.stdout).strip()}")

@@ -1,0 +1,82 @@
+"""A server of the appliance as processes of this machine: the same tree as in a guest, below ``chroot`` in a node.
+
+A PID namespace ends all of it with its first process; a mount namespace of its own holds what is mounted into the
+read-only tree.
+"""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from stealtime.protect.laboratory import Laboratory
+from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, SERVE
+from stealtime.studies.telephony.appliance.image import Configuration, configuration_folder
+from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
+
+_LAST_LINES = 25
+
+
+class NativeServer:
+    """A server in a node of the laboratory, which has its address already.
+
+    Args:
+        laboratory: Where.
+        node: In which of its nodes.
+        configuration: What it is told.
+        run: A folder for what it has in ``/run``, to be seen from outside; None: nobody sees it.
+    """
+
+    def __init__(
+        self, laboratory: Laboratory, node: str, configuration: Configuration, *, run: Path | None = None
+    ) -> None:
+        self.laboratory = laboratory
+        self.node = node
+        self._configuration = configuration
+        self._run = run
+        self._log = laboratory.folder / f"server-{node}.log"
+        self._process: psutil.Popen | None = None
+
+    def prepare(self) -> tuple[Path, Path]:
+        """Give its file tree and the folder of what it is told, made first if they are not in the cache.
+
+        Raises:
+            StealtimeError: Packages cannot be had.
+        """
+        return obtain_root(self._configuration.role).tree, configuration_folder(self._configuration)
+
+    def start(self) -> None:
+        """Start it; does not wait."""
+        tree, told = self.prepare()
+        run = ("-t", "tmpfs", "tmpfs") if self._run is None else ("--bind", str(self._run))
+        mounts = (
+            ("--bind", str(told), str(tree / CONFIGURATION_FOLDER)),
+            ("-t", "proc", "proc", str(tree / "proc")),
+            ("--rbind", "/dev", str(tree / "dev")),
+            ("-t", "tmpfs", "tmpfs", str(tree / "tmp")),
+            (*run, str(tree / "run")),
+        )
+        lines = [f"mount {shlex.join(mount)}" for mount in mounts]
+        inside = shlex.join(["chroot", str(tree), f"/{BUSYBOX}", "sh", f"/{CONFIGURATION_FOLDER}/{SERVE}"])
+        script = " && ".join([*lines, f"exec {inside}"])
+        argv = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+        with self._log.open("wb") as log:
+            self._process = self.laboratory.start(self.node, argv, stdout=log, stderr=subprocess.STDOUT)
+
+    def stop(self) -> bool:
+        """End all processes of its node, if it was started; tell whether it was."""
+        process, self._process = self._process, None
+        if process is None:
+            return False
+        process.kill()
+        process.wait()
+        self.laboratory.power_off(self.node)
+        return True
+
+    def last_words(self) -> str:
+        """Give the end of what it wrote."""
+        try:
+            return "\n".join(self._log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
+        except OSError:
+            return ""

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from stealtime.studies.telephony.calls.answers import Answers, gather
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
@@ -20,8 +20,6 @@ _CALLERS_PORT = 5061
 _PHONES_PORT = 5071
 _REGISTERING_PORT = 5072
 
-BEGUN_PER_S = 50
-"""Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
 ANSWERED_WITHIN_S = 20.0
 """After the last one was begun."""
 GIVES_UP_AFTER_S = 32.0

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.studies.telephony.calls.dialogues import BEGUN_PER_S, CallSignalling
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.dialogues import CallSignalling
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import VoiceOfCalls
 from stealtime.studies.telephony.place.model import CpuTimes, Place

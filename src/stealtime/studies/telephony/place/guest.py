@@ -14,6 +14,7 @@ from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, S
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image
+from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
@@ -34,7 +35,8 @@ class GuestPlace:
     Args:
         stand: The hosts.
         name: Of the machine, new for each one: the register remembers the last one of a name.
-        mode: How it is protected.
+        mode: How it is protected; ``net+no-net`` and, apart from each other, ``net+bypass`` are the modes of signalling
+            and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
         placement: Whether signalling and media share a guest.
         machine: What else is different from the usual machine, as in ``VM.toml``.
@@ -69,7 +71,7 @@ class GuestPlace:
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **{**machine_of(configuration, mode, interval_ns), **machine},
+                **{**machine_of(configuration, mode_of(configuration.role, mode), interval_ns), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -191,7 +193,14 @@ def kill_members(guests: Sequence[StandGuest], active: Sequence[MemberStatus], s
     return Blow(struck_ns, running_ns - resume_ns, running_ns, active[0].host, survived)
 
 
-def machine_of(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
+def mode_of(role: Role, mode: Mode) -> str:
+    """Give how the guest of a role is protected: only what media says may leave before its state is safe."""
+    if mode == "net+no-net":
+        return "no-net" if role == "media" else "net"
+    return "net" if (role, mode) == ("signalling", "net+bypass") else mode
+
+
+def machine_of(configuration: ServerConfiguration, mode: str, interval_ns: int | None) -> dict[str, Any]:
     """Give what a server's guest has that is different from the usual machine, as in ``VM.toml``."""
     image = obtain_image(configuration, "cloud")
     first, last = configuration.media_ports

@@ -7,8 +7,9 @@ from typing import Literal, Protocol
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.client import Client
 
-Mode = Literal["off", "no-net", "net", "net+bypass", "replicated"]
-"""How the guest is protected; natively only ``off``. ``replicated``: two guests that are not, beside each other."""
+Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
+"""How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
+no-net. ``replicated``: two guests that are not protected, beside each other."""
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,14 @@ from stealtime.store.run import Trial
 from stealtime.studies.telephony.figures import TelephonyFigures, summarize_cell
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
+    PrimaryAdded,
+    PrimaryUsers,
     RateAttempt,
     RegistrationFailover,
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    TwoStageFailover,
 )
 
 MS = 1_000_000
@@ -78,6 +81,27 @@ def failover(**changes: Any) -> RegistrationFailover:
     return RegistrationFailover(**{**values, **changes})
 
 
+def two_stage_failover(**changes: Any) -> TwoStageFailover:
+    """The users of one primary hear nothing for 200 ms, those of the others for as long as before; nothing is lost."""
+    whole = failover()
+    values: dict[str, Any] = {
+        "host": "a", "rate_per_s": 200.0, "fronts": {"front1": 220, "front2": 180}, "sent": 400, "acknowledged": 400,
+        "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20, "connections_failed": 0,
+        "primaries": [
+            PrimaryUsers(host="a", users=100, silence_before_ns=90 * MS, silence_ns=200 * MS),
+            PrimaryUsers(host="c", users=180, silence_before_ns=95 * MS, silence_ns=93 * MS),
+            PrimaryUsers(host="d", users=120, silence_before_ns=80 * MS, silence_ns=96 * MS),
+        ],
+        "added": PrimaryAdded(
+            host="d", acknowledged=300, unanswered=0, lost=0, lost_users=[], before=240, moved=80,
+            boot_to_ready_ns=9_000 * MS, ready_to_dealt_ns=1_300 * MS,
+        ),
+        "blow_to_detection_ns": 120 * MS, "blow_to_running_ns": 130 * MS, "blow_to_answer_ns": 190 * MS,
+        "over_time": whole.over_time, "others_over_time": whole.over_time.model_copy(update={"answers": [4] * 200}),
+    }  # fmt: skip
+    return TwoStageFailover(**{**values, **changes})
+
+
 def rate(rate_per_s: float, *, is_bounded: bool = True) -> RegistrationRate:
     """One attempt, which was borne."""
     attempt = RateAttempt(
@@ -105,4 +129,5 @@ def some_cells() -> list[TelephonyFigures]:
         cell_of(GUEST, "register-failover", {**net, "mode": "no-net", "rate_per_s": 200}, [
             failover(lost=6, lost_users=["phone9-000197"], silence_ns=None, blow_to_answer_ns=None)
         ]),
+        cell_of(GUEST, "two-stage-failover", {**net, "primaries": 3, "rate_per_s": 200}, [two_stage_failover()]),
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells
+from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells, two_stage_failover
 
 from stealtime.report.page.line_figure import HEIGHT, WIDTH
 from stealtime.studies.telephony.figures import compare_cells
@@ -117,13 +117,48 @@ def test_a_curve_of_the_host_side_is_dashed_and_has_its_servers_colour() -> None
 
 
 def test_the_time_line_has_the_moments_of_the_failover() -> None:
-    whole, silent = time_line.charts(some_cells())
+    whole, silent, *_ = time_line.charts(some_cells())
     assert [moment.words.split(":")[0] for moment in whole.moments] == [
         "SIGKILL", "the standby takes over", "the guest runs", "first answer",
     ]  # fmt: skip
     assert [moment.x for moment in whole.moments] == sorted(moment.x for moment in whole.moments)
     assert silent.words == "phones heard nothing any more"
     assert len(silent.moments) == 3
+
+
+def test_a_primary_that_dies_is_drawn_apart_from_the_others() -> None:
+    own, others = time_line.charts(some_cells())[-2:]
+    assert own.title == f"{GUEST} net every 100ms, 3 primaries, UDP, 200/s"
+    assert (len(own.moments), own.words) == (4, "phones heard nothing for 200 ms at most")
+    assert others.title == f"{own.title}, users of the other primaries"
+    assert ([one.words for one in others.moments], others.words) == (
+        ["SIGKILL: 0"],
+        "phones heard nothing for 96.0 ms at most",
+    )
+    assert len(own.bars) < len(others.bars) == 200
+
+
+def test_the_others_are_those_with_the_longest_silence_and_none_is_passed_over() -> None:
+    cell = cell_of(GUEST, "two-stage-failover", {**NET, "primaries": 3}, [two_stage_failover()])
+    names = ("silence_ns", "others_silence_ns", "others_silence_before_ns")
+    assert [cell.figure(name).p50 for name in names] == [200 * MS, 96 * MS, 95 * MS]
+    assert (cell.figure("front_share_percent").p50, cell.figure("primary_share_percent").p50) == pytest.approx((55, 45))
+    killed, heard, silent = two_stage_failover().primaries
+    mute = silent.model_copy(update={"silence_ns": None})
+    assert two_stage_failover(primaries=[killed, heard, mute]).others_silence_ns is None
+
+
+def test_who_was_lost_when_a_primary_was_added_is_said() -> None:
+    added = two_stage_failover().added.model_copy(update={"lost": 2, "lost_users": ["phone3-000007"]})
+    cell = cell_of(GUEST, "two-stage-failover", {**NET, "primaries": 3}, [two_stage_failover(added=added)])
+    assert cell.limits == [
+        "2 of 300 acknowledged users could not be found when a primary was added, such as phone3-000007"
+    ]
+    assert (cell.counts["registered_while_added"], cell.counts["moved"], cell.counts["lost_while_added"]) == (
+        300,
+        80,
+        2,
+    )
 
 
 def test_between_replicated_servers_no_standby_takes_over() -> None:
@@ -139,4 +174,4 @@ def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
     for one in tables_of(some_cells()):
         assert re.sub("'", "&#39;", one.title) in page
     assert "It is no protection of what phones were told." in page
-    assert page.count('role="img"') == 4
+    assert page.count('role="img"') == 6

@@ -20,7 +20,8 @@ from stealtime.vocabulary.errors import StealtimeError
 _STEP_NS = 20_000_000
 _SHOWN_BEFORE_NS = 1_000_000_000
 _SHOWN_AFTER_NS = 3_000_000_000
-_LOST_SHOWN = 10
+LOST_SHOWN = 10
+"""Of the users that were lost, as many are named."""
 _BEGINS_WITHIN_S = 20.0
 _POLL_S = 0.02
 
@@ -52,7 +53,7 @@ def fail_over(
     active, from_ns = place.await_protected(), time.monotonic_ns()
     sipp = start_load(place, load, folder / "load")
     try:
-        _await_first_answer(sipp)
+        await_first_answer(sipp)
         time.sleep(load.duration_s / 2)
         place.refuse_lapse(active, from_ns)
         blow = place.kill_host()
@@ -96,7 +97,7 @@ def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> 
         acknowledged=len(answered),
         acknowledged_before=sum(at_ns <= blow.struck_ns for at_ns in answered),
         lost=len(lost),
-        lost_users=lost[:_LOST_SHOWN],
+        lost_users=lost[:LOST_SHOWN],
         unanswered=registered.unanswered,
         retransmissions=registered.finished.counts.retransmissions,
         connections_failed=registered.finished.counts.reconnects,
@@ -108,7 +109,12 @@ def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> 
     )
 
 
-def _await_first_answer(sipp: Sipp) -> None:
+def await_first_answer(sipp: Sipp) -> None:
+    """Wait until a phone is acknowledged.
+
+    Raises:
+        StealtimeError: None is in time.
+    """
     deadline = time.monotonic() + _BEGINS_WITHIN_S
     while not any(message.kind == "answered" for message in sipp.messages()):
         if sipp.process.poll() is not None or time.monotonic() > deadline:

@@ -22,6 +22,7 @@ from stealtime.studies.telephony.results import (
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    TwoStageFailover,
 )
 
 SATURATED = "the load is above what the server bears: {unanswered} of {sent} registrations were not acknowledged"
@@ -36,6 +37,9 @@ class TimeLine(Figures):
     """None where no phone was answered any more."""
     silence_ns: int | None
     over_time: AnswersOverTime
+    others_over_time: AnswersOverTime | None = None
+    """To the users of other primaries, where there were any."""
+    others_silence_ns: int | None = None
 
 
 class TelephonyFigures(CellFigures):
@@ -111,7 +115,7 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
         figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items() if numbers],
         responses=[one.response for one in results if isinstance(one, Registrations) and one.response is not None],
-        time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover)],
+        time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)],
         calls=_calls(cell.parameters, called),
     )
 
@@ -123,13 +127,16 @@ def compare_cells(a: TelephonyFigures, b: TelephonyFigures) -> CellComparison:
     return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
 
 
-def _time_line(one: RegistrationFailover) -> TimeLine:
+def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:
+    several = one if isinstance(one, TwoStageFailover) else None
     return TimeLine(
         blow_to_detection_ns=one.blow_to_detection_ns,
         blow_to_running_ns=one.blow_to_running_ns,
         blow_to_answer_ns=one.blow_to_answer_ns,
         silence_ns=one.silence_ns,
         over_time=one.over_time,
+        others_over_time=several.others_over_time if several else None,
+        others_silence_ns=several.others_silence_ns if several else None,
     )
 
 
@@ -164,12 +171,17 @@ def _limits(results: Sequence[Any]) -> list[str]:
                 told.append(f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}")
         if isinstance(one, RegistrationRate) and not one.is_bounded:
             told.append(f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second")
-        if isinstance(one, RegistrationFailover) and one.blow_to_answer_ns is None:
+        if isinstance(one, RegistrationFailover | TwoStageFailover) and one.blow_to_answer_ns is None:
             told.append(f"after the failover no phone was answered any more ({one.unanswered} of {one.sent} were not)")
-        if isinstance(one, RegistrationFailover) and one.lost:
+        if isinstance(one, RegistrationFailover | TwoStageFailover) and one.lost:
             told.append(
                 f"{one.lost} of {one.acknowledged} acknowledged registrations were lost with their host, "
                 f"such as that of {one.lost_users[0]}"
+            )
+        if isinstance(one, TwoStageFailover) and one.added.lost:
+            told.append(
+                f"{one.added.lost} of {one.added.acknowledged} acknowledged users could not be found when a primary "
+                f"was added, such as {one.added.lost_users[0]}"
             )
     told += limits_of([one for one in results if isinstance(one, Calls | CallFailover)])
     lapses = sum(one.lapses for one in results)

@@ -100,7 +100,12 @@ def _ask(name_server: str, domain: str, protocol: str, phones: int, seed: int) -
     if services is None:
         raise ValueError("an answer without records")
     return [
-        {"name": target, "address": next(iter(resolver.resolve(target, "A"))).to_text(), "port": port, "phones": own}
+        {
+            "name": target.rstrip("."),
+            "address": next(iter(resolver.resolve(target, "A"))).to_text(),
+            "port": port,
+            "phones": own,
+        }
         for (target, port), own in sorted(choose(services, phones, seed).items())
     ]
 

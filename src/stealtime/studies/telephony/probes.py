@@ -20,11 +20,14 @@ Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 TransportName = Literal["udp", "tcp-one", "tcp-each"]
 ModeName = Literal["off", "no-net", "net", "net+bypass", "replicated"]
 SurvivingModeName = Literal["no-net", "net", "net+bypass", "replicated"]
+SurvivingFrontedModeName = Literal["no-net", "net", "net+bypass"]
 CallModeName = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 SurvivingCallModeName = Literal["no-net", "net", "net+bypass", "net+no-net", "replicated"]
 PlacementName = Literal["together", "apart"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
+Primaries = Annotated[int, Field(ge=2, le=3)]
+"""The laboratory has a host for each of so many, beside the one that backs them."""
 Streams = Annotated[int, Field(ge=1, le=2_000)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
@@ -169,6 +172,40 @@ class RegisterFailoverCells(ProbeCells):
         ]
 
 
+class TwoStageFailoverCells(ProbeCells):
+    """``two-stage-failover``: one of several primaries behind fronts is added, then the host of another one dies."""
+
+    probe: Literal["two-stage-failover"]
+    """The name of the probe. Phones register for the duration before the blow, and as long after it."""
+    primaries: list[Primaries] = Field(default=[2], min_length=1)
+    """How many there are when the host dies; the last one of them is added while phones register."""
+    transport: list[TransportName] = Field(default=["udp"], min_length=1)
+    """As of ``registration-rate``; over TCP fronts reach primaries over TCP, too."""
+    mode: list[SurvivingFrontedModeName] = Field(default=["net"], min_length=1)
+    """How each primary is protected."""
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+    rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
+    """Registrations a second, at all fronts together."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every deployment with every transport and every rate."""
+        servers = server_sets(self.mode, self.interval_ns, ())
+        return [
+            {**server, "primaries": primaries, "transport": transport, "rate_per_s": number(rate)}
+            for server, primaries, transport, rate in product(servers, self.primaries, self.transport, self.rate_per_s)
+        ]
+
+
+class ShortTwoStageFailover(ShortRate):
+    """``[short.two-stage-failover]``."""
+
+    mode: list[SurvivingFrontedModeName] | None = Field(default=None, min_length=1)
+    """Replaces its modes."""
+    primaries: list[Primaries] | None = Field(default=None, min_length=1)
+    """Replaces its numbers of primaries."""
+
+
 class _CallsOfServers(ProbeCells):
     mode: Sequence[CallModeName]
     placement: list[PlacementName] = Field(default=["together"], min_length=1)
@@ -278,6 +315,7 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
 _BOOT_S = 4.0
 _SETTING_UP_S = 6.0
 _ASKING_S = 3.0
+_ADDED_S = 15.0
 _TRIES_OF_A_RATE = 12
 _UNANSWERED_S = 8.0
 
@@ -292,6 +330,10 @@ def _registered_beyond_s(_parameters: Mapping[str, JsonValue], _duration_s: floa
 
 def _registered_failover_beyond_s(_parameters: Mapping[str, JsonValue], duration_s: float) -> float:
     return _BOOT_S + duration_s + _ASKING_S
+
+
+def _added_and_failed_over_beyond_s(parameters: Mapping[str, JsonValue], duration_s: float) -> float:
+    return whole(parameters["primaries"]) * _BOOT_S + _ADDED_S + duration_s + 2 * _ASKING_S
 
 
 def _called_beyond_s(parameters: Mapping[str, JsonValue], _duration_s: float) -> float:
@@ -318,6 +360,13 @@ PROBES = (
         short=ShortFailover,
         stage=TELEPHONY,
         beyond_s=_registered_failover_beyond_s,
+    ),
+    Probe(
+        name="two-stage-failover",
+        cells=TwoStageFailoverCells,
+        short=ShortTwoStageFailover,
+        stage=TELEPHONY,
+        beyond_s=_added_and_failed_over_beyond_s,
     ),
     Probe(name="call", cells=CallCells, short=ShortCalls, stage=TELEPHONY, beyond_s=_called_beyond_s),
     Probe(

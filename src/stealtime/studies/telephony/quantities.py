@@ -11,7 +11,7 @@ from typing import Any
 from stealtime.report import notation
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Spread
-from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations
+from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations, TwoStageFailover
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,13 @@ _CPU = {
     ),
 }
 """Of one CPU."""
+_SILENCE = Quantity("silence", lambda result: result.silence_ns)
+_TO_RUNNING = Quantity("to running", lambda result: result.blow_to_running_ns)
+_TO_ANSWER = Quantity("to answer", lambda result: result.blow_to_answer_ns)
+_REGISTRATIONS_KEPT = Quantity(
+    "registrations kept",
+    _share(lambda result: 100.0 * (result.acknowledged - result.lost), lambda result: result.acknowledged),
+)
 _LOSS = Quantity("voice lost", lambda result: 100.0 * result.voice.lost_share)
 _MOS = Quantity("MOS", lambda result: median(result.voice.mos) if result.voice.mos else None)
 _CALLS_KEPT = Quantity("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
@@ -120,14 +127,11 @@ KINDS: dict[str, Kind] = {
     "register-failover": Kind(
         RegistrationFailover,
         {
-            "silence_ns": Quantity("silence", lambda result: result.silence_ns),
+            "silence_ns": _SILENCE,
             "blow_to_detection_ns": Quantity("to detection", lambda result: result.blow_to_detection_ns),
-            "blow_to_running_ns": Quantity("to running", lambda result: result.blow_to_running_ns),
-            "blow_to_answer_ns": Quantity("to answer", lambda result: result.blow_to_answer_ns),
-            "kept_percent": Quantity(
-                "registrations kept",
-                _share(lambda result: 100.0 * (result.acknowledged - result.lost), lambda result: result.acknowledged),
-            ),
+            "blow_to_running_ns": _TO_RUNNING,
+            "blow_to_answer_ns": _TO_ANSWER,
+            "kept_percent": _REGISTRATIONS_KEPT,
         },
         ("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses"),
         (
@@ -135,6 +139,37 @@ KINDS: dict[str, Kind] = {
                 "When the server's host dies while phones register",
                 ("silence_ns", "blow_to_detection_ns", "blow_to_running_ns", "blow_to_answer_ns"),
                 ("acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+        ),
+    ),
+    "two-stage-failover": Kind(
+        TwoStageFailover,
+        {
+            "silence_ns": _SILENCE,
+            "others_silence_ns": Quantity("silence of the others", lambda result: result.others_silence_ns),
+            "others_silence_before_ns": Quantity("theirs before", lambda result: result.others_silence_before_ns),
+            "blow_to_running_ns": _TO_RUNNING,
+            "blow_to_answer_ns": _TO_ANSWER,
+            "kept_percent": _REGISTRATIONS_KEPT,
+            "front_share_percent": Quantity("most at a front", lambda result: 100.0 * result.front_share),
+            "primary_share_percent": Quantity("most at a primary", lambda result: 100.0 * result.primary_share),
+            "boot_to_ready_ns": Quantity("to ready", lambda result: result.added.boot_to_ready_ns),
+            "ready_to_dealt_ns": Quantity("fronts told in", lambda result: result.added.ready_to_dealt_ns),
+        },
+        (
+            *("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses"),
+            *("registered_while_added", "moved", "lost_while_added"),
+        ),
+        (
+            (
+                "Two stages: when the host of one of several primaries dies while phones register",
+                ("silence_ns", "others_silence_ns", "others_silence_before_ns", "blow_to_running_ns"),
+                ("acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+            (
+                "Two stages: a primary is added while phones register",
+                ("boot_to_ready_ns", "ready_to_dealt_ns", "front_share_percent", "primary_share_percent"),
+                ("registered_while_added", "moved", "lost_while_added"),
             ),
         ),
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.place.model import CpuTimes, Place
 from stealtime.studies.telephony.saturation import Attempt
@@ -90,16 +91,24 @@ def fresh_names() -> str:
 
 def start_load(place: Place, load: Load, folder: Path) -> Sipp:
     """Have phones begin to register; does not wait."""
+    return start_phones(place.client, place.address, load, load.users, folder)
+
+
+def start_phones(
+    client: Client, address: str, load: Load, users: Sequence[str], folder: Path, *, port: int = SIP_PORT
+) -> Sipp:
+    """Have some phones of a load begin to register at an address, at their share of its rate; does not wait."""
     order = SippOrder(
         scenario=scenario_path("register"),
-        target=place.address,
+        target=address,
+        port=port,
         transport=load.transport,
-        calls=load.count,
-        rate_per_s=load.rate_per_s,
-        users=load.users,
+        calls=len(users),
+        rate_per_s=load.rate_per_s * len(users) / load.count,
+        users=users,
         limit_s=load.duration_s + ANSWERED_WITHIN_S,
     )
-    return start_sipp(place.client, order, folder)
+    return start_sipp(client, order, folder)
 
 
 def finish_load(sipp: Sipp) -> Registered:

@@ -113,3 +113,114 @@ class RegistrationFailover(_Stored):
     blow_to_answer_ns: int | None
     """Until a phone had the first acknowledgement from it; None: there was none."""
     over_time: AnswersOverTime
+
+
+class PrimaryUsers(Model):
+    """What the users of one of several primaries saw of a host that died."""
+
+    host: str
+    """Where the primary was before the blow."""
+    users: int
+    """Acknowledged registrations that it knows afterwards."""
+    silence_before_ns: int | None
+    """The longest time between two acknowledgements of theirs before the blow; None: there were no two."""
+    silence_ns: int | None
+    """The longest one that ends after the blow; None: none came any more."""
+
+
+class PrimaryAdded(Model):
+    """A primary was added while phones registered."""
+
+    host: str
+    acknowledged: int
+    """Registrations, from before its boot until after the fronts were told of it."""
+    unanswered: int
+    lost: int
+    """Of those acknowledged: users that a call would not have found, before any of them had renewed."""
+    lost_users: list[str]
+    """The first of them."""
+    before: int
+    """Of those acknowledged: before the fronts were told."""
+    moved: int
+    """Of those before: users that registered with it when they renewed."""
+    boot_to_ready_ns: int
+    """From the start of its boot until it was as protected as it shall be, and answered."""
+    ready_to_dealt_ns: int
+    """Until the last front dealt users to it."""
+
+
+class TwoStageFailover(_Stored):
+    """The host of one of several primaries behind fronts died while phones registered, after a primary was added."""
+
+    kind: Literal["two-stage-failover"] = "two-stage-failover"
+    host: str
+    """That died."""
+    rate_per_s: float
+    fronts: dict[str, int]
+    """How many phones turned to each front, by what the name server said."""
+    sent: int
+    acknowledged: int
+    lost: int
+    """Acknowledged registrations that are unknown when their front is not the one that is asked."""
+    lost_users: list[str]
+    """The first of them."""
+    unanswered: int
+    retransmissions: int
+    connections_failed: int
+    primaries: list[PrimaryUsers]
+    """The one that died first, then the others."""
+    added: PrimaryAdded
+    blow_to_detection_ns: int
+    """Until the standby had won the register."""
+    blow_to_running_ns: int
+    """Until the guest ran again."""
+    blow_to_answer_ns: int | None
+    """Until a phone of the killed primary had the first acknowledgement from it; None: there was none."""
+    over_time: AnswersOverTime
+    """To the users of the killed primary."""
+    others_over_time: AnswersOverTime
+    """To the users of all others."""
+
+    @property
+    def silence_ns(self) -> int | None:
+        """Of the killed primary's users."""
+        return self.primaries[0].silence_ns
+
+    @property
+    def others_silence_ns(self) -> int | None:
+        """Of the users of that other primary which had the longest."""
+        found = [one.silence_ns for one in self.primaries[1:]]
+        return None if None in found else max((one for one in found if one is not None), default=None)
+
+    @property
+    def others_silence_before_ns(self) -> int | None:
+        """Of the users of that other primary which had the longest before the blow."""
+        return max(
+            (one.silence_before_ns for one in self.primaries[1:] if one.silence_before_ns is not None), default=None
+        )
+
+    @property
+    def front_share(self) -> float:
+        """The share of the phones that the front with the most has."""
+        return max(self.fronts.values()) / sum(self.fronts.values())
+
+    @property
+    def primary_share(self) -> float:
+        """The share of the users that the primary with the most has."""
+        users = [one.users for one in self.primaries]
+        return max(users) / max(1, sum(users))
+
+    @property
+    def registered_while_added(self) -> int:
+        """Acknowledged registrations while a primary was added."""
+        return self.added.acknowledged
+
+    @property
+    def moved(self) -> int:
+        """Users of them that moved to it."""
+        return self.added.moved
+
+    @property
+    def lost_while_added(self) -> int:
+        """Users of them that could not be found."""
+        return self.added.lost

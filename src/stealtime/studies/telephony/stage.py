@@ -17,15 +17,17 @@ from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.stand import HOSTS, NotProtectedError, Stand
 from stealtime.store.results import Result
 from stealtime.studies.telephony.client import LaboratoryClient
+from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
+from stealtime.studies.telephony.place.two_stage import PRIMARY_HOSTS, TwoStagePlace
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.studies.telephony.trials import TRIALS, Server
 from stealtime.vocabulary.errors import StealtimeError
 
-_SERVER_PARAMETERS = ("mode", "interval_ns", "placement")
+_SERVER_PARAMETERS = ("mode", "interval_ns", "placement", "primaries")
 
 
 @asynccontextmanager
@@ -39,10 +41,18 @@ async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path)
             raise StealtimeError(
                 f"a SIP server is not to be had as {boot.platform}", hint="choose the platforms `native` and `paravirt`"
             )
-    async with entered_in_thread(Laboratory((*HOSTS, STORE_HOST))) as laboratory:
+    async with entered_in_thread(_laboratory(boot)) as laboratory:
         stage = TelephonyStage(boot, placement, folder, laboratory, accelerator)
         await asyncio.to_thread(stage.open)
         yield stage
+
+
+def _laboratory(boot: PlannedBoot) -> Laboratory:
+    """Give the networks for the cells of a boot; those of one stage are smaller."""
+    hosts: tuple[str, ...] = (*HOSTS, STORE_HOST)
+    if not any("primaries" in planned.cell.parameters for planned in boot.cells):
+        return Laboratory(hosts)
+    return Laboratory(tuple(dict.fromkeys((*hosts, *PRIMARY_HOSTS))), FIRST_STAGE_NODES)
 
 
 class TelephonyStage(BlockingStage):
@@ -102,6 +112,8 @@ class TelephonyStage(BlockingStage):
         if self._stand is None or self._accelerator is None:
             return NativePlace(self._laboratory)
         # The register remembers the last one of a name.
+        if "primaries" in wanted:
+            return TwoStagePlace.of_parameters(self._stand, f"sip{self._serial}", wanted, self._accelerator)
         if wanted["mode"] == "replicated":
             return ReplicatedPlace.of_parameters(self._stand, f"sip{self._serial}", wanted, self._accelerator)
         return GuestPlace.of_parameters(self._stand, f"sip{self._serial}", wanted, self._accelerator)

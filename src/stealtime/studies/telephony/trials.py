@@ -14,6 +14,7 @@ from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.steady import steady
+from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
 from stealtime.studies.telephony.results import (
     RateAttempt,
@@ -21,9 +22,11 @@ from stealtime.studies.telephony.results import (
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    TwoStageFailover,
 )
 from stealtime.studies.telephony.saturation import Saturation, search
 from stealtime.studies.telephony.sipp.program import Transport
+from stealtime.studies.telephony.two_stages import fail_over_of_several
 from stealtime.vocabulary.errors import StealtimeError
 
 _RESOLUTION = 1.15
@@ -116,6 +119,17 @@ def register_failover(server: Server, cell: PlannedCell, folder: Path) -> Regist
     )
 
 
+def two_stage_failover(server: Server, cell: PlannedCell, folder: Path) -> TwoStageFailover:
+    """Add a primary, then have the host of another one die, each while phones register."""
+    parameters, place = cell.cell.parameters, server.place
+    if not isinstance(place, TwoStagePlace):
+        raise TypeError(f"{place!r} has no fronts")
+    place.begin_again()
+    return fail_over_of_several(
+        place, _transport(parameters), _number(parameters["rate_per_s"]), cell.duration_ns / 1e9, folder
+    )
+
+
 def response_times(sorted_ns: list[int]) -> ResponseTimes:
     """Give the quartiles of times, which are measured values themselves."""
     at = np.quantile(np.array(sorted_ns, dtype=np.int64), [0, 0.25, 0.5, 0.75, 0.99, 1], method="inverted_cdf")
@@ -127,6 +141,7 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
     "registration-rate": find_rate,
     "register": register,
     "register-failover": register_failover,
+    "two-stage-failover": two_stage_failover,
     "call": lambda server, cell, folder: call(server.place, cell, folder),
     "call-failover": lambda server, cell, folder: call_failover(_that_fails_over(server), cell, folder),
 }

@@ -11,6 +11,11 @@ QUESTION = (
     "What does a SIP server carry natively, in a guest and protected, and what do phones notice when its host dies?"
 )
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
+_SEVERAL = (
+    "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
+    "primaries, before the blow and after it. Most: the largest share of the phones that one front has, and of the "
+    "users that one primary has. Each acknowledged user is asked for by way of another front."
+)
 _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "
     "can be lost. It is no protection of what phones were told."
@@ -32,8 +37,9 @@ def server_words(cell: TelephonyFigures) -> str:
     mode, interval_ns = cell.parameters.get("mode"), cell.parameters.get("interval_ns")
     how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
+    several = f", {primaries} primaries" if isinstance(primaries := cell.parameters.get("primaries"), int) else ""
     apart = ", media apart" if cell.parameters.get("placement") == "apart" else ""
-    return f"{cell.platform}{how}{every}{apart}"
+    return f"{cell.platform}{how}{every}{apart}{several}"
 
 
 def transport_words(cell: TelephonyFigures) -> str:
@@ -74,6 +80,8 @@ def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
             "processes), the host side's that of QEMU's other threads and of both hosts' replication; each: per "
             "acknowledged registration. Under TCG the vCPU thread also translates."
         )
+    if any("primaries" in cell.parameters for cell in cells):
+        lines.append(_SEVERAL)
     if any(cell.calls is not None for cell in cells):
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.report import notation
-from stealtime.studies.telephony.figures import TelephonyFigures, TimeLine
+from stealtime.studies.telephony.figures import TelephonyFigures
+from stealtime.studies.telephony.results import AnswersOverTime
 from stealtime.studies.telephony.wording import cell_words
 
 WIDTH = 640.0
@@ -45,16 +46,26 @@ class Chart:
 
 
 def charts(cells: Sequence[TelephonyFigures]) -> list[Chart]:
-    """Draw the first failover of each cell."""
-    return [
-        _chart(cell_words(cell), cell.time_lines[0], is_replicated=cell.parameters.get("mode") == "replicated")
-        for cell in cells
-        if cell.time_lines
-    ]
+    """Draw the first failover of each cell; where there were other primaries, what their users were told below it."""
+    drawn = []
+    for cell in (one for one in cells if one.time_lines):
+        title, line = cell_words(cell), cell.time_lines[0]
+        taken = (
+            [("the other server has the address", line.blow_to_running_ns)]
+            if cell.parameters.get("mode") == "replicated"
+            else [("the standby takes over", line.blow_to_detection_ns), ("the guest runs", line.blow_to_running_ns)]
+        )
+        moments = [("SIGKILL", 0), *taken, ("first answer", line.blow_to_answer_ns)]
+        drawn.append(_chart(title, line.over_time, moments, line.silence_ns))
+        if line.others_over_time is not None:
+            others = f"{title}, users of the other primaries"
+            drawn.append(_chart(others, line.others_over_time, [("SIGKILL", 0)], line.others_silence_ns))
+    return drawn
 
 
-def _chart(title: str, line: TimeLine, *, is_replicated: bool) -> Chart:
-    steps = line.over_time
+def _chart(
+    title: str, steps: AnswersOverTime, moments: Sequence[tuple[str, int | None]], silence_ns: int | None
+) -> Chart:
     span_ns = steps.step_ns * len(steps.answers)
 
     def place(after_blow_ns: float) -> float:
@@ -73,12 +84,6 @@ def _chart(title: str, line: TimeLine, *, is_replicated: bool) -> Chart:
         for number, count in enumerate(steps.answers)
         if count
     ]
-    taken = (
-        [("the other server has the address", line.blow_to_running_ns)]
-        if is_replicated
-        else [("the standby takes over", line.blow_to_detection_ns), ("the guest runs", line.blow_to_running_ns)]
-    )
-    moments: list[tuple[str, int | None]] = [("SIGKILL", 0), *taken, ("first answer", line.blow_to_answer_ns)]
     first_tick = -(-steps.first_step_ns // _TICK_NS)
     last_tick = (steps.first_step_ns + span_ns) // _TICK_NS
     return Chart(
@@ -91,6 +96,6 @@ def _chart(title: str, line: TimeLine, *, is_replicated: bool) -> Chart:
         ],
         [(place(number * _TICK_NS), f"{number * _TICK_NS / 1e9:g} s") for number in range(first_tick, last_tick + 1)],
         "phones heard nothing any more"
-        if line.silence_ns is None
-        else f"phones heard nothing for {notation.duration(line.silence_ns, 3)} at most",
+        if silence_ns is None
+        else f"phones heard nothing for {notation.duration(silence_ns, 3)} at most",
     )

@@ -63,6 +63,7 @@ class TwoStagePlace:
         self._interval_ns = interval_ns
         self._machine = machine
         self._first = primaries
+        self._beginnings = 0
 
     @classmethod
     def of_parameters(
@@ -103,9 +104,21 @@ class TwoStagePlace:
 
     def start(self) -> None:
         """Boot the primaries, and start the first stage; does not wait."""
+        self._beginnings += 1
         for _ in range(self._first):
             self._begin_primary()
         self.fronts.start([guest.ip_address for guest in self.guests])
+
+    def begin_again(self) -> None:
+        """Begin with the first primaries alone, and without any user, if one was added since.
+
+        Raises:
+            StealtimeError: They do not come up.
+        """
+        if len(self.guests) > self._first:
+            self.stop()
+            self.start()
+            self.await_ready()
 
     def await_ready(self) -> None:
         """Wait until all primaries are protected as they shall be, and all servers answer."""
@@ -201,7 +214,9 @@ class TwoStagePlace:
         address = guest_address(number)
         configuration = ServerConfiguration(role="both", address=address, fronts=tuple(self.fronts.addresses.values()))
         machine = {**machine_of(configuration, self.mode, self._interval_ns), **self._machine}
-        guest = StandGuest(self.stand, f"{self._name}-{home}", number=number, known_as=home, node=home, **machine)
+        guest = StandGuest(
+            self.stand, f"{self._name}-{self._beginnings}{home}", number=number, known_as=home, node=home, **machine
+        )
         guest.start()
         self.guests.append(guest)
         return guest

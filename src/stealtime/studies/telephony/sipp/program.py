@@ -7,6 +7,7 @@ the real-time clock; its statistics are a CSV file. Stamps are put on the monoto
 import functools
 import resource
 import shutil
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class SippOrder:
     Attributes:
         scenario: The file of its calls.
         target: The server's IPv4 address.
+        port: Its port.
         transport: How.
         calls: How many in all.
         rate_per_s: How many begin in a second.
@@ -55,6 +57,7 @@ class SippOrder:
 
     scenario: Path
     target: str
+    port: int = SIP_PORT
     transport: Transport = "udp"
     calls: int
     rate_per_s: float
@@ -103,6 +106,11 @@ class Sipp:
         """Give what it has logged so far; the last line may not be whole yet."""
         text = _read(self.folder / "messages.log")
         return parse_log(text[: text.rfind("\n") + 1], self.real_minus_monotonic_ns)
+
+    def begin_no_more(self) -> None:
+        """Have it begin no further call, and end with those that it has begun."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
 
     def end(self) -> None:
         """Kill it, if it still runs."""
@@ -154,7 +162,7 @@ def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
         StealtimeError: It is not installed.
     """
     folder.mkdir(parents=True)
-    argv = [find_sipp(), f"{order.target}:{SIP_PORT}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
+    argv = [find_sipp(), f"{order.target}:{order.port}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
     argv += ["-i", client.address, "-nostdin", "-m", str(order.calls)]
     argv += ["-r", f"{order.rate_per_s:g}" if order.rate_per_s >= 1 else "1", "-timer_resol", "1"]
     argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]

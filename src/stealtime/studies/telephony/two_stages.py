@@ -1,0 +1,240 @@
+"""Two stages: a primary is added while phones register, then the host of another one dies while phones register.
+
+Phones find their front by the name server. Every acknowledged one is asked for by way of another front, since no front
+knows what another one was told.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from stealtime.studies.telephony.failover import LOST_SHOWN, await_first_answer, over_time, silence_ns
+from stealtime.studies.telephony.location import Located, Protocol
+from stealtime.studies.telephony.place.model import Blow
+from stealtime.studies.telephony.place.two_stage import TwoStagePlace
+from stealtime.studies.telephony.registrations import (
+    Load,
+    Registered,
+    finish_load,
+    fresh_names,
+    start_phones,
+    unknown_users,
+)
+from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoStageFailover
+from stealtime.studies.telephony.sipp.program import Sipp, Transport
+from stealtime.vocabulary.errors import StealtimeError
+
+_WHILE_ADDED_PER_S = 20.0
+"""While a primary boots: enough to see that there is no moment at which a user is lost, too little to slow the boot."""
+_BOOTED_WITHIN_S = 180.0
+_RENEWED_PER_S = 100.0
+
+
+@dataclass(frozen=True)
+class Led:
+    """Phones of a load, with the front that each was led to."""
+
+    place: TwoStagePlace
+    load: Load
+    fronts: Sequence[Located]
+
+    @classmethod
+    def by_names(cls, place: TwoStagePlace, load: Load, seed: int = 0) -> "Led":
+        """Have the phones of a load ask the name server."""
+        protocol: Protocol = "udp" if load.transport == "udp" else "tcp"
+        return cls(place, load, place.fronts.locate(phones=load.count, protocol=protocol, seed=seed))
+
+    def start(self, folder: Path) -> list[Sipp]:
+        """Have them begin to register, each at its front; does not wait."""
+        folder.mkdir()
+        users = self.load.users
+        return [
+            start_phones(
+                self.place.client,
+                front.address,
+                self.load,
+                [users[phone] for phone in front.phones],
+                folder / str(number),
+                port=front.port,
+            )
+            for number, front in enumerate(self.fronts)
+        ]
+
+    def unknown(self, users: Sequence[str], folder: Path) -> list[str]:
+        """Ask for the registration of each user by way of another front than its own; give those that are unknown."""
+        folder.mkdir()
+        own = {self.load.users[phone]: front.address for front in self.fronts for phone in front.phones}
+        addresses = list(self.place.fronts.addresses.values())
+        found: list[str] = []
+        for number, address in enumerate(addresses):
+            # Those whose own front is the one before this.
+            asked = [user for user in users if own[user] == addresses[number - 1]]
+            found += unknown_users(self.place.client, address, asked, folder / str(number))
+        return found
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What came of a load over all fronts."""
+
+    each: Sequence[Registered]
+
+    @property
+    def sent_ns(self) -> dict[str, int]:
+        """By user: when the first copy of the request was sent."""
+        return {user: at_ns for one in self.each for user, at_ns in one.sent_ns.items()}
+
+    @property
+    def answered_ns(self) -> dict[str, int]:
+        """By user: when it was acknowledged."""
+        return {user: at_ns for one in self.each for user, at_ns in one.answered_ns.items()}
+
+    @property
+    def unanswered(self) -> int:
+        """Registrations without an acknowledgement."""
+        return sum(one.unanswered for one in self.each)
+
+
+def fail_over_of_several(
+    place: TwoStagePlace, transport: Transport, rate_per_s: float, duration_s: float, folder: Path
+) -> TwoStageFailover:
+    """Add a primary, then let the host of the first one die, each while phones register.
+
+    Args:
+        place: Fronts and primaries, one of which is still to be added.
+        transport: How phones reach the fronts, and these the primaries.
+        rate_per_s: How many register in a second.
+        duration_s: How long they do so before the blow, and as long after it.
+        folder: For the files of SIPp.
+
+    Raises:
+        NotProtectedError: A primary lost its standby before the blow.
+        StealtimeError: One does not go on, or does not come up.
+    """
+    added = add_primary(place, transport, folder / "added")
+    count = max(2, round(2 * duration_s * rate_per_s))
+    led = Led.by_names(place, Load(transport=transport, rate_per_s=rate_per_s, count=count, names=fresh_names()))
+    active, from_ns = place.await_protected(), time.monotonic_ns()
+    running = led.start(folder / "load")
+    try:
+        await_first_answer(running[0])
+        time.sleep(led.load.duration_s / 2)
+        place.refuse_lapse(active, from_ns)
+        blow = place.kill_host()
+        answers = Answers([finish_load(sipp) for sipp in running])
+    finally:
+        for sipp in running:
+            sipp.end()
+    acknowledged = sorted(answers.answered_ns)
+    lost = led.unknown(acknowledged, folder / "asked")
+    owners = _owners(place, acknowledged, folder)
+    return _result(led, answers, blow, lost, added, [sorted(users) for users in owners])
+
+
+def add_primary(place: TwoStagePlace, transport: Transport, folder: Path) -> PrimaryAdded:
+    """Add a primary to those that serve while phones register, and see whether any of them is lost meanwhile.
+
+    Raises:
+        StealtimeError: It does not come up, or the phones did not register until after it had.
+    """
+    folder.mkdir()
+    count = round(_BOOTED_WITHIN_S * _WHILE_ADDED_PER_S)
+    load = Load(transport=transport, rate_per_s=_WHILE_ADDED_PER_S, count=count, names=fresh_names())
+    led = Led.by_names(place, load)
+    ready_ns: list[int] = []
+    running = led.start(folder / "load")
+    try:
+        await_first_answer(running[0])
+        begun_ns = time.monotonic_ns()
+        guest = place.add_primary(lambda: ready_ns.append(time.monotonic_ns()))
+        dealt_ns = time.monotonic_ns()
+        # As many steps of the fronts later, so that phones have met both.
+        time.sleep((dealt_ns - ready_ns[0]) / 1e9)
+        for sipp in running:
+            sipp.begin_no_more()
+        answers = Answers([finish_load(sipp) for sipp in running])
+    finally:
+        for sipp in running:
+            sipp.end()
+    if max(answers.sent_ns.values()) < dealt_ns:
+        raise StealtimeError(f"no phone registered any more when a primary was added after {_BOOTED_WITHIN_S:g} s")
+    acknowledged = sorted(answers.answered_ns)
+    lost = led.unknown(acknowledged, folder / "asked")
+    before = sorted(user for user, at_ns in answers.answered_ns.items() if at_ns < ready_ns[0])
+    moved = _moved(place, transport, before, guest.ip_address, folder)
+    return PrimaryAdded(
+        host=guest.known_as,
+        acknowledged=len(acknowledged),
+        unanswered=answers.unanswered,
+        lost=len(lost),
+        lost_users=lost[:LOST_SHOWN],
+        before=len(before),
+        moved=moved,
+        boot_to_ready_ns=ready_ns[0] - begun_ns,
+        ready_to_dealt_ns=dealt_ns - ready_ns[0],
+    )
+
+
+def longest_gap_ns(answered_ns: Sequence[int], until_ns: int) -> int | None:
+    """Give the longest time between two answers that follow each other, both before a moment."""
+    times = sorted(at_ns for at_ns in answered_ns if at_ns <= until_ns)
+    return max((later - earlier for earlier, later in pairwise(times)), default=None)
+
+
+def _moved(place: TwoStagePlace, transport: Transport, users: Sequence[str], primary: str, folder: Path) -> int:
+    """Have users renew their registrations; give how many of them a primary knows then."""
+    load = Load(transport=transport, rate_per_s=_RENEWED_PER_S, count=len(users))
+    renewing = start_phones(place.client, place.address, load, users, folder / "renewed")
+    try:
+        finish_load(renewing)
+    finally:
+        renewing.end()
+    (folder / "primary").mkdir()
+    return len(users) - len(unknown_users(place.client, primary, users, folder / "primary"))
+
+
+def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[set[str]]:
+    """Ask each primary which users it knows itself; it takes no front's word for another one here."""
+    known = []
+    for guest in place.guests:
+        unknown = unknown_users(place.client, guest.ip_address, users, folder / f"known-{guest.known_as}")
+        known.append(set(users).difference(unknown))
+    return known
+
+
+def _result(
+    led: Led, answers: Answers, blow: Blow, lost: list[str], added: PrimaryAdded, owners: Sequence[Sequence[str]]
+) -> TwoStageFailover:
+    answered = answers.answered_ns
+    times = [[answered[user] for user in users] for users in owners]
+    killed, others = times[0], [at_ns for each in times[1:] for at_ns in each]
+    after = [at_ns for at_ns in sorted(killed) if at_ns >= blow.running_ns]
+    return TwoStageFailover(
+        host=blow.died,
+        rate_per_s=led.load.rate_per_s,
+        fronts={front.name: len(front.phones) for front in led.fronts},
+        sent=len(answers.sent_ns),
+        acknowledged=len(answered),
+        lost=len(lost),
+        lost_users=lost[:LOST_SHOWN],
+        unanswered=answers.unanswered,
+        retransmissions=sum(one.finished.counts.retransmissions for one in answers.each),
+        connections_failed=sum(one.finished.counts.reconnects for one in answers.each),
+        primaries=[
+            PrimaryUsers(
+                host=host,
+                users=len(each),
+                silence_before_ns=longest_gap_ns(each, blow.struck_ns),
+                silence_ns=silence_ns(each, blow.struck_ns),
+            )
+            for host, each in zip(led.place.homes, times, strict=True)
+        ],
+        added=added,
+        blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
+        blow_to_running_ns=blow.running_ns - blow.struck_ns,
+        blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
+        over_time=over_time(killed, blow.struck_ns),
+        others_over_time=over_time(others, blow.struck_ns),
+    )

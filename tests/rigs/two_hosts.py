@@ -183,9 +183,9 @@ class TwoHosts(CountingGuest):
 
 
 @contextmanager
-def laboratory_or_skip(hosts: Sequence[str] = HOSTS) -> Iterator[Laboratory]:
+def laboratory_or_skip(hosts: Sequence[str] = HOSTS, servers: Sequence[str] = ()) -> Iterator[Laboratory]:
     """Give a laboratory; where the kernel or the rights do not allow one, the tests are skipped with the reason."""
-    laboratory = Laboratory(hosts)
+    laboratory = Laboratory(hosts, servers)
     try:
         laboratory.__enter__()
     except StealtimeError as error:

@@ -156,6 +156,8 @@ class TwoStageFailover(_Stored):
     host: str
     """That died."""
     rate_per_s: float
+    seed: int
+    """Of the phones' choice of a front, and of their order."""
     fronts: dict[str, int]
     """How many phones turned to each front, by what the name server said."""
     sent: int

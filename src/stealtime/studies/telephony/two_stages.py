@@ -4,6 +4,7 @@ Phones find their front by the name server. Every acknowledged one is asked for 
 knows what another one was told.
 """
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,23 +40,29 @@ class Led:
     place: TwoStagePlace
     load: Load
     fronts: Sequence[Located]
+    users: Sequence[str]
+    """The name of each phone by its number. They are in no order: a hash of names that follow each other has the users
+    of a primary follow each other, and those of the others would seem to be silent meanwhile."""
+    seed: int
+    """Of both."""
 
     @classmethod
-    def by_names(cls, place: TwoStagePlace, load: Load, seed: int = 0) -> "Led":
+    def by_names(cls, place: TwoStagePlace, load: Load) -> "Led":
         """Have the phones of a load ask the name server."""
         protocol: Protocol = "udp" if load.transport == "udp" else "tcp"
-        return cls(place, load, place.fronts.locate(phones=load.count, protocol=protocol, seed=seed))
+        seed = random.SystemRandom().getrandbits(32)
+        fronts = place.fronts.locate(phones=load.count, protocol=protocol, seed=seed)
+        return cls(place, load, fronts, random.Random(seed).sample(load.users, load.count), seed)  # noqa: S311
 
     def start(self, folder: Path) -> list[Sipp]:
         """Have them begin to register, each at its front; does not wait."""
         folder.mkdir()
-        users = self.load.users
         return [
             start_phones(
                 self.place.client,
                 front.address,
                 self.load,
-                [users[phone] for phone in front.phones],
+                [self.users[phone] for phone in front.phones],
                 folder / str(number),
                 port=front.port,
             )
@@ -65,7 +72,7 @@ class Led:
     def unknown(self, users: Sequence[str], folder: Path) -> list[str]:
         """Ask for the registration of each user by way of another front than its own; give those that are unknown."""
         folder.mkdir()
-        own = {self.load.users[phone]: front.address for front in self.fronts for phone in front.phones}
+        own = {self.users[phone]: front.address for front in self.fronts for phone in front.phones}
         addresses = list(self.place.fronts.addresses.values())
         found: list[str] = []
         for number, address in enumerate(addresses):
@@ -214,6 +221,7 @@ def _result(
     return TwoStageFailover(
         host=blow.died,
         rate_per_s=led.load.rate_per_s,
+        seed=led.seed,
         fronts={front.name: len(front.phones) for front in led.fronts},
         sent=len(answers.sent_ns),
         acknowledged=len(answered),

@@ -1,7 +1,7 @@
 """A caller and phones of a few lines, which see what SIPp hides: who relays, what comes twice, what a CANCEL reaches.
 
-Run as a program in the client's namespace, with the client's address, that of a server and what to do (``register`` or
-``call``), and the users' names; it prints what was heard of each user as JSON.
+Run as a program in the client's namespace, with the client's address, that of a server and what to do (``register``,
+``ask``, ``call``, ``invite``), and the users' names; it prints what was heard of each user as JSON.
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
@@ -39,6 +40,11 @@ def register(laboratory: Laboratory, server: str, users: Sequence[str]) -> list[
     return list(_run(laboratory, server, "register", users))
 
 
+def ask(laboratory: Laboratory, server: str, users: Sequence[str]) -> list[list[str]]:
+    """Ask a server for the contacts of users; give the lines of each answer."""
+    return [list(lines) for lines in _run(laboratory, server, "ask", users)]
+
+
 def call(laboratory: Laboratory, server: str, users: Sequence[str]) -> dict[str, HeardCalls]:
     """Call registered users by way of a server."""
     return {user: HeardCalls(**heard) for user, heard in dict(_run(laboratory, server, "call", users)).items()}
@@ -49,7 +55,7 @@ def invite(laboratory: Laboratory, server: str, user: str, *headers: str) -> str
     return str(_run(laboratory, server, "invite", [user, *headers]))
 
 
-def _run(laboratory: Laboratory, server: str, what: str, words: Sequence[str]):  # type: ignore[no-untyped-def]
+def _run(laboratory: Laboratory, server: str, what: str, words: Sequence[str]) -> Any:
     argv = [sys.executable, __file__, laboratory.client.address("clients"), server, what, *words]
     running = laboratory.start(CLIENT, argv, stdout=subprocess.PIPE)
     said, _ = running.communicate(timeout=60 + 20 * len(words))
@@ -66,6 +72,10 @@ class _Calls:
         contact = f"Contact: <sip:{user}@{self._address}:{_PHONE_PORT}>"
         self._send(self._request("REGISTER", user, f"register-{user}", contact, "Expires: 600"))
         return _first_line(self._hear(self._caller))
+
+    def ask(self, user: str) -> list[str]:
+        self._send(self._request("REGISTER", user, f"ask-{user}"))
+        return _headers(self._hear(self._caller), "Contact")
 
     def invite(self, user: str, *headers: str) -> str:
         call = f"invite-{user}-{len(headers)}"
@@ -198,6 +208,8 @@ def _main(address: str, server: str, what: str, *words: str) -> None:
     calls = _Calls(address, server)
     if what == "register":
         heard: object = [calls.register(user) for user in words]
+    elif what == "ask":
+        heard = [calls.ask(user) for user in words]
     elif what == "call":
         heard = {user: asdict(calls.call(user)) for user in words}
     else:

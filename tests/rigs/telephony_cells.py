@@ -86,7 +86,8 @@ def two_stage_failover(**changes: Any) -> TwoStageFailover:
     whole = failover()
     values: dict[str, Any] = {
         "host": "a", "rate_per_s": 200.0, "seed": 7, "fronts": {"front1": 220, "front2": 180}, "sent": 400,
-        "acknowledged": 400, "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20, "connections_failed": 0,
+        "acknowledged": 400, "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20,
+        "connections_failed": 0,
         "primaries": [
             PrimaryUsers(host="a", users=100, silence_before_ns=90 * MS, silence_ns=200 * MS),
             PrimaryUsers(host="c", users=180, silence_before_ns=95 * MS, silence_ns=93 * MS),

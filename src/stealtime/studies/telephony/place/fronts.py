@@ -88,7 +88,7 @@ class Fronts:
         """Have phones find their fronts; see :func:`stealtime.studies.telephony.location.locate`."""
         return locate(self._client, self._name_server, DOMAIN, phones=phones, protocol=protocol, seed=seed)
 
-    def add(self, primary: str, between: Callable[[], None] | None = None) -> None:
+    def add(self, primary: str, after_each: Callable[[], None] | None = None) -> None:
         """Have the running fronts deal some users to one more primary, which answers already.
 
         Two steps, as the fronts cannot all be told at one moment: first all of them learn that users may be known
@@ -97,7 +97,7 @@ class Fronts:
 
         Args:
             primary: Its address.
-            between: Is called between both steps.
+            after_each: Is called after each front's each step.
 
         Raises:
             StealtimeError: A front does not take it, or users may still be where they were before the last addition.
@@ -109,11 +109,9 @@ class Fronts:
             )
         before, after = dealt(self._primaries), dealt([*self._primaries, primary])
         self._is_settled = False
-        self._tell(destinations(before, other=after))
+        self._tell(destinations(before, other=after), after_each)
         time.sleep(RELOAD_EVERY_S + _WHOLE_SECOND_S)
-        if between is not None:
-            between()
-        self._tell(destinations(after, other=before))
+        self._tell(destinations(after, other=before), after_each)
         self._primaries.append(primary)
 
     def stop(self) -> None:
@@ -131,7 +129,7 @@ class Fronts:
     def _write(self, node: str, text: str) -> None:
         write_atomically(self._folder(node) / DESTINATIONS, text)
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, after_each: Callable[[], None] | None) -> None:
         tree = obtain_root("front").tree
         linker = [str(tree / INTERPRETER), "--inhibit-cache", "--library-path", str(tree / LIBRARIES)]
         # A name relative to the folder: kamcmd would take the colons of a longer one apart.
@@ -146,3 +144,5 @@ class Fronts:
                 raise StealtimeError(f"{node} did not read its destinations within {_TOLD_WITHIN_S:g} s") from None
             if done.returncode != 0 or "error" in done.stdout:
                 raise StealtimeError(f"{node} does not read its destinations: {(done.stderr or done.stdout).strip()}")
+            if after_each is not None:
+                after_each()

@@ -20,12 +20,18 @@ from stealtime.vocabulary.errors import UsageError
 SIP_PORT = 5060
 CONTROL_PORT = 2223
 """Where Kamailio tells rtpengine of calls (its protocol ``ng``)."""
+COMMAND_PORT = 2224
+"""Where rtpengine has its command line, over TCP, if signalling is on another machine: it shows that it has begun."""
 CONFIGURATION_FOLDER = "etc/stealtime"
 """In the tree."""
 SERVE = "serve"
 """The script in that folder that starts everything."""
 INIT = "init"
 """What a guest runs first; it is no part of that folder there."""
+
+SHARED_MEMORY_BYTES = 256 << 20
+"""Of Kamailio, for registrations and calls; used up as they come. It was seen to be full at 56,000 in 64 MiB. A kernel
+with less memory than this in all refuses it."""
 
 _HIGHEST_PORT = 65535
 
@@ -83,8 +89,11 @@ class ServerConfiguration:
             configuration = f"/{CONFIGURATION_FOLDER}/rtpengine.conf"
             lines.append(f"keep /{RTPENGINE} --foreground --config-file={configuration} &")
         if KAMAILIO in programs:
-            lines += [f"await_port {CONTROL_PORT:04X}"] if self.role == "both" else []
-            lines.append(keep_kamailio(shared_mib=256))
+            if self.role == "both":
+                lines.append(f"await_port {CONTROL_PORT:04X}")
+            elif self.media_address is not None:
+                lines.append(f"await_machine {self.media_address} {COMMAND_PORT}")
+            lines.append(keep_kamailio(SHARED_MEMORY_BYTES))
         return serve_script(lines)
 
     def _kamailio(self) -> str:
@@ -103,6 +112,7 @@ class ServerConfiguration:
 
     def _rtpengine(self) -> str:
         control = "127.0.0.1" if self.role == "both" else self.address
+        command_line = "" if self.role == "both" else f"listen-cli = {self.address}:{COMMAND_PORT}\n"
         first, last = self.media_ports
         return (
             "[rtpengine]\n"
@@ -110,6 +120,7 @@ class ServerConfiguration:
             "table = -1\n"
             f"interface = {self.address}\n"
             f"listen-ng = {control}:{CONTROL_PORT}\n"
+            f"{command_line}"
             f"port-min = {first}\n"
             f"port-max = {last}\n"
             f"num-threads = {self.media_threads}\n"
@@ -137,9 +148,9 @@ def loaded(modules: Iterable[str]) -> str:
     return "\n".join([f'mpath="/{MODULES_FOLDER}/"', *(f'loadmodule "{name}.so"' for name in modules)])
 
 
-def keep_kamailio(*, shared_mib: int) -> str:
+def keep_kamailio(shared_memory_bytes: int) -> str:
     """Give the line of the script that keeps Kamailio running, with so much memory for all its processes."""
-    options = f"-DD -E -Y /run -P /run/kamailio.pid -m {shared_mib} -M 8"
+    options = f"-DD -E -Y /run -P /run/kamailio.pid -m {shared_memory_bytes >> 20} -M 8"
     return f"keep /{KAMAILIO} {options} -f /{CONFIGURATION_FOLDER}/kamailio.cfg &"
 
 

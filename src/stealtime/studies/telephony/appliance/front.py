@@ -30,6 +30,8 @@ SLOTS = 60
 """The least number that up to six primaries share evenly."""
 
 _PRESENT, _OTHER = 1, 2
+_SHARED_MEMORY_BYTES = 64 << 20
+"""Enough for the connections of thousands of phones: it keeps nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ class FrontConfiguration:
             "present": _PRESENT,
             "other": _OTHER,
         }
-        return {SERVE: serve_script([keep_kamailio(shared_mib=64)]), "kamailio.cfg": filled("front.cfg", told)}
+        return {SERVE: serve_script([keep_kamailio(_SHARED_MEMORY_BYTES)]), "kamailio.cfg": filled("front.cfg", told)}
 
 
 def dealt(primaries: Sequence[str]) -> list[str]:

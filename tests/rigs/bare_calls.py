@@ -59,9 +59,9 @@ def invite(laboratory: Laboratory, server: str, user: str, *headers: str) -> str
 
 def _run(laboratory: Laboratory, server: str, what: str, words: Sequence[str]) -> Any:
     argv = [sys.executable, __file__, laboratory.client.address("clients"), server, what, *words]
-    running = laboratory.start(CLIENT, argv, stdout=subprocess.PIPE)
-    said, _ = running.communicate(timeout=60 + 20 * len(words))
-    assert running.returncode == 0
+    running = laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said, complaint = running.communicate(timeout=60 + 20 * len(words))
+    assert running.returncode == 0, complaint.decode()
     return json.loads(said)
 
 

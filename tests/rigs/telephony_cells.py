@@ -89,9 +89,9 @@ def two_stage_failover(**changes: Any) -> TwoStageFailover:
         "acknowledged": 400, "lost": 0, "lost_users": [], "unanswered": 0, "retransmissions": 20,
         "connections_failed": 0,
         "primaries": [
-            PrimaryUsers(host="a", users=100, silence_before_ns=90 * MS, silence_ns=200 * MS),
-            PrimaryUsers(host="c", users=180, silence_before_ns=95 * MS, silence_ns=93 * MS),
-            PrimaryUsers(host="d", users=120, silence_before_ns=80 * MS, silence_ns=96 * MS),
+            PrimaryUsers(host="a", users=100, silence_before_ns=90 * MS, silence_ns=200 * MS, late=9),
+            PrimaryUsers(host="c", users=180, silence_before_ns=95 * MS, silence_ns=93 * MS, late=1),
+            PrimaryUsers(host="d", users=120, silence_before_ns=80 * MS, silence_ns=96 * MS, late=2),
         ],
         "added": PrimaryAdded(
             host="d", acknowledged=300, unanswered=0, lost=0, lost_users=[], before=240, moved=80,

@@ -9,11 +9,12 @@ from typing import Any, cast
 import pytest
 from cryptography import x509
 
+from stealtime.protect.endpoint import StandbyHost
 from stealtime.protect.stand import Stand, StandGuest
 from stealtime.protect.vm_file import Identity, Register
 from stealtime.vocabulary.errors import StealtimeError
 
-ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2"}
+ADDRESSES = {"a": "10.77.2.1", "b": "10.77.2.2", "c": "10.77.2.3"}
 
 
 @pytest.fixture
@@ -37,12 +38,24 @@ def addresses(identity: Identity) -> list[str]:
 
 
 def test_a_guest_has_the_identity_of_the_host_where_it_begins(stand: Any) -> None:
-    for name in ("a", "b"):
+    for name in ADDRESSES:
         StandGuest(stand, f"guest-{name}", known_as=name, node=name, mode="off", program="counter")
-    assert {name: addresses(stand.identity(name)) for name in ADDRESSES} == {"a": ["10.77.2.1"], "b": ["10.77.2.2"]}
+    assert {name: addresses(stand.identity(name)) for name in ADDRESSES} == {
+        name: [address] for name, address in ADDRESSES.items()
+    }
     guest = StandGuest(stand, "guest", known_as="b", node="b", mode="off", program="counter")
     assert guest.vm.identity is not None
     assert addresses(guest.vm.identity) == ["10.77.2.2"]
+
+
+@pytest.mark.parametrize(
+    ("admitted", "home", "kept_by"),
+    [("ab", "a", "ba"), ("abc", "a", "ba"), ("abc", "c", "bc"), ("ab", "c", "b"), ("ab", "b", "b")],
+)
+def test_one_host_backs_the_guests_of_all_others(stand: Any, admitted: str, home: str, kept_by: str) -> None:
+    stand.hosts = [StandbyHost(name=name, endpoint=f"tcp:{ADDRESSES[name]}:7300") for name in admitted]
+    guest = StandGuest(stand, f"guest-{home}", known_as=home, node=home, program="counter")
+    assert [host.name for host in guest.vm.standby_hosts] == list(kept_by)
 
 
 def test_nobody_makes_a_folder_of_a_laboratory_that_has_ended(stand: Any, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_the_others_are_those_with_the_longest_silence_and_none_is_passed_over()
     names = ("silence_ns", "others_silence_ns", "others_silence_before_ns")
     assert [cell.figure(name).p50 for name in names] == [200 * MS, 96 * MS, 95 * MS]
     assert (cell.figure("front_share_percent").p50, cell.figure("primary_share_percent").p50) == pytest.approx((55, 45))
+    assert (cell.counts["late"], cell.counts["others_late"]) == (9, 3)
     killed, heard, silent = two_stage_failover().primaries
     mute = silent.model_copy(update={"silence_ns": None})
     assert two_stage_failover(primaries=[killed, heard, mute]).others_silence_ns is None

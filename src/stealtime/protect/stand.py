@@ -152,8 +152,7 @@ class StandGuest:
         self.known_as = known_as
         self._node = node
         self.ip_address = guest_address(number)
-        # Its standby, and where it begins, which it comes back to.
-        hosts = {host.name: host for host in stand.hosts if host.name in (STANDBY, known_as)}
+        hosts = {host.name: host for host in stand.hosts}
         self.vm = VmFile.model_validate(
             {
                 "name": name,
@@ -163,6 +162,7 @@ class StandGuest:
                     # That of the guest before it at this address: the client has not forgotten it.
                     "mac": f"52:54:00:77:00:{number:02x}",
                 },
+                # Its standby, then where it begins, which it comes back to.
                 "standby_hosts": [
                     hosts[name].model_dump() for name in dict.fromkeys((STANDBY, known_as)) if name in hosts
                 ],

@@ -315,7 +315,7 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
 _BOOT_S = 4.0
 _SETTING_UP_S = 6.0
 _ASKING_S = 3.0
-_ADDED_S = 15.0
+_ADDED_S = 12.0
 _TRIES_OF_A_RATE = 12
 _UNANSWERED_S = 8.0
 

@@ -158,13 +158,13 @@ KINDS: dict[str, Kind] = {
         },
         (
             *("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses"),
-            *("registered_while_added", "moved", "lost_while_added"),
+            *("late", "others_late", "registered_while_added", "moved", "lost_while_added"),
         ),
         (
             (
                 "Two stages: when the host of one of several primaries dies while phones register",
                 ("silence_ns", "others_silence_ns", "others_silence_before_ns", "blow_to_running_ns"),
-                ("acknowledged", "lost", "unanswered", "retransmissions"),
+                ("acknowledged", "lost", "unanswered", "late", "others_late"),
             ),
             (
                 "Two stages: a primary is added while phones register",

@@ -126,6 +126,8 @@ class PrimaryUsers(Model):
     """The longest time between two acknowledgements of theirs before the blow; None: there were no two."""
     silence_ns: int | None
     """The longest one that ends after the blow; None: none came any more."""
+    late: int
+    """Users whose acknowledgement took so long that a phone sends again meanwhile (RFC 3261, T1), over UDP at least."""
 
 
 class PrimaryAdded(Model):
@@ -200,6 +202,16 @@ class TwoStageFailover(_Stored):
         return max(
             (one.silence_before_ns for one in self.primaries[1:] if one.silence_before_ns is not None), default=None
         )
+
+    @property
+    def late(self) -> int:
+        """Of the killed primary's users."""
+        return self.primaries[0].late
+
+    @property
+    def others_late(self) -> int:
+        """Of the users of all others."""
+        return sum(one.late for one in self.primaries[1:])
 
     @property
     def front_share(self) -> float:

@@ -31,6 +31,8 @@ _WHILE_ADDED_PER_S = 20.0
 """While a primary boots: enough to see that there is no moment at which a user is lost, too little to slow the boot."""
 _BOOTED_WITHIN_S = 180.0
 _RENEWED_PER_S = 100.0
+_LATE_NS = 500_000_000
+"""T1: a phone sends its request again over UDP then (RFC 3261, section 17.1.2.2)."""
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,9 @@ def _owners(place: TwoStagePlace, users: Sequence[str], folder: Path) -> list[se
 def _result(
     led: Led, answers: Answers, blow: Blow, lost: list[str], added: PrimaryAdded, owners: Sequence[Sequence[str]]
 ) -> TwoStageFailover:
-    answered = answers.answered_ns
+    sent, answered = answers.sent_ns, answers.answered_ns
     times = [[answered[user] for user in users] for users in owners]
+    took_ns = {user: at_ns - sent[user] for user, at_ns in answered.items()}
     killed, others = times[0], [at_ns for each in times[1:] for at_ns in each]
     after = [at_ns for at_ns in sorted(killed) if at_ns >= blow.running_ns]
     return TwoStageFailover(
@@ -223,7 +226,7 @@ def _result(
         rate_per_s=led.load.rate_per_s,
         seed=led.seed,
         fronts={front.name: len(front.phones) for front in led.fronts},
-        sent=len(answers.sent_ns),
+        sent=len(sent),
         acknowledged=len(answered),
         lost=len(lost),
         lost_users=lost[:LOST_SHOWN],
@@ -236,8 +239,9 @@ def _result(
                 users=len(each),
                 silence_before_ns=longest_gap_ns(each, blow.struck_ns),
                 silence_ns=silence_ns(each, blow.struck_ns),
+                late=sum(took_ns[user] >= _LATE_NS for user in users),
             )
-            for host, each in zip(led.place.homes, times, strict=True)
+            for host, users, each in zip(led.place.homes, owners, times, strict=True)
         ],
         added=added,
         blow_to_detection_ns=blow.detected_ns - blow.struck_ns,

@@ -13,8 +13,9 @@ QUESTION = (
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
-    "primaries, before the blow and after it. Most: the largest share of the phones that one front has, and of the "
-    "users that one primary has. Each acknowledged user is asked for by way of another front."
+    "primaries, before the blow and after it. Late: acknowledged after 500 ms or more, when a phone has sent again over "
+    "UDP. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
+    "acknowledged user is asked for by way of another front."
 )
 _NO_NET = (
     "In the mode no-net answers leave before the standby has what they tell of: registrations that were acknowledged "

@@ -13,8 +13,8 @@ QUESTION = (
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
-    "primaries, before the blow and after it. Late: acknowledged after 500 ms or more, when a phone has sent again over "
-    "UDP. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
+    "primaries, before the blow and after it. Late: acknowledged after 500 ms or more; over UDP a phone has sent again "
+    "by then. Most: the largest share of the phones that one front has, and of the users that one primary has. Each "
     "acknowledged user is asked for by way of another front."
 )
 _NO_NET = (

@@ -2,9 +2,10 @@
 
 ``stealtime-agent rtp send`` and ``rtp receive`` exchange streams over the loopback interface, a port each or all on one
 port, with both ends on one CPU or with one each; *both ways* two ``rtp talk`` on one CPU each, so many streams from
-either, of which the voice of the one is told as the other hears it. *Own jitter* is two figures: how much later than due the sender hands
-its packets to the kernel, and the interarrival jitter (RFC 3550) that the receiver sees, the most of any stream at any
-time; there is no network between them. Target: 2,000 streams with one CPU for the sender, jitter below 0.5 ms.
+either, of which the voice of the one is told as the other hears it. *Own jitter* is two figures: how much later than
+due the sender hands its packets to the kernel, and the interarrival jitter (RFC 3550) that the receiver sees, the most
+of any stream at any time; there is no network between them. Target: 2,000 streams with one CPU for the sender, jitter
+below 0.5 ms.
 """
 
 import json

@@ -1,8 +1,8 @@
 //! `rtp`: streams of voice packets through any path, and what became of them.
 //!
 //! What is counted and judged is in the crate `stealtime-media`, without sockets and clocks; here are the sockets
-//! (`sockets`, `sys`), the clocks (`stamps`), the loops (`sending`, `receiving`, both in `talking`) and what is told
-//! (`report`, `table`, `progress`).
+//! (`sockets`, `sys`), the clocks (`stamps`), the loops (`sending` of a `speech`, `receiving`, both in `talking`)
+//! and what is told (`report`, `table`, `progress`).
 
 mod progress;
 mod receiving;
@@ -10,12 +10,12 @@ mod report;
 mod sending;
 mod settings;
 mod sockets;
+mod speech;
 pub mod stamps;
 pub mod sys;
 mod table;
 mod talking;
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::net::UdpSocket;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::prctl::set_timerslack;
-use stealtime_media::{Listening, Numbers, PACKET_NS, numbers};
+use stealtime_media::Listening;
 use stealtime_probe::scheduling;
 
 pub use settings::Rtp;
@@ -37,9 +37,9 @@ use crate::quantities::nanoseconds;
 use crate::rtp::progress::{Progress, State};
 use crate::rtp::receiving::{Ended, Limits, Receiving};
 use crate::rtp::report::{Document, Reception, Transmission};
-use crate::rtp::sending::{Origin, Sending};
-use crate::rtp::settings::{Judging, Placement, Receive, RtpCommand, Send, Showing, Speaking};
-use crate::rtp::sockets::{Hearing, Outgoing};
+use crate::rtp::settings::{Judging, Placement, Receive, RtpCommand, Send, Showing};
+use crate::rtp::sockets::Hearing;
+use crate::rtp::speech::Speech;
 use crate::rtp::stamps::{clock_identity, monotonic_ns};
 
 const OVER_THRESHOLD: u8 = 3;
@@ -135,55 +135,6 @@ fn come_back(sockets: Vec<UdpSocket>, listening: Listening, over: &AtomicBool) -
     let limits = Limits { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };
     let ended = receiving.run(&limits, &|| over.load(Ordering::Relaxed), |_| {})?;
     Ok((receiving, ended))
-}
-
-/// What is to be said, and from where.
-struct Speech {
-    outgoing: Outgoing,
-    numbers: Vec<Numbers>,
-    origin: Origin,
-    /// Of each stream.
-    packets: u64,
-    lead_ns: u64,
-}
-
-/// A speech that was given, or broken off.
-struct Said {
-    sending: Sending,
-    started_ns: u64,
-    ended_ns: u64,
-}
-
-impl Speech {
-    fn new(speaking: &Speaking, outgoing: Outgoing, clock: u64, lead: Duration) -> Result<Self> {
-        let number = RandomState::new().hash_one(std::process::id());
-        let mut numbers = numbers(number, u32::try_from(outgoing.destinations.len())?);
-        if let Some(sequence) = speaking.first_sequence {
-            for numbers in &mut numbers {
-                numbers.sequence = sequence;
-            }
-        }
-        let origin = Origin { number, clock, grain_ns: nanoseconds(speaking.grain)? };
-        let packets = nanoseconds(speaking.duration)?.div_ceil(PACKET_NS).max(1);
-        Ok(Self { outgoing, numbers, origin, packets, lead_ns: nanoseconds(lead)? })
-    }
-
-    /// Says it in this thread. The first interruption ends the voice, the second one the closing reports too.
-    fn say(self, placement: &Placement, interruptions: &AtomicU32, show: impl FnMut(&Sending)) -> Result<Said> {
-        place(placement)?;
-        let started_ns = monotonic_ns() + self.lead_ns;
-        let mut sending = Sending::new(self.outgoing, self.numbers, self.origin, started_ns)?;
-        let stop = || interruptions.load(Ordering::Relaxed) > 0;
-        let halt = || interruptions.load(Ordering::Relaxed) > 1;
-        sending.run(self.packets, &stop, &halt, show);
-        Ok(Said { sending, started_ns, ended_ns: monotonic_ns() })
-    }
-}
-
-impl Said {
-    fn duration_ns(&self) -> u64 {
-        self.ended_ns.saturating_sub(self.started_ns)
-    }
 }
 
 /// Whoever let the kernel choose the port wants to know which it is.

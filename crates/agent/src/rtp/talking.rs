@@ -18,7 +18,8 @@ use crate::rtp::receiving::{Ended, Limits, Receiving};
 use crate::rtp::report::{Conversation, Document, Reception, Transmission};
 use crate::rtp::settings::Talk;
 use crate::rtp::sockets::{self, Hearing};
-use crate::rtp::{Speech, end_ns, exit_code, interruptions, listening, state, tell_ports};
+use crate::rtp::speech::Speech;
+use crate::rtp::{end_ns, exit_code, interruptions, listening, state, tell_ports};
 
 /// While the voice lasts nothing else ends what is heard: whoever is silent may speak again.
 const PATIENT: Limits = Limits { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };

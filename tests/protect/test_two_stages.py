@@ -85,6 +85,6 @@ def test_phones_of_one_primary_call_those_of_another(place: TwoStagePlace, tmp_p
         made = signalling.end()
     assert (made.begun, made.answered, made.ended, made.failed) == (_CALLS, _CALLS, _CALLS, 0)
     # Each call is relayed by the primary of the phone that is called: more than one of them has such a phone.
-    relays = {relay.rpartition(":")[0] for relay in answers.relays.values()}
+    relays = {relay.rpartition(":")[0] for relay in answers.of_callers.values()}
     assert relays <= {guest.ip_address for guest in place.guests}
     assert len(relays) > 1

@@ -13,7 +13,7 @@ from stealtime.campaigns.planner import PlannedBoot
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
@@ -28,7 +28,7 @@ Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Primaries = Annotated[int, Field(ge=2, le=3)]
 """The laboratory has a host for each of so many, beside the one that backs them."""
-Streams = Annotated[int, Field(ge=1, le=2_000)]
+Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -222,12 +222,12 @@ class _CallsOfServers(ProbeCells):
 
 
 class CallCells(_CallsOfServers):
-    """``call``: calls are up at once, with their voice relayed by the server; what the phones hear."""
+    """``call``: calls are up at once, with their voice relayed by the server; what both ends hear."""
 
     probe: Literal["call"]
-    """The name of the probe. The duration is how long every caller speaks."""
+    """The name of the probe. The duration is how long both ends of every call speak."""
     streams: list[Streams] = Field(default=[10], min_length=1)
-    """How many calls are up, each with the voice of its caller."""
+    """How many streams of voice the server relays, one way each: a call has two of them."""
     mode: list[CallModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held.
     ``net+no-net``: signalling in net, media in no-net, in two guests."""
@@ -265,7 +265,8 @@ class CallFailoverCells(_CallsOfServers):
     """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
 
     probe: Literal["call-failover"]
-    """The name of the probe. Callers speak for the duration before the blow, and as long and three seconds after it."""
+    """The name of the probe. Both ends speak for the duration before the blow, and for that and
+    three seconds after it."""
     streams: list[Streams] = Field(default=[10], min_length=1)
     """As of ``call``."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
@@ -337,7 +338,8 @@ def _added_and_failed_over_beyond_s(parameters: Mapping[str, JsonValue], duratio
 
 
 def _called_beyond_s(parameters: Mapping[str, JsonValue], _duration_s: float) -> float:
-    return _BOOT_S + _SETTING_UP_S + 2 * whole(parameters["streams"]) / BEGUN_PER_S
+    # As many phones as calls are registered first.
+    return _BOOT_S + _SETTING_UP_S + 2 * (whole(parameters["streams"]) / STREAMS_OF_A_CALL) / BEGUN_PER_S
 
 
 def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: float) -> float:

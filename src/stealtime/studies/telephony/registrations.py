@@ -93,10 +93,27 @@ def start_load(place: Place, load: Load, folder: Path) -> Sipp:
     return start_phones(place.client, place.address, load, load.users, folder)
 
 
-def start_phones(
-    client: Client, address: str, load: Load, users: Sequence[str], folder: Path, *, port: int = SIP_PORT
+def start_phones(  # noqa: PLR0913 - where from and where to are both a port
+    client: Client,
+    address: str,
+    load: Load,
+    users: Sequence[str],
+    folder: Path,
+    *,
+    port: int = SIP_PORT,
+    own_port: int | None = None,
 ) -> Sipp:
-    """Have some phones of a load begin to register at an address, at their share of its rate; does not wait."""
+    """Have some phones of a load begin to register at an address, at their share of its rate; does not wait.
+
+    Args:
+        client: Where the phones are.
+        address: Where they register.
+        load: That they are a part of.
+        users: Their names.
+        folder: For SIPp's files, made.
+        port: Where they register.
+        own_port: Where SIPp listens; None: the first that is free, which only one SIPp may look for at a time.
+    """
     order = SippOrder(
         scenario=scenario_path("register"),
         target=address,
@@ -106,6 +123,7 @@ def start_phones(
         rate_per_s=load.rate_per_s * len(users) / load.count,
         users=users,
         limit_s=load.duration_s + ANSWERED_WITHIN_S,
+        options=() if own_port is None else ("-p", str(own_port)),
     )
     return start_sipp(client, order, folder)
 

@@ -27,6 +27,8 @@ from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoS
 from stealtime.studies.telephony.sipp.program import Sipp, Transport
 from stealtime.vocabulary.errors import StealtimeError
 
+_FIRST_PORT = 5100
+"""Of the phones of each front: two SIPps that look for a free one at a time may find the same."""
 _WHILE_ADDED_PER_S = 20.0
 """While a primary boots: enough to see that there is no moment at which a user is lost, too little to slow the boot."""
 _BOOTED_WITHIN_S = 180.0
@@ -67,6 +69,7 @@ class Led:
                 [self.users[phone] for phone in front.phones],
                 folder / str(number),
                 port=front.port,
+                own_port=_FIRST_PORT + number,
             )
             for number, front in enumerate(self.fronts)
         ]

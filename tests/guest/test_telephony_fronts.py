@@ -19,8 +19,8 @@ from stealtime.studies.telephony.location import locate
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES, NAMES_NODE, Fronts
 from stealtime.studies.telephony.place.native_server import NativeServer
-from stealtime.studies.telephony.registrations import Load, finish_load, start_phones, unknown_users
-from stealtime.studies.telephony.sipp.program import Transport, widen_ports
+from stealtime.studies.telephony.registrations import Load, finish_load, registering, unknown_users
+from stealtime.studies.telephony.sipp.program import Transport, start_sipp, widen_ports
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
@@ -68,7 +68,7 @@ class Stages:
         load = Load(transport=transport, rate_per_s=100, count=PHONES, names=names)
         self._questions += 1
         folder = self._folder / f"load-{self._questions}"
-        sipp = start_phones(self.client, self.fronts.addresses[front], load, load.users, folder)
+        sipp = start_sipp(self.client, registering(load, self.fronts.addresses[front], load.users), folder)
         return sorted(finish_load(sipp).answered_ns)
 
     def unknown(self, address: str, users: list[str]) -> set[str]:

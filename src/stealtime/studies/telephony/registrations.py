@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.place.model import CpuTimes, Place
 from stealtime.studies.telephony.saturation import Attempt
@@ -90,42 +89,20 @@ def fresh_names() -> str:
 
 def start_load(place: Place, load: Load, folder: Path) -> Sipp:
     """Have phones begin to register; does not wait."""
-    return start_phones(place.client, place.address, load, load.users, folder)
+    return start_sipp(place.client, registering(load, place.address, load.users), folder)
 
 
-def start_phones(  # noqa: PLR0913 - where from and where to are both a port
-    client: Client,
-    address: str,
-    load: Load,
-    users: Sequence[str],
-    folder: Path,
-    *,
-    port: int = SIP_PORT,
-    own_port: int | None = None,
-) -> Sipp:
-    """Have some phones of a load begin to register at an address, at their share of its rate; does not wait.
-
-    Args:
-        client: Where the phones are.
-        address: Where they register.
-        load: That they are a part of.
-        users: Their names.
-        folder: For SIPp's files, made.
-        port: Where they register.
-        own_port: Where SIPp listens; None: the first that is free, which only one SIPp may look for at a time.
-    """
-    order = SippOrder(
+def registering(load: Load, address: str, users: Sequence[str]) -> SippOrder:
+    """Give what SIPp does for some phones of a load: they register at an address, at their share of its rate."""
+    return SippOrder(
         scenario=scenario_path("register"),
         target=address,
-        port=port,
         transport=load.transport,
         calls=len(users),
         rate_per_s=load.rate_per_s * len(users) / load.count,
         users=users,
         limit_s=load.duration_s + ANSWERED_WITHIN_S,
-        options=() if own_port is None else ("-p", str(own_port)),
     )
-    return start_sipp(client, order, folder)
 
 
 def finish_load(sipp: Sipp) -> Registered:

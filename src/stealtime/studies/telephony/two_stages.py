@@ -7,7 +7,7 @@ knows what another one was told.
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,11 +20,11 @@ from stealtime.studies.telephony.registrations import (
     Registered,
     finish_load,
     fresh_names,
-    start_phones,
+    registering,
     unknown_users,
 )
 from stealtime.studies.telephony.results import PrimaryAdded, PrimaryUsers, TwoStageFailover
-from stealtime.studies.telephony.sipp.program import Sipp, Transport
+from stealtime.studies.telephony.sipp.program import Sipp, Transport, start_sipp
 from stealtime.vocabulary.errors import StealtimeError
 
 _FIRST_PORT = 5100
@@ -61,18 +61,7 @@ class Led:
     def start(self, folder: Path) -> list[Sipp]:
         """Have them begin to register, each at its front; does not wait."""
         folder.mkdir()
-        return [
-            start_phones(
-                self.place.client,
-                front.address,
-                self.load,
-                [self.users[phone] for phone in front.phones],
-                folder / str(number),
-                port=front.port,
-                own_port=_FIRST_PORT + number,
-            )
-            for number, front in enumerate(self.fronts)
-        ]
+        return [self._start_at(front, _FIRST_PORT + number, folder) for number, front in enumerate(self.fronts)]
 
     def unknown(self, users: Sequence[str], folder: Path) -> list[str]:
         """Ask for the registration of each user by way of another front than its own; give those that are unknown."""
@@ -85,6 +74,11 @@ class Led:
             asked = [user for user in users if own[user] == addresses[number - 1]]
             found += unknown_users(self.place.client, address, asked, folder / str(number))
         return found
+
+    def _start_at(self, front: Located, own_port: int, folder: Path) -> Sipp:
+        order = registering(self.load, front.address, [self.users[phone] for phone in front.phones])
+        order = replace(order, port=front.port, options=("-p", str(own_port)))
+        return start_sipp(self.place.client, order, folder / front.name)
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ def longest_gap_ns(answered_ns: Sequence[int], until_ns: int) -> int | None:
 def _moved(place: TwoStagePlace, transport: Transport, users: Sequence[str], primary: str, folder: Path) -> int:
     """Have users renew their registrations; give how many of them a primary knows then."""
     load = Load(transport=transport, rate_per_s=_RENEWED_PER_S, count=len(users))
-    renewing = start_phones(place.client, place.address, load, users, folder / "renewed")
+    renewing = start_sipp(place.client, registering(load, place.address, users), folder / "renewed")
     try:
         finish_load(renewing)
     finally:

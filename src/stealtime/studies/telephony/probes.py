@@ -83,6 +83,21 @@ class RegistrationRateCells(ProbeCells):
         return [{**server, "transport": transport} for server, transport in product(servers, self.transport)]
 
 
+class SessionRateCells(ProbeCells):
+    """``session-rate``: how many sessions a second a server bears without a failure, each established and ended."""
+
+    probe: Literal["session-rate"]
+    """The name of the probe. The duration is that of each try."""
+    mode: list[ModeName] = Field(default=["off"], min_length=1)
+    """As of ``registration-rate``."""
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every server."""
+        return server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
+
+
 class ShortRate(ShortProbe):
     """``[short.registration-rate]``."""
 
@@ -313,6 +328,7 @@ PROBES = (
         stage=TELEPHONY,
         beyond_s=_searched_beyond_s,
     ),
+    Probe(name="session-rate", cells=SessionRateCells, stage=TELEPHONY, beyond_s=_searched_beyond_s),
     Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY, beyond_s=_registered_beyond_s),
     Probe(
         name="register-failover",

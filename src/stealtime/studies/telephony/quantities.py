@@ -11,7 +11,7 @@ from typing import Any
 from stealtime.report import notation
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
-from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations
+from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations, SessionRate
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,12 @@ KINDS: dict[str, Kind] = {
         {"rate_per_s": Quantity("registration rate", lambda result: result.rate_per_s)},
         ("lapses",),
         (("The most registrations a second without a failure", ("rate_per_s",), ()),),
+    ),
+    "session-rate": Kind(
+        SessionRate,
+        {"sessions_per_s": Quantity("session establishment rate", lambda result: result.rate_per_s)},
+        ("lapses",),
+        (("The most sessions a second without a failure, each established and ended", ("sessions_per_s",), ()),),
     ),
     "register": Kind(
         Registrations,

@@ -31,6 +31,11 @@ _FAR_S = 3600.0
 _POLL_S = 0.02
 
 
+def scenario_path(name: str) -> Path:
+    """Give the file of a scenario of calls."""
+    return Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml"))
+
+
 class CallSignalling:
     """Phones and their callers; as a context it ends all of SIPp's processes.
 
@@ -55,13 +60,17 @@ class CallSignalling:
         for sipp in self._running:
             sipp.end()
 
-    def register(self) -> None:
+    def register(self, scenario: str = "callee", answered: int | None = None) -> None:
         """Have all phones wait for calls, and the server know them.
+
+        Args:
+            scenario: What they do with a call.
+            answered: How many calls they answer; None: one each.
 
         Raises:
             StealtimeError: It does not take them.
         """
-        self._phones = self._start("callee", PHONES_PORT, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
         wanted = self.numbers.calls
         registering = self._start(
             "register_phones",
@@ -136,14 +145,20 @@ class CallSignalling:
         return gather(self._callers.messages())
 
     def _start(
-        self, name: str, port: int, *options: str, limit_s: float, answered_within_s: float = GIVES_UP_AFTER_S
+        self,
+        name: str,
+        port: int,
+        *options: str,
+        calls: int | None = None,
+        limit_s: float,
+        answered_within_s: float = GIVES_UP_AFTER_S,
     ) -> Sipp:
         order = SippOrder(
-            scenario=Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml")),
+            scenario=scenario_path(name),
             target=self._server,
-            calls=self.numbers.calls,
+            calls=calls or self.numbers.calls,
             rate_per_s=BEGUN_PER_S,
-            users=() if name == "callee" else self.numbers.fields,
+            users=() if port == PHONES_PORT else self.numbers.fields,
             limit_s=limit_s,
             answered_within_s=answered_within_s,
             options=("-p", str(port), *options),

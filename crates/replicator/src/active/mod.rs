@@ -18,7 +18,7 @@ use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{Heartbeat, LinkError, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
-    Promotion, Register, RegisterAnswer, RegisterError,
+    Permit, Promotion, Register, RegisterAnswer, RegisterError,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -203,7 +203,7 @@ impl Active {
 
     async fn leave(mut self) -> Result<ActiveEnding, ActiveError> {
         let mut guest = self.guest;
-        guest.permit(Duration::ZERO);
+        guest.permit(Permit::default());
         guest.kill();
         self.link.close();
         self.link.ended().await;
@@ -236,7 +236,7 @@ impl Active {
             let echo_age_ns = self.link.echo_age_ns();
             self.events.add(&Event::State { state: format!("{state:?}"), echo_age_ns });
         }
-        self.guest.permit(self.member.permitted_until());
+        self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
             self.act(action);

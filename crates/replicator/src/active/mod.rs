@@ -155,7 +155,7 @@ impl Active {
             }
             Origin::Takeover(takeover) => {
                 let Takeover { promotion, facts, devices, addresses, decided, leftover } = *takeover;
-                let resuming = Resuming { epoch: promotion.epoch, devices, decided, _leftover: leftover };
+                let resuming = Resuming { epoch: promotion.epoch, devices, decided, leftover };
                 let life = GuestLife::resuming(facts, resuming);
                 (ActiveMember::promoted(config, promotion, now()), life, addresses)
             }
@@ -187,7 +187,8 @@ impl Active {
     ) -> Result<ActiveEnding, ActiveError> {
         self.tell(ActiveInput::Tick);
         while self.end.is_none() {
-            let deadline = self.member.deadline().unwrap_or(Duration::MAX);
+            let moments = [self.member.deadline(), self.life.settles_at()];
+            let deadline = moments.into_iter().flatten().min().unwrap_or(Duration::MAX);
             tokio::select! {
                 // An epoch is heard of before its acknowledgement, which came later.
                 biased;
@@ -195,6 +196,9 @@ impl Active {
                 Some(event) = heard.recv() => self.hear(event),
                 Some(input) = inputs.recv() => self.take(input),
                 Some(request) = requests.recv() => self.answer(request),
+            }
+            if self.life.settle(now()) {
+                self.seek();
             }
             self.publish();
         }
@@ -298,10 +302,9 @@ impl Active {
         }
     }
 
-    /// Look for a standby, if one is wanted and the guest is known; not while it is to resume, which needs
-    /// the processors more.
+    /// Look for a standby, if one is wanted and the guest is known; not while that needs the processors more.
     fn seek(&mut self) {
-        if let (true, None, Some(facts)) = (self.seeker.is_wanted, &self.life.resuming, &self.life.facts) {
+        if let (true, false, Some(facts)) = (self.seeker.is_wanted, self.life.is_busy(), &self.life.facts) {
             let hello = seek::hello(&self.spec, &self.me, self.member.term(), facts);
             self.seeker.start(&self.spec, hello);
         }

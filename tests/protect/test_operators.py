@@ -12,6 +12,7 @@ from two_hosts import laboratory_or_skip
 from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand, other
 from stealtime.studies.telephony.calls.measuring import make_calls
+from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
@@ -34,7 +35,7 @@ _ADVERTISEMENT_NS = 300_000_000
 @pytest.fixture
 def laboratory() -> Iterator[Laboratory]:
     with laboratory_or_skip((*HOSTS, STORE_HOST)) as found:
-        widen_ports(found)
+        widen_ports(LaboratoryClient(found))
         yield found
 
 

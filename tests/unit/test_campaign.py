@@ -10,6 +10,7 @@ from stealtime.campaigns.file import builtin_names, find_campaign, read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
 from stealtime.campaigns.planner import HostCpus, plan
+from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.vocabulary import quantities
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -119,6 +120,24 @@ def test_the_estimate_adds_up_and_says_what_was_guessed() -> None:
     assert expected.booting_s == 2.25
     assert expected.total_s == 13.375
     assert expected.guessed == ("uml",)
+
+
+def test_the_estimate_of_a_stage_is_what_its_trials_took_or_what_its_probe_says() -> None:
+    text = 'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "call"\nduration = "5s"\nmode = ["off"]\n'
+    planned = plan(read_campaign(text, "f"), usable("native"), HOST)
+    unknown = estimate(planned, History())
+    assert (unknown.booting_s, unknown.guessed) == (0, ("native",))
+    # 10 calls: 0.4 s to register and to call.
+    assert unknown.overhead_s == pytest.approx(10.4)
+    known = estimate(planned, History({}, {("native", "call", False): 2.5}))
+    assert (known.total_s, known.guessed) == (7.5, ())
+
+
+def test_cells_can_be_left_out_of_the_short_form() -> None:
+    both = 'name = "x"\n' + TICK + "short = false\n" + TICK.replace("tick", "wakeup") + "[short]\n"
+    assert [cells.probe for cells in shorten(read_campaign(both, "f")).probes] == ["wakeup"]
+    with pytest.raises(UsageError, match="nothing left"):
+        shorten(read_campaign('name = "x"\n' + TICK + "short = false\n[short]\n", "f"))
 
 
 def test_options_change_the_campaign() -> None:

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from stealtime.campaigns.aliases import alias_words
-from stealtime.campaigns.file import find_campaign
+from stealtime.campaigns.file import find_campaign, read_campaign
 from stealtime.campaigns.planner import HostCpus, plan
 from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
+from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.failover import over_time, silence_ns
 from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
+from stealtime.studies.telephony.place.guest import mode_of
+from stealtime.studies.telephony.place.model import Mode
 from stealtime.studies.telephony.registrations import Load, first_times
 from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
@@ -198,7 +201,7 @@ def test_native_servers_are_planned_without_protection_alone() -> None:
     }
     assert modes == {
         "native": {"off"},
-        "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass", "replicated"},
+        "qemu-tcg-paravirt": {"off", "no-net", "net", "net+bypass", "net+no-net", "replicated"},
     }
     assert alias_words(planned.aliases, records)
 
@@ -210,3 +213,40 @@ def test_the_short_form_replaces_what_its_tables_say() -> None:
     assert sets["registration-rate"] == [{"mode": "off", "transport": "udp"}]
     assert [one["share"] for one in sets["register"] if one["mode"] == "off"] == [0.5, 0.9]
     assert [one["mode"] for one in sets["register-failover"]] == ["net"]
+    assert {one.get("placement") for one in sets["call"]} == {None}
+
+
+def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> None:
+    table = 'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "call"\nduration = "1s"\n'
+    text = table + 'mode = ["off", "net+no-net", "replicated"]\nplacement = ["together", "apart"]\n'
+    records = [PlatformRecord(name=name, usable=True, reason="") for name in ("native", "qemu-tcg-paravirt")]
+    planned = plan(read_campaign(text, "f"), records, HostCpus((0, 1)))
+    placed = {
+        (boot.platform, cell.cell.parameters["mode"], cell.cell.parameters.get("placement"))
+        for boot in planned.boots
+        for cell in boot.cells
+    }
+    assert placed == {
+        ("native", "off", None),
+        ("qemu-tcg-paravirt", "off", None),
+        ("qemu-tcg-paravirt", "off", "apart"),
+        ("qemu-tcg-paravirt", "net+no-net", "apart"),
+        ("qemu-tcg-paravirt", "replicated", None),
+    }
+    with pytest.raises(UsageError, match=r"the mode 'net\+no-net' needs the placement 'apart'"):
+        read_campaign(table + 'mode = ["net+no-net"]\n', "f")
+
+
+@pytest.mark.parametrize(
+    ("role", "mode", "own"),
+    [
+        ("both", "net+bypass", "net+bypass"),
+        ("signalling", "net+bypass", "net"),
+        ("media", "net+bypass", "net+bypass"),
+        ("signalling", "net+no-net", "net"),
+        ("media", "net+no-net", "no-net"),
+        ("signalling", "no-net", "no-net"),
+    ],
+)
+def test_only_what_media_says_leaves_before_its_state_is_safe(role: Role, mode: Mode, own: str) -> None:
+    assert mode_of(role, mode) == own

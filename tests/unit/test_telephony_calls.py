@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from stealtime.studies.telephony.calls.answers import gather
-from stealtime.studies.telephony.calls.figures import CallFigures, figures_of
+from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
 from stealtime.studies.telephony.calls.pictures import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, recommend
@@ -56,17 +56,19 @@ def _voice(delay_ns: float = 500_000.0, lost: int = 0, sent: int = 10_000, **cha
     return Voice.model_validate({**known, **changed})
 
 
-def _cell(mode: str, delays_ns: list[float], **voice: Any) -> JudgedCalls:
+def _cell(mode: str, delays_ns: list[float], placement: str = "together", **voice: Any) -> JudgedCalls:
     results = [
         Calls(dialogues=_dialogues(), voice=_voice(delay_ns, **voice), server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
         for delay_ns in delays_ns
     ]
-    return JudgedCalls("qemu-tcg-paravirt", figures_of((1, mode, 100 * _MS), results))
+    load = CallLoad(streams=1, mode=mode, interval_ns=100 * _MS, placement=placement)
+    return JudgedCalls("qemu-tcg-paravirt", figures_of(load, results))
 
 
 def _failed_over(failovers: int, ended: int = 2, lost: int = 0) -> JudgedCalls:
     return JudgedCalls(
-        "qemu-tcg-paravirt", figures_of((1, "net+bypass", 100 * _MS), [_failover(ended, lost)] * failovers)
+        "qemu-tcg-paravirt",
+        figures_of(CallLoad(streams=1, mode="net+bypass", interval_ns=100 * _MS), [_failover(ended, lost)] * failovers),
     )
 
 
@@ -190,6 +192,17 @@ def test_too_little_evidence_is_not_judged_and_says_why() -> None:
     assert "fewer than 10,000 packets in a mode (500)" in texts
     assert "fewer than 4 failovers" in texts
     assert found[0].text.startswith("No mode is recommended")
+
+
+def test_one_guest_is_held_against_the_two_of_the_source_where_they_were_measured() -> None:
+    both = [_cell("no-net", _ALIKE), _cell("net+bypass", _ALIKE), _failed_over(4)]
+    two = _cell("net+no-net", _ALIKE, placement="apart")
+    told = "in two guests: INVITE to 200 2.00 ms instead of 2.00 ms, host side 10.0 % instead of 10.0 %, server 5.0 %"
+    assert told not in recommend(both)[0].text
+    assert told in recommend([*both, two])[0].text
+    # Guests that are apart are no evidence of one that does both.
+    apart = [_cell("no-net", _ALIKE, placement="apart"), _cell("net+bypass", _ALIKE, placement="apart")]
+    assert {one.verdict for one in recommend(apart)[0].judgements} == {"not judged"}
 
 
 def test_nothing_is_recommended_without_a_protected_server() -> None:

@@ -101,6 +101,7 @@ class BlockingStage(ABC):
             state="measured",
             started_at=started_at,
             elapsed_s=time.monotonic() - begin,
+            duration_ns=cell.duration_ns,
             result=result,
             placement=placement_record(self._placement),
         )

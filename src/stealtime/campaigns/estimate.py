@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.registry import probes
@@ -32,11 +32,21 @@ class History:
             return self.boot_s[platform]
         return traits_of(platform).boot_s
 
-    def overhead(self, cell: Cell) -> float:
+    def knows(self, boot: PlannedBoot) -> bool:
+        """Tell whether earlier runs have had such a boot; one of a stage is part of its trials."""
+        if not _is_staged(boot):
+            return boot.platform in self.boot_s
+        cells = [planned.cell for planned in boot.cells]
+        return all((cell.platform, cell.probe, cell.traced) in self.overhead_s for cell in cells)
+
+    def overhead(self, cell: Cell, duration_s: float) -> float:
         """Give the seconds that a trial of ``cell`` is expected to take beyond its duration."""
         seen = self.overhead_s.get((cell.platform, cell.probe, cell.traced))
         if seen is not None:
             return seen
+        probe = probes().get(cell.probe)
+        if probe is not None and probe.beyond_s is not None:
+            return probe.beyond_s(cell.parameters, duration_s)
         return traits_of(cell.platform).overhead_s[cell.traced]
 
 
@@ -48,7 +58,7 @@ class Estimate:
     booting_s: float
     overhead_s: float
     guessed: tuple[str, ...]
-    """Platforms that were never booted before, so that a default was used."""
+    """Platforms that no earlier run has booted or, for a stage, carried the same probe out on: defaults are used."""
 
     @property
     def total_s(self) -> float:
@@ -58,13 +68,16 @@ class Estimate:
 
 def estimate(plan: Plan, history: History) -> Estimate:
     """Estimate how long ``plan`` will take."""
-    cells = [planned.cell for planned in plan.cells]
     return Estimate(
         measuring_s=sum(_planned_ns(plan, one) for one in plan.cells) / 1e9,
         booting_s=sum(_boot_s(boot, plan, history) for boot in plan.boots),
-        overhead_s=sum(history.overhead(cell) for cell in cells),
-        guessed=tuple(dict.fromkeys(boot.platform for boot in plan.boots if boot.platform not in history.boot_s)),
+        overhead_s=sum(history.overhead(one.cell, one.duration_ns / 1e9) for one in plan.cells),
+        guessed=tuple(dict.fromkeys(boot.platform for boot in plan.boots if not history.knows(boot))),
     )
+
+
+def _is_staged(boot: PlannedBoot) -> bool:
+    return probes()[boot.cells[0].cell.probe].stage is not None
 
 
 def _planned_ns(plan: Plan, planned: PlannedCell) -> float:
@@ -98,7 +111,12 @@ def _expected_ns(cell: Cell, duration_ns: int, guests: Sequence[Sequence[Sequenc
 
 
 def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:
-    """Neighbours boot at once, before the machine: so many boots longer as there are neighbours on each CPU."""
+    """Neighbours boot at once, before the machine: so many boots longer as there are neighbours on each CPU.
+
+    What a stage boots is part of its trials.
+    """
+    if _is_staged(boot):
+        return 0.0
     neighbours = plan.placements[boot.scenario].neighbours
     machines = [each for each in neighbours if each.kind == "machine"]
     cpus = {cpu for each in machines for cpu in each.cpus}
@@ -113,15 +131,17 @@ def read_history(runs_folder: Path) -> History:
     for run in _last_runs(runs_folder):
         for trial in run.measured:
             record = trial.record
-            if record.machine is None or record.outcome is None:
-                continue
-            boots[record.cell.platform].append(record.machine.boot.elapsed_to_hello_s)
             cell = record.cell
-            over_s = record.elapsed_s - _measured_ns(record, record.outcome.request.duration_ns) / 1e9
-            overheads[cell.platform, cell.probe, cell.traced].append(max(0.0, over_s))
+            if record.machine is not None:
+                boots[cell.platform].append(record.machine.boot.elapsed_to_hello_s)
+            duration_ns = record.duration_ns if record.outcome is None else record.outcome.request.duration_ns
+            if duration_ns is not None:
+                over_s = record.elapsed_s - _measured_ns(record, duration_ns) / 1e9
+                overheads[cell.platform, cell.probe, cell.traced].append(max(0.0, over_s))
+    # A stage boots a guest in some of its trials and not in others: the mean, and not the median, adds up.
     return History(
         {platform: median(values) for platform, values in boots.items()},
-        {key: median(values) for key, values in overheads.items()},
+        {key: fmean(values) for key, values in overheads.items()},
     )
 
 

@@ -35,6 +35,8 @@ class ProbeCells(Table):
     """Stop earlier, after this many samples."""
     tracing: Tracing | None = None
     """Default: the campaign's."""
+    short: bool = True
+    """Whether the short form of the campaign has these cells, too."""
     probe: str
     """The name of the probe."""
 
@@ -116,6 +118,9 @@ class Probe:
     expected_ns: Callable[[Mapping[str, JsonValue]], int] | None = None
     """How long one CPU about takes for a trial of these parameters where its duration is but a limit; None takes the
     duration."""
+    beyond_s: Callable[[Mapping[str, JsonValue], float], float] | None = None
+    """What a trial of these parameters and of a duration in seconds takes beyond it, where no run on this host tells;
+    None takes what is usual on the platform."""
     uses_every_cpu: bool = False
     """Whether it measures on all CPUs of the machine, and not on one alone."""
     is_busy: bool = False

@@ -70,5 +70,10 @@ def shorten(campaign: "Campaign") -> "Campaign":
             hint="shorten it with options such as -D 1s --repetitions 1, or give it a table [short]",
         )
     own = given(short, ("platforms", "scenarios", "repetitions", "tracing"))
-    changed = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes]
+    changed = [cells.model_copy(update=short.of(cells.probe).changes()) for cells in campaign.probes if cells.short]
+    if not changed:
+        raise UsageError(
+            f"the campaign {campaign.name} has nothing left in its short form",
+            hint="leave `short = false` away from one of its probes",
+        )
     return campaign.model_copy(update={**own, "probes": changed, "short": None})

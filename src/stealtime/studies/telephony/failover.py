@@ -4,10 +4,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from stealtime.protect.stand import NotProtectedError
-from stealtime.studies.telephony.place.guest import GuestPlace, lapses
-from stealtime.studies.telephony.place.model import Blow
-from stealtime.studies.telephony.place.replicated import ReplicatedPlace
+from stealtime.studies.telephony.place.model import Blow, Place
 from stealtime.studies.telephony.registrations import (
     Load,
     Registered,
@@ -29,7 +26,7 @@ _POLL_S = 0.02
 
 
 def fail_over(
-    place: GuestPlace | ReplicatedPlace,
+    place: Place,
     transport: Transport,
     rate_per_s: float,
     duration_s: float,
@@ -57,15 +54,13 @@ def fail_over(
     try:
         _await_first_answer(sipp)
         time.sleep(load.duration_s / 2)
-        if lapsed := lapses(place.guests, active, from_ns):
-            raise NotProtectedError(f"the server was not protected until the blow (its member was {', '.join(lapsed)})")
+        place.refuse_lapse(active, from_ns)
         blow = place.kill_host()
         registered = finish_load(sipp)
     finally:
         sipp.end()
     acknowledged = sorted(registered.answered_ns)
-    lost = unknown_users(place.laboratory, place.address, acknowledged, folder)
-    place.laboratory.mend_all()
+    lost = unknown_users(place.client, place.address, acknowledged, folder)
     place.await_protected(frozenset(member.pid for member in active if member.pid is not None))
     return _result(load, registered, blow, lost)
 

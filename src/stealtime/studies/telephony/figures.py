@@ -13,7 +13,7 @@ from stealtime.report.comparison import CellComparison
 from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
 from stealtime.report.summary import CellFigures, Figures
 from stealtime.store.run import Trial
-from stealtime.studies.telephony.calls.figures import CallFigures, figures_of, limits_of
+from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of, limits_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
@@ -137,10 +137,11 @@ def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFa
     interval_ns = parameters.get("interval_ns")
     if not results:
         return None
-    load = (
-        whole(parameters["streams"]),
-        str(parameters["mode"]),
-        interval_ns if isinstance(interval_ns, int) else None,
+    load = CallLoad(
+        streams=whole(parameters["streams"]),
+        mode=str(parameters["mode"]),
+        interval_ns=interval_ns if isinstance(interval_ns, int) else None,
+        placement=str(parameters.get("placement", "together")),
     )
     return figures_of(load, results)
 

@@ -1,24 +1,28 @@
 """What ``[[probes]]`` takes of this study's probes. They are carried out by :mod:`.stage`."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from stealtime.campaigns.executor import Booted
 from stealtime.campaigns.planner import PlannedBoot
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given
+from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 TransportName = Literal["udp", "tcp-one", "tcp-each"]
 ModeName = Literal["off", "no-net", "net", "net+bypass", "replicated"]
 SurvivingModeName = Literal["no-net", "net", "net+bypass", "replicated"]
+CallModeName = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
+SurvivingCallModeName = Literal["no-net", "net", "net+bypass", "net+no-net", "replicated"]
+PlacementName = Literal["together", "apart"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
 Streams = Annotated[int, Field(ge=1, le=2_000)]
@@ -27,22 +31,31 @@ Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 DEFAULT_INTERVAL_NS = 100_000_000
 DEFAULT_ADVERTISEMENT_NS = 1_000_000_000
 """What keepalived does unless it is told otherwise; the other server takes over when three of them are missing."""
+PLACED_ONLY: Mapping[str, PlacementName] = {"net+no-net": "apart", "replicated": "together"}
+"""The modes that can be had in one placement only."""
 
 
 def server_sets(
-    modes: list[ModeName], intervals_ns: list[int], advertisements_ns: list[int]
+    modes: Sequence[CallModeName],
+    intervals_ns: Sequence[int],
+    advertisements_ns: Sequence[int],
+    placements: Sequence[PlacementName] = ("together",),
 ) -> list[dict[str, JsonValue]]:
-    """Give the parameters of each server: every mode with every interval, and one without protection.
+    """Give the parameters of each server: every mode with every interval and placement, and those without protection.
 
-    The interval of ``replicated`` is that from one advertisement to the next.
+    The interval of ``replicated`` is that from one advertisement to the next. That signalling and media are together
+    is not said.
     """
     sets: list[dict[str, JsonValue]] = []
-    for mode in modes:
+    for placement, mode in product(placements, modes):
+        where: dict[str, JsonValue] = {} if placement == "together" else {"placement": placement}
+        if placement != PLACED_ONLY.get(mode, placement):
+            continue
         if mode == "off":
-            sets.append({"mode": mode})
+            sets.append({"mode": mode, **where})
         else:
             times_ns = advertisements_ns if mode == "replicated" else intervals_ns
-            sets += [{"mode": mode, "interval_ns": interval_ns} for interval_ns in times_ns]
+            sets += [{"mode": mode, "interval_ns": interval_ns, **where} for interval_ns in times_ns]
     return sets
 
 
@@ -149,22 +162,38 @@ class RegisterFailoverCells(ProbeCells):
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every transport and every rate."""
         more: dict[str, JsonValue] = {} if self.users is None else {"users": self.users}
-        servers = server_sets(list(self.mode), self.interval_ns, self.advertisement_ns)
+        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns)
         return [
             {**server, "transport": transport, "rate_per_s": number(rate), **more}
             for server, transport, rate in product(servers, self.transport, self.rate_per_s)
         ]
 
 
-class CallCells(ProbeCells):
+class _CallsOfServers(ProbeCells):
+    mode: Sequence[CallModeName]
+    placement: list[PlacementName] = Field(default=["together"], min_length=1)
+    """Whether signalling and media share a guest, or have one each beside each other on the same host (``apart``).
+    The mode ``net+no-net`` is for two guests only, ``replicated`` for servers that do both."""
+
+    @model_validator(mode="after")
+    def _every_mode_has_a_placement(self) -> Self:
+        for mode in self.mode:
+            only = PLACED_ONLY.get(mode)
+            if only is not None and only not in self.placement:
+                raise ValueError(f"the mode {mode!r} needs the placement {only!r}")
+        return self
+
+
+class CallCells(_CallsOfServers):
     """``call``: calls are up at once, with their voice relayed by the server; what the phones hear."""
 
     probe: Literal["call"]
     """The name of the probe. The duration is how long every caller speaks."""
     streams: list[Streams] = Field(default=[10], min_length=1)
     """How many calls are up, each with the voice of its caller."""
-    mode: list[ModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
-    """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held."""
+    mode: list[CallModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
+    """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held.
+    ``net+no-net``: signalling in net, media in no-net, in two guests."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
     advertisement_ns: list[Advertisement] = Field(
@@ -174,7 +203,7 @@ class CallCells(ProbeCells):
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every number of streams."""
-        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns)
+        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns, self.placement)
         return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
@@ -183,8 +212,10 @@ class ShortCalls(ShortProbe):
 
     streams: list[Streams] | None = Field(default=None, min_length=1)
     """Replaces its numbers of streams."""
-    mode: list[ModeName] | None = Field(default=None, min_length=1)
+    mode: list[CallModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
+    placement: list[PlacementName] | None = Field(default=None, min_length=1)
+    """Replaces its placements."""
     interval_ns: list[Interval] | None = Field(default=None, alias="interval", min_length=1)
     """Replaces its intervals."""
 
@@ -193,15 +224,15 @@ class ShortCalls(ShortProbe):
         return {**super().changes(), **given(self, type(self).model_fields)}
 
 
-class CallFailoverCells(ProbeCells):
+class CallFailoverCells(_CallsOfServers):
     """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
 
     probe: Literal["call-failover"]
     """The name of the probe. Callers speak for the duration before the blow, and as long and three seconds after it."""
     streams: list[Streams] = Field(default=[10], min_length=1)
     """As of ``call``."""
-    mode: list[SurvivingModeName] = Field(default=["net+bypass"], min_length=1)
-    """How the server's guest is protected. ``no-net`` may lose what was acknowledged."""
+    mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
+    """As of ``call``. ``no-net`` may lose what was acknowledged."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
     """The times from one checkpoint to the next."""
     advertisement_ns: list[Advertisement] = Field(
@@ -211,7 +242,7 @@ class CallFailoverCells(ProbeCells):
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every server with every number of streams."""
-        servers = server_sets(list(self.mode), self.interval_ns, self.advertisement_ns)
+        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns, self.placement)
         return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
@@ -220,8 +251,10 @@ class ShortCallFailover(ShortProbe):
 
     streams: list[Streams] | None = Field(default=None, min_length=1)
     """Replaces its numbers of streams."""
-    mode: list[SurvivingModeName] | None = Field(default=None, min_length=1)
+    mode: list[SurvivingCallModeName] | None = Field(default=None, min_length=1)
     """Replaces its modes."""
+    placement: list[PlacementName] | None = Field(default=None, min_length=1)
+    """Replaces its placements."""
 
     def changes(self) -> dict[str, Any]:
         """Give the changed fields."""
@@ -230,7 +263,7 @@ class ShortCallFailover(ShortProbe):
 
 def suits(traits: PlatformTraits, parameters: Mapping[str, JsonValue]) -> bool:
     """Tell whether a server of this mode can be had on a platform: without a guest there is nothing to protect."""
-    return not traits.is_native or parameters["mode"] == "off"
+    return not traits.is_native or (parameters["mode"] == "off" and "placement" not in parameters)
 
 
 @asynccontextmanager
@@ -241,11 +274,57 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
         yield stage
 
 
+# As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
+_BOOT_S = 4.0
+_SETTING_UP_S = 6.0
+_ASKING_S = 3.0
+_TRIES_OF_A_RATE = 12
+_UNANSWERED_S = 8.0
+
+
+def _searched_beyond_s(_parameters: Mapping[str, JsonValue], duration_s: float) -> float:
+    return _BOOT_S + (_TRIES_OF_A_RATE - 1) * duration_s + _UNANSWERED_S
+
+
+def _registered_beyond_s(_parameters: Mapping[str, JsonValue], _duration_s: float) -> float:
+    return _BOOT_S
+
+
+def _registered_failover_beyond_s(_parameters: Mapping[str, JsonValue], duration_s: float) -> float:
+    return _BOOT_S + duration_s + _ASKING_S
+
+
+def _called_beyond_s(parameters: Mapping[str, JsonValue], _duration_s: float) -> float:
+    return _BOOT_S + _SETTING_UP_S + 2 * whole(parameters["streams"]) / BEGUN_PER_S
+
+
+def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: float) -> float:
+    return _called_beyond_s(parameters, duration_s) + duration_s + _ASKING_S
+
+
 TELEPHONY = Stage(scenario="telephony", boot=_boot, suits=suits)
 PROBES = (
-    Probe(name="registration-rate", cells=RegistrationRateCells, short=ShortRate, stage=TELEPHONY),
-    Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY),
-    Probe(name="register-failover", cells=RegisterFailoverCells, short=ShortFailover, stage=TELEPHONY),
-    Probe(name="call", cells=CallCells, short=ShortCalls, stage=TELEPHONY),
-    Probe(name="call-failover", cells=CallFailoverCells, short=ShortCallFailover, stage=TELEPHONY),
+    Probe(
+        name="registration-rate",
+        cells=RegistrationRateCells,
+        short=ShortRate,
+        stage=TELEPHONY,
+        beyond_s=_searched_beyond_s,
+    ),
+    Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY, beyond_s=_registered_beyond_s),
+    Probe(
+        name="register-failover",
+        cells=RegisterFailoverCells,
+        short=ShortFailover,
+        stage=TELEPHONY,
+        beyond_s=_registered_failover_beyond_s,
+    ),
+    Probe(name="call", cells=CallCells, short=ShortCalls, stage=TELEPHONY, beyond_s=_called_beyond_s),
+    Probe(
+        name="call-failover",
+        cells=CallFailoverCells,
+        short=ShortCallFailover,
+        stage=TELEPHONY,
+        beyond_s=_called_failover_beyond_s,
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.place.model import CpuTimes, Place
 from stealtime.studies.telephony.saturation import Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
@@ -99,7 +99,7 @@ def start_load(place: Place, load: Load, folder: Path) -> Sipp:
         users=load.users,
         limit_s=load.duration_s + ANSWERED_WITHIN_S,
     )
-    return start_sipp(place.laboratory, order, folder)
+    return start_sipp(place.client, order, folder)
 
 
 def finish_load(sipp: Sipp) -> Registered:
@@ -145,7 +145,7 @@ def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: f
     )
 
 
-def unknown_users(laboratory: Laboratory, address: str, users: Sequence[str], folder: Path) -> list[str]:
+def unknown_users(client: Client, address: str, users: Sequence[str], folder: Path) -> list[str]:
     """Ask a server for the registration of each user; give those that it does not know.
 
     Raises:
@@ -164,7 +164,7 @@ def unknown_users(laboratory: Laboratory, address: str, users: Sequence[str], fo
             limit_s=len(unasked) / _ASKED_PER_S + _ASKING_S,
             at_once=2_000,
         )
-        for message in start_sipp(laboratory, order, folder / f"asked-{number}").wait().messages:
+        for message in start_sipp(client, order, folder / f"asked-{number}").wait().messages:
             if message.kind == "contact":
                 known.add(message.user)
                 if message.status != message.user:

@@ -16,11 +16,13 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.stand import HOSTS, NotProtectedError, Stand
 from stealtime.store.results import Result
+from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.place.guest import GuestPlace
+from stealtime.studies.telephony.place.model import Place
 from stealtime.studies.telephony.place.native import NativePlace
 from stealtime.studies.telephony.place.replicated import STORE_HOST, ReplicatedPlace
 from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
-from stealtime.studies.telephony.trials import TRIALS, AnyPlace, Server
+from stealtime.studies.telephony.trials import TRIALS, Server
 from stealtime.vocabulary.errors import StealtimeError
 
 _SERVER_PARAMETERS = ("mode", "interval_ns", "placement")
@@ -55,7 +57,7 @@ class TelephonyStage(BlockingStage):
         self._laboratory = laboratory
         self._accelerator = accelerator
         self._stand: Stand | None = None
-        self._place: AnyPlace | None = None
+        self._place: Place | None = None
         self._wanted: dict[str, JsonValue] = {}
         self._serial = 0
         self._saturation: dict[str, float] = {}
@@ -63,7 +65,7 @@ class TelephonyStage(BlockingStage):
     def open(self) -> None:
         """Give the client its ports, and have both hosts receive machines where there are guests."""
         with self.on_its_cpus():
-            widen_ports(self._laboratory)
+            widen_ports(LaboratoryClient(self._laboratory))
             if self._accelerator is not None:
                 self._stand = Stand(self._laboratory)
 
@@ -96,7 +98,7 @@ class TelephonyStage(BlockingStage):
         self._place.await_ready()
         return Server(self._place, self._saturation)
 
-    def _new_place(self, wanted: Mapping[str, JsonValue]) -> AnyPlace:
+    def _new_place(self, wanted: Mapping[str, JsonValue]) -> Place:
         if self._stand is None or self._accelerator is None:
             return NativePlace(self._laboratory)
         # The register remembers the last one of a name.

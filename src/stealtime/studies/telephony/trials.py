@@ -1,8 +1,6 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.stage`."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -11,13 +9,11 @@ import numpy as np
 from pydantic import JsonValue
 
 from stealtime.campaigns.planner import PlannedCell
-from stealtime.protect.stand import NotProtectedError
 from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
-from stealtime.studies.telephony.place.guest import GuestPlace, lapses
-from stealtime.studies.telephony.place.native import NativePlace
-from stealtime.studies.telephony.place.replicated import ReplicatedPlace
+from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
 from stealtime.studies.telephony.results import (
     RateAttempt,
@@ -37,9 +33,6 @@ _FIRST_PER_S = 400.0
 _MOST_PER_S = 20_000.0
 
 
-AnyPlace = NativePlace | GuestPlace | ReplicatedPlace
-
-
 @dataclass(frozen=True)
 class Server:
     """A server that answers.
@@ -49,13 +42,13 @@ class Server:
         saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found.
     """
 
-    place: AnyPlace
+    place: Place
     saturation: dict[str, float]
 
     @property
     def is_unprotected(self) -> bool:
         """Whether it is the one that shares of saturation refer to."""
-        return isinstance(self.place, NativePlace) or self.place.mode == "off"
+        return self.place.mode == "off"
 
 
 def find_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
@@ -89,7 +82,7 @@ def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     rate, saturation = _rate(server, parameters, transport, folder)
     duration_s = cell.duration_ns / 1e9
     load = Load(transport=transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
-    with _protected_all_the_time(server):
+    with steady(server.place):
         registered, used, elapsed_ns = run_load(server.place, load, folder / "load")
     times = registered.response_ns
     return Registrations(
@@ -140,9 +133,11 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
 """By the name of the probe."""
 
 
-def _that_fails_over(server: Server) -> GuestPlace | ReplicatedPlace:
-    if isinstance(server.place, NativePlace):
-        raise StealtimeError("a native server does not survive its host", hint="choose the platform `paravirt`")
+def _that_fails_over(server: Server) -> Place:
+    if server.is_unprotected:
+        raise StealtimeError(
+            "a server without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
+        )
     return server.place
 
 
@@ -174,19 +169,6 @@ def _search(server: Server, transport: Transport, try_s: float, folder: Path) ->
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
-
-
-@contextmanager
-def _protected_all_the_time(server: Server) -> Iterator[None]:
-    """See that a protected server stays so: else its output is not held, and it is another measurement."""
-    place = server.place
-    if not isinstance(place, GuestPlace):
-        yield
-        return
-    active, from_ns = place.await_protected(), time.monotonic_ns()
-    yield
-    if lapsed := lapses(place.guests, active, from_ns):
-        raise NotProtectedError(f"the server was not protected all the time (its member was {', '.join(lapsed)})")
 
 
 def _transport(parameters: Mapping[str, JsonValue]) -> Transport:

@@ -30,11 +30,10 @@ def cell_words(cell: TelephonyFigures) -> str:
 def server_words(cell: TelephonyFigures) -> str:
     """Say where the server runs, and how its guest is protected."""
     mode, interval_ns = cell.parameters.get("mode"), cell.parameters.get("interval_ns")
-    if mode in (None, "off"):
-        return cell.platform
+    how = "" if mode in (None, "off") else f" {mode}"
     every = f" every {format_duration(interval_ns)}" if isinstance(interval_ns, int) else ""
     apart = ", media apart" if cell.parameters.get("placement") == "apart" else ""
-    return f"{cell.platform} {mode}{every}{apart}"
+    return f"{cell.platform}{how}{every}{apart}"
 
 
 def transport_words(cell: TelephonyFigures) -> str:

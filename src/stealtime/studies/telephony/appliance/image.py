@@ -17,8 +17,8 @@ from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.image.tools import pack_tree
-from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT
-from stealtime.studies.telephony.appliance.root import Role, Root, obtain_root
+from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT, SHARED_MEMORY_BYTES
+from stealtime.studies.telephony.appliance.root import KAMAILIO, Role, Root, obtain_root, programs_of
 
 _MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
 _ARCHIVE = "appliance.cpio"
@@ -52,7 +52,7 @@ class Image:
 
     initramfs: Path
     memory_bytes: int
-    """What it needs to unpack the initramfs and to run."""
+    """What it needs to unpack the initramfs, which is over when its servers fill their shared memory, and to run."""
     root: Root
 
 
@@ -92,7 +92,8 @@ def obtain_image(configuration: Configuration, kernel_choice: str) -> Image:
     obtain_entry(folder, build)
     archive = folder / _ARCHIVE
     unpacked_bytes = sum(path.stat().st_size for path in root.tree.rglob("*") if path.is_file())
-    needed_bytes = archive.stat().st_size + unpacked_bytes + _MEMORY_BESIDE_IMAGE_BYTES
+    shared_bytes = SHARED_MEMORY_BYTES if KAMAILIO in programs_of(configuration.role) else 0
+    needed_bytes = max(archive.stat().st_size + unpacked_bytes, shared_bytes) + _MEMORY_BESIDE_IMAGE_BYTES
     return Image(archive, -(-needed_bytes // (16 * _MIB)) * 16 * _MIB, root)
 
 

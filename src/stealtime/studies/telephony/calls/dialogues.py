@@ -8,10 +8,10 @@ import time
 from importlib import resources
 from pathlib import Path
 
-from stealtime.protect.laboratory import Laboratory
 from stealtime.studies.telephony.calls.answers import Answers, gather
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
+from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -20,8 +20,6 @@ _CALLERS_PORT = 5061
 _PHONES_PORT = 5071
 _REGISTERING_PORT = 5072
 
-BEGUN_PER_S = 50
-"""Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
 ANSWERED_WITHIN_S = 20.0
 """After the last one was begun."""
 GIVES_UP_AFTER_S = 32.0
@@ -36,14 +34,14 @@ class CallSignalling:
     """Phones and their callers; as a context it ends all of SIPp's processes.
 
     Args:
-        laboratory: Has the client.
+        client: Where phones and callers are.
         server: The address of the proxy.
         numbers: Of callers and phones.
         folder: For files.
     """
 
-    def __init__(self, laboratory: Laboratory, server: str, numbers: CallNumbers, folder: Path) -> None:
-        self._laboratory = laboratory
+    def __init__(self, client: Client, server: str, numbers: CallNumbers, folder: Path) -> None:
+        self._client = client
         self._server = server
         self.numbers = numbers
         self._folder = folder
@@ -148,6 +146,6 @@ class CallSignalling:
             answered_within_s=answered_within_s,
             options=("-p", str(port), *options),
         )
-        sipp = start_sipp(self._laboratory, order, self._folder / name)
+        sipp = start_sipp(self._client, order, self._folder / name)
         self._running.append(sipp)
         return sipp

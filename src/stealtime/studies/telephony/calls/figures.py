@@ -32,12 +32,19 @@ class FailoverFigures(Figures):
     gap_ended_ns: int | None
 
 
-class CallFigures(Figures):
-    """Calls with their voice, over all repetitions of a cell."""
+class CallLoad(Figures):
+    """What was asked for."""
 
     streams: int
     mode: str
-    interval_ns: int | None
+    interval_ns: int | None = None
+    placement: str = "together"
+    """Whether signalling and media share a guest, or are ``apart``."""
+
+
+class CallFigures(CallLoad):
+    """Calls with their voice, over all repetitions of a cell."""
+
     repetitions: int
     begun: int
     answered: int
@@ -82,14 +89,13 @@ class CallFigures(Figures):
         return self.ended / self.answered if self.answered else None
 
 
-def figures_of(parameters: tuple[int, str, int | None], results: Sequence[Calls | CallFailover]) -> CallFigures:
+def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallFigures:
     """Compute the figures of a cell.
 
     Args:
-        parameters: Streams, mode, interval.
+        load: Of the cell.
         results: Of its measured repetitions.
     """
-    streams, mode, interval_ns = parameters
     dialogues, voices = [one.dialogues for one in results], [one.voice for one in results]
     each = [stream for voice in voices for stream in voice.each]
     quiet = [one for one in results if isinstance(one, Calls)]
@@ -98,9 +104,7 @@ def figures_of(parameters: tuple[int, str, int | None], results: Sequence[Calls 
     server = [one.server_cpu_ns / one.elapsed_ns for one in quiet]
     failovers = [one for one in results if isinstance(one, CallFailover)]
     return CallFigures(
-        streams=streams,
-        mode=mode,
-        interval_ns=interval_ns,
+        **load.model_dump(),
         repetitions=len(results),
         begun=sum(one.begun for one in dialogues),
         answered=sum(one.answered for one in dialogues),

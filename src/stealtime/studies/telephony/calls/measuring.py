@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stealtime.studies.telephony.calls.dialogues import BEGUN_PER_S, CallSignalling
-from stealtime.studies.telephony.calls.numbers import CallNumbers
+from stealtime.studies.telephony.calls.dialogues import CallSignalling
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
 from stealtime.studies.telephony.calls.results import Dialogues, Voice
 from stealtime.studies.telephony.calls.voice import VoiceOfCalls
 from stealtime.studies.telephony.place.model import CpuTimes, Place
@@ -52,13 +52,13 @@ def make_calls(
     Raises:
         StealtimeError: Calls or voice cannot be had.
     """
-    numbers, laboratory = CallNumbers(calls), place.laboratory
+    numbers, client = CallNumbers(calls), place.client
     hold_s = voice_s + calls / BEGUN_PER_S + _ANSWER_S + _BEFORE_S + _AFTER_S
-    with CallSignalling(laboratory, place.address, numbers, folder) as signalling:
+    with CallSignalling(client, place.address, numbers, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(numbers.caller_ports, place.media_address)
         before = place.cpu_times()
-        with VoiceOfCalls(laboratory, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
+        with VoiceOfCalls(client, redirect(destinations) if redirect else destinations, voice_s, folder) as voice:
             if meanwhile is not None:
                 meanwhile()
             heard = voice.end()

@@ -1,4 +1,4 @@
-"""Which ports and numbers the calls of a trial have. All of them are below the ports that a kernel gives by itself."""
+"""How many calls a trial has, how fast they begin, and their ports, below those that a kernel gives by itself."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,8 @@ from stealtime.vocabulary.errors import UsageError
 
 CALLS_MAX = 2000
 """Beyond it the ports of callers would be those of phones."""
+BEGUN_PER_S = 50
+"""Calls and registrations a second: far below what the smallest server here carries, so that none waits."""
 STEP = 2
 """From the port of one call to that of the next: RTP has the even ones (RFC 3550 section 11)."""
 FIRST_CALLER_PORT = 20000

@@ -5,7 +5,7 @@ mode net+bypass gives both is judged here: its voice against that of no-net, its
 """
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -75,9 +75,14 @@ def recommend(cells: Sequence[JudgedCalls]) -> list[Recommendation]:
 
 def _of_load(platform: str, streams: int, cells: Sequence[JudgedCalls]) -> Recommendation:
     own = [cell.figures for cell in cells if cell.platform == platform and cell.figures.streams == streams]
-    quiet = [one for one in own if one.failover is None]
+    quiet = [one for one in own if one.failover is None and one.placement == "together"]
+    apart = [one for one in own if one.failover is None and one.placement == "apart"]
     # A failover is not about the number of calls: all of this platform are evidence.
-    failovers = [cell.figures for cell in cells if cell.platform == platform and cell.figures.failover is not None]
+    failovers = [
+        cell.figures
+        for cell in cells
+        if cell.platform == platform and cell.figures.failover is not None and cell.figures.placement == "together"
+    ]
     interval_ns, on_interval = _interval([one for one in quiet if one.mode == "net+bypass"])
     both = next((one for one in quiet if (one.mode, one.interval_ns) == ("net+bypass", interval_ns)), None)
     free = next((one for one in quiet if (one.mode, one.interval_ns) == ("no-net", interval_ns)), None)
@@ -92,7 +97,7 @@ def _of_load(platform: str, streams: int, cells: Sequence[JudgedCalls]) -> Recom
         )
     else:
         text = "No mode is recommended: whether net+bypass gives both is not judged."
-    cost = _cost(both, quiet)
+    cost = " ".join(filter(None, (_cost(both, quiet), _cost_of_two(both, apart))))
     title = f"{streams} streams, {platform}"
     return Recommendation(title, " ".join(filter(None, (text, on_interval, cost))), judgements)
 
@@ -172,6 +177,24 @@ def _cost(both: CallFigures | None, cells: Sequence[CallFigures]) -> str:
         else ""
     )
     return f"It costs {notation.percent(both.host_cpu_share)} of a CPU of the host side{against}."
+
+
+def _cost_of_two(both: CallFigures | None, apart: Sequence[CallFigures]) -> str:
+    """Hold one guest against the two that the source recommends, where they were measured."""
+    two = next((one for one in apart if both and (one.mode, one.interval_ns) == ("net+no-net", both.interval_ns)), None)
+    if both is None or two is None:
+        return ""
+    pairs: tuple[tuple[str, float | None, float | None, Callable[[float], str]], ...] = (
+        ("INVITE to 200", both.answer_ns, two.answer_ns, lambda value: notation.duration(value, 3)),
+        ("host side", both.host_cpu_share, two.host_cpu_share, notation.percent),
+        ("server", both.server_cpu_share, two.server_cpu_share, notation.percent),
+    )
+    told = [
+        f"{what} {words(of_two)} instead of {words(of_one)}"
+        for what, of_one, of_two, words in pairs
+        if of_one is not None and of_two is not None
+    ]
+    return f"Signalling in net and media in no-net, in two guests: {', '.join(told)}." if told else ""
 
 
 def _unjudged(what: str, because: str) -> Judgement:

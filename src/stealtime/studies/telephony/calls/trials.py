@@ -5,12 +5,10 @@ from pathlib import Path
 
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import whole
-from stealtime.protect.stand import NotProtectedError
 from stealtime.studies.telephony.calls.measuring import make_calls
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
-from stealtime.studies.telephony.place.guest import GuestPlace, lapses
 from stealtime.studies.telephony.place.model import Blow, Place
-from stealtime.studies.telephony.place.replicated import ReplicatedPlace
+from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.registrations import (
     Load,
     Registered,
@@ -33,14 +31,8 @@ def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
     Raises:
         StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
     """
-    active = place.await_protected() if isinstance(place, GuestPlace) else []
-    from_ns = time.monotonic_ns()
-    measured = make_calls(place, whole(cell.cell.parameters["streams"]), cell.duration_ns / 1e9, folder)
-    if isinstance(place, GuestPlace) and (states := lapses(place.guests, active, from_ns)):
-        raise NotProtectedError(
-            f"the server was not protected all the time while calls were up (its member was {', '.join(states)})",
-            hint="this host is too busy for the default deadlines",
-        )
+    with steady(place):
+        measured = make_calls(place, whole(cell.cell.parameters["streams"]), cell.duration_ns / 1e9, folder)
     return Calls(
         dialogues=measured.dialogues,
         voice=measured.voice,
@@ -50,7 +42,7 @@ def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
     )
 
 
-def call_failover(place: GuestPlace | ReplicatedPlace, cell: PlannedCell, folder: Path) -> CallFailover:
+def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover:
     """Have the host die in the middle of calls, while some phones register.
 
     Raises:
@@ -78,7 +70,7 @@ def call_failover(place: GuestPlace | ReplicatedPlace, cell: PlannedCell, folder
     finally:
         for sipp in registering:
             sipp.end()
-    lost = unknown_users(place.laboratory, place.address, sorted(registered.answered_ns), folder)
+    lost = unknown_users(place.client, place.address, sorted(registered.answered_ns), folder)
     # As whole as it was before, for the next trial.
     place.await_protected()
     return CallFailover(
@@ -89,7 +81,7 @@ def call_failover(place: GuestPlace | ReplicatedPlace, cell: PlannedCell, folder
         ),
         blown_ns=blows[0].struck_ns,
         running_ns=blows[0].running_ns,
-        moments=_moments(blows[0], registered, is_replicated=isinstance(place, ReplicatedPlace)),
+        moments=_moments(blows[0], registered, is_replicated=place.mode == "replicated"),
     )
 
 

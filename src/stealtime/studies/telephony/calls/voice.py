@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 
 from stealtime.lab.platforms.agent_binary import find_agent
-from stealtime.protect.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.calls.numbers import FIRST_CALLER_PORT, FIRST_PHONE_PORT, STEP
 from stealtime.studies.telephony.calls.results import Spread, StreamVoice, Voice
+from stealtime.studies.telephony.client import Client
 from stealtime.vocabulary.errors import StealtimeError
 
 _LISTENS_WITHIN_S = 0.3
@@ -25,29 +25,29 @@ class VoiceOfCalls:
     """Speaks into all calls from when it is made; ``end`` gives what the phones heard. As a context it ends both ends.
 
     Args:
-        laboratory: Both ends are its client.
+        client: Where both ends are.
         destinations: The relay's port of each call, a line each, in the order of the calls.
         duration_s: How long each caller speaks.
         folder: For files.
     """
 
-    def __init__(self, laboratory: Laboratory, destinations: str, duration_s: float, folder: Path) -> None:
+    def __init__(self, client: Client, destinations: str, duration_s: float, folder: Path) -> None:
         self._folder = folder
         self._duration_s = duration_s
         self.streams = destinations.count("\n")
         target = folder / "destinations"
         target.write_text(destinations)
-        address = laboratory.client.address("clients")
+        address = client.address
         step = ("--step", str(STEP), "--json", "--quiet")
         self._receiver = self._start(
-            laboratory,
+            client,
             ["receive", f"{address}:{FIRST_PHONE_PORT}", "--streams", str(self.streams), *step],
             "received",
         )
         time.sleep(_LISTENS_WITHIN_S)
         self.began_ns = time.monotonic_ns()
         sending = ["send", "--destinations", str(target), "--from", f"{address}:{FIRST_CALLER_PORT}", *step]
-        self._sender = self._start(laboratory, [*sending, "--duration", f"{round(duration_s * 1e3)}ms"], "sent")
+        self._sender = self._start(client, [*sending, "--duration", f"{round(duration_s * 1e3)}ms"], "sent")
 
     def __enter__(self) -> "VoiceOfCalls":
         return self
@@ -74,9 +74,9 @@ class VoiceOfCalls:
             documents.append(self._document(name, process.returncode))
         return voice_of(*documents)
 
-    def _start(self, laboratory: Laboratory, argv: list[str], name: str) -> psutil.Popen:
+    def _start(self, client: Client, argv: list[str], name: str) -> psutil.Popen:
         with (self._folder / f"{name}.json").open("wb") as out, (self._folder / f"{name}.log").open("wb") as err:
-            return laboratory.start(CLIENT, [str(find_agent()), "rtp", *argv], stdout=out, stderr=err)
+            return client.start([str(find_agent()), "rtp", *argv], stdout=out, stderr=err)
 
     def _document(self, name: str, code: int) -> dict[str, Any]:
         try:

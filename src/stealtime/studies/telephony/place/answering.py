@@ -1,4 +1,4 @@
-"""Whether a SIP server answers, asked from the client's namespace by a SIPp call of its own."""
+"""Whether a SIP server answers, asked from where its phones are by a SIPp call of its own."""
 
 import subprocess
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import psutil
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
+from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import find_sipp, scenario_path
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -17,15 +17,15 @@ _PAUSE_S = 0.1
 _COMPLAINTS = ("ERROR", "CRITICAL", "not found", "cannot", "Kernel panic")
 
 
-def await_answer(laboratory: Laboratory, address: str, within_s: float, last_words: Callable[[], str]) -> None:
+def await_answer(client: Client, address: str, within_s: float, last_words: Callable[[], str]) -> None:
     """Wait until a server answers OPTIONS.
 
     Raises:
         StealtimeError: It does not; ``last_words`` is its note.
     """
     deadline = time.monotonic() + within_s
-    while not answers(laboratory, address):
-        if time.monotonic() > deadline or laboratory.has_ended:
+    while not answers(client, address):
+        if time.monotonic() > deadline or client.has_ended:
             said = last_words()
             error = StealtimeError(
                 f"the SIP server at {address} does not answer within {within_s:g} s; {complaint(said)}",
@@ -43,11 +43,11 @@ def complaint(said: str) -> str:
     return f"it says: {bad[0]}" if bad else f"it wrote last: {lines[-1]}" if lines else "it wrote nothing"
 
 
-def answers(laboratory: Laboratory, address: str) -> bool:
+def answers(client: Client, address: str) -> bool:
     """Tell whether a server answers OPTIONS within two seconds."""
     argv = [find_sipp(), f"{address}:{SIP_PORT}", "-sf", str(scenario_path("options")), "-m", "1", "-nostdin"]
-    argv += ["-i", laboratory.client.address("clients"), "-timeout", f"{_ASK_S}s", "-timeout_error"]
-    asking = laboratory.start(CLIENT, argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    argv += ["-i", client.address, "-timeout", f"{_ASK_S}s", "-timeout_error"]
+    asking = client.start(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         return int(asking.wait(timeout=5 * _ASK_S)) == 0
     except psutil.TimeoutExpired:

@@ -14,9 +14,12 @@ from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, S
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.image import obtain_image
+from stealtime.studies.telephony.appliance.root import Role
+from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.steady import refuse_lapse
 from stealtime.vocabulary.errors import StealtimeError
 
 Placement = Literal["together", "apart"]
@@ -32,7 +35,8 @@ class GuestPlace:
     Args:
         stand: The hosts.
         name: Of the machine, new for each one: the register remembers the last one of a name.
-        mode: How it is protected.
+        mode: How it is protected; ``net+no-net`` and, apart from each other, ``net+bypass`` are the modes of signalling
+            and of media.
         interval_ns: From one checkpoint to the next; None: the usual one.
         placement: Whether signalling and media share a guest.
         machine: What else is different from the usual machine, as in ``VM.toml``.
@@ -50,6 +54,7 @@ class GuestPlace:
     ) -> None:
         self.stand = stand
         self.mode = mode
+        self.client: Client = LaboratoryClient(stand.laboratory)
         network, _, last = GUEST_ADDRESS.rpartition(".")
         self.address = GUEST_ADDRESS
         if placement == "together":
@@ -66,7 +71,7 @@ class GuestPlace:
                 stand,
                 f"{name}-{configuration.role}",
                 number=number,
-                **{**_machine(configuration, mode, interval_ns), **machine},
+                **{**_machine(configuration, mode_of(configuration.role, mode), interval_ns), **machine},
             )
             for number, configuration in enumerate(configurations)
         ]
@@ -104,12 +109,20 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
         """Wait until each guest is protected (in mode ``off``: runs); give their active members."""
         return [guest.await_ready(unlike, _UP_WITHIN_S) for guest in self.guests]
+
+    def members(self) -> list[MemberStatus]:
+        """Give the members whose guests run now, protected or not."""
+        return [status for guest in self.guests for name in HOSTS if (status := guest.running(name))]
+
+    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """See that its guests were protected all the time."""
+        refuse_lapse(self.guests, members, from_ns)
 
     def cpu_times(self) -> CpuTimes:
         """Read what QEMU, the members and the daemons of both hosts have used.
@@ -117,7 +130,7 @@ class GuestPlace:
         QEMU does not name its threads here. A vCPU's thread is the one that has used most: booting took it seconds,
         all others together milliseconds.
         """
-        active = {status.qemu_pid for guest in self.guests for name in HOSTS if (status := guest.running(name))}
+        active = {member.qemu_pid for member in self.members()}
         server_ns = host_ns = 0
         for pid in {pid for name in HOSTS for pid in self.laboratory.processes(name)}:
             times_ns = thread_times_ns(pid)
@@ -156,17 +169,14 @@ class GuestPlace:
         return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
 
 
-def lapses(guests: Sequence[StandGuest], active: Sequence[MemberStatus], from_ns: int) -> list[str]:
-    """Give the states other than protected that members were in since a moment: their output was then not held."""
-    return [
-        state
-        for guest, member in zip(guests, active, strict=True)
-        if guest.vm.mode != "off"
-        for state in guest.states_since(member, from_ns)
-    ]
+def mode_of(role: Role, mode: Mode) -> str:
+    """Give how the guest of a role is protected: only what media says may leave before its state is safe."""
+    if mode == "net+no-net":
+        return "no-net" if role == "media" else "net"
+    return "net" if (role, mode) == ("signalling", "net+bypass") else mode
 
 
-def _machine(configuration: ServerConfiguration, mode: Mode, interval_ns: int | None) -> dict[str, Any]:
+def _machine(configuration: ServerConfiguration, mode: str, interval_ns: int | None) -> dict[str, Any]:
     image = obtain_image(configuration, "cloud")
     first, last = configuration.media_ports
     machine: dict[str, Any] = {

@@ -1,12 +1,15 @@
 """What every place of a server has in common."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from stealtime.protect.laboratory import Laboratory
+from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.client import Client
 
-Mode = Literal["off", "no-net", "net", "net+bypass", "replicated"]
-"""How the guest is protected; natively only ``off``. ``replicated``: two guests that are not, beside each other."""
+Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
+"""How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
+no-net. ``replicated``: two guests that are not protected, beside each other."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,13 @@ class Place(Protocol):
     """A server that answers, or will."""
 
     @property
-    def laboratory(self) -> Laboratory:
-        """The networks around it; clients live in its namespace ``client``."""
+    def mode(self) -> Mode:
+        """How it is protected."""
+        ...
+
+    @property
+    def client(self) -> Client:
+        """Where its phones are."""
         ...
 
     @property
@@ -67,6 +75,29 @@ class Place(Protocol):
         """
         ...
 
+    def await_protected(self, unlike: frozenset[int] = frozenset()) -> Sequence[MemberStatus]:
+        """Wait until it is as protected as it shall be; give the members of its guests; natively there are none.
+
+        Args:
+            unlike: Members (pids) that must not be among those that protect it.
+
+        Raises:
+            StealtimeError: It does not come that far.
+        """
+        ...
+
+    def members(self) -> Sequence[MemberStatus]:
+        """Give the members whose guests run now; does not wait."""
+        ...
+
+    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """See that it was protected all the time since a moment of the monotonic clock, when those members were active.
+
+        Raises:
+            NotProtectedError: It was not.
+        """
+        ...
+
     def cpu_times(self) -> CpuTimes:
         """Read what it has used of the host's CPUs."""
         ...
@@ -81,4 +112,8 @@ class Place(Protocol):
 
     def stop(self) -> None:
         """End it and what belongs to it."""
+        ...
+
+    def last_words(self) -> str:
+        """Give the end of what it wrote, and of all logs around it."""
         ...

@@ -6,17 +6,20 @@ of it with its first process; a mount namespace of its own holds what is mounted
 
 import shlex
 import subprocess
+from collections.abc import Sequence
 
 import psutil
 
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, SERVE, ServerConfiguration
 from stealtime.studies.telephony.appliance.image import configuration_folder
 from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
+from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
-from stealtime.studies.telephony.place.model import Blow, CpuTimes
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.vocabulary.errors import StealtimeError
 
 _HOST = "a"
@@ -42,6 +45,8 @@ class NativePlace:
     ) -> None:
         self._up_within_s = up_within_s
         self.laboratory = laboratory
+        self.mode: Mode = "off"
+        self.client: Client = LaboratoryClient(laboratory)
         self.address = self.media_address = GUEST_ADDRESS
         self._configuration = configuration or ServerConfiguration(role="both", address=GUEST_ADDRESS)
         self._log = laboratory.folder / "server.log"
@@ -68,7 +73,19 @@ class NativePlace:
 
     def await_ready(self) -> None:
         """Wait until it answers."""
-        await_answer(self.laboratory, self.address, self._up_within_s, self.last_words)
+        await_answer(self.client, self.address, self._up_within_s, self.last_words)
+
+    def await_protected(self, unlike: frozenset[int] = frozenset()) -> Sequence[MemberStatus]:
+        """Wait until it answers: nothing protects it."""
+        self.await_ready()
+        return ()
+
+    def members(self) -> Sequence[MemberStatus]:
+        """Give none."""
+        return ()
+
+    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """Do nothing: it has no protection to lose."""
 
     def cpu_times(self) -> CpuTimes:
         """Read what its processes have used."""

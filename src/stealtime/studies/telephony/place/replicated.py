@@ -12,7 +12,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ from stealtime.studies.telephony.appliance.replication import (
     store_options,
 )
 from stealtime.studies.telephony.appliance.root import INTERPRETER, LIBRARIES, REDIS, obtain_root
+from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
@@ -59,6 +60,7 @@ class ReplicatedPlace:
     def __init__(self, stand: Stand, name: str, *, advertisement_ns: int, accelerator: str = "tcg") -> None:
         self.stand = stand
         self.mode: Mode = "replicated"
+        self.client: Client = LaboratoryClient(stand.laboratory)
         self.address = self.media_address = GUEST_ADDRESS
         self._log = stand.laboratory.folder / "store.log"
         self._store: psutil.Popen | None = None
@@ -93,8 +95,8 @@ class ReplicatedPlace:
         self._await_running()
         # The server that does not have the shared address answers at its own.
         for own in _OWN_ADDRESSES:
-            await_answer(self.laboratory, own, _UP_WITHIN_S, self.last_words)
-        await_answer(self.laboratory, self.address, _UP_WITHIN_S, self.last_words)
+            await_answer(self.client, own, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
 
     def serving_host(self) -> str:
         """Tell on which host the guest runs that has the shared address, by what the client has learnt of it.
@@ -108,12 +110,19 @@ class ReplicatedPlace:
                 return guest.known_as
         raise StealtimeError(f"neither server has the shared address {self.address}: the client sees {card or 'none'}")
 
+    def members(self) -> list[MemberStatus]:
+        """Give the members whose guests run now."""
+        return [status for guest in self.guests if (status := guest.running(guest.known_as))]
+
+    def refuse_lapse(self, members: Sequence[MemberStatus], from_ns: int) -> None:
+        """Do nothing: neither guest is protected."""
+
     def cpu_times(self) -> CpuTimes:
         """Read what the vCPUs of both guests and the store have used, and the rest of QEMU and members.
 
         As in a place of protected guests, a vCPU's thread is the one of QEMU that has used most.
         """
-        machines = {status.qemu_pid for guest in self.guests if (status := guest.running(guest.known_as))}
+        machines = {member.qemu_pid for member in self.members()}
         server_ns = host_ns = 0
         for host in (*HOSTS, STORE_HOST):
             for pid in self.laboratory.processes(host):

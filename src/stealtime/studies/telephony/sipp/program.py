@@ -1,4 +1,4 @@
-"""SIPp, started in the client's namespace, bounded in time, ended with the laboratory.
+"""SIPp, started where the phones are, bounded in time, ended with them.
 
 Every message that counts is a line of its log of actions, with the user's name and SIPp's own stamp of microseconds of
 the real-time clock; its statistics are a CSV file. Stamps are put on the monotonic clock by one reading of both clocks.
@@ -16,8 +16,8 @@ from typing import Literal
 
 import psutil
 
-from stealtime.protect.laboratory import CLIENT, Laboratory
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
+from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
 from stealtime.studies.telephony.sipp.statistics import SippCounts, parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
@@ -147,15 +147,15 @@ def scenario_path(name: str) -> Path:
     return Path(str(resources.files("stealtime.studies.telephony.sipp") / "scenarios" / f"{name}.xml"))
 
 
-def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
-    """Start SIPp in the client's namespace, with a folder for its files, which is made.
+def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
+    """Start SIPp where the phones are, with a folder for its files, which is made.
 
     Raises:
         StealtimeError: It is not installed.
     """
     folder.mkdir(parents=True)
     argv = [find_sipp(), f"{order.target}:{SIP_PORT}", "-sf", str(order.scenario), *_OPTIONS[order.transport]]
-    argv += ["-i", laboratory.client.address("clients"), "-nostdin", "-m", str(order.calls)]
+    argv += ["-i", client.address, "-nostdin", "-m", str(order.calls)]
     argv += ["-r", f"{order.rate_per_s:g}" if order.rate_per_s >= 1 else "1", "-timer_resol", "1"]
     argv += ["-l", str(order.at_once or order.calls), "-max_socket", str(_sockets())]
     # A lost TCP connection is the server's fault and not to be hidden, but no reason to give up all calls.
@@ -171,19 +171,19 @@ def start_sipp(laboratory: Laboratory, order: SippOrder, folder: Path) -> Sipp:
     argv += order.options
     offset_ns = time.time_ns() - time.monotonic_ns()
     with (folder / "printed.log").open("wb") as printed:
-        process = laboratory.start(
-            CLIENT, ["env", f"--chdir={folder}", *argv], stdout=printed, stderr=printed, environment={"TERM": "dumb"}
+        process = client.start(
+            ["env", f"--chdir={folder}", *argv], stdout=printed, stderr=printed, environment={"TERM": "dumb"}
         )
     return Sipp(process, folder, order.limit_s, offset_ns)
 
 
-def widen_ports(laboratory: Laboratory) -> None:
+def widen_ports(client: Client) -> None:
     """Let the client have as many connections at once as there are ports."""
     settings = {"ip_local_port_range": _CLIENT_PORTS, "tcp_tw_reuse": "1"}
     script = "".join(f"echo {value} >/proc/sys/net/ipv4/{name}\n" for name, value in settings.items())
-    setting = laboratory.start(CLIENT, ["sh", "-ec", script])
+    setting = client.start(["sh", "-ec", script])
     if setting.wait(timeout=_ENDS_WITHIN_S) != 0:
-        raise StealtimeError("the client's namespace cannot be given more ports")
+        raise StealtimeError("the phones cannot be given more ports")
 
 
 def _sockets() -> int:

@@ -1,0 +1,64 @@
+"""Where phones are: a place that starts SIPp, voice and questions, apart from the server and its hosts."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import IO, Protocol
+
+import psutil
+
+from stealtime.protect.laboratory import CLIENT, Laboratory
+
+
+class Client(Protocol):
+    """A machine, or a namespace of this one, where phones are."""
+
+    @property
+    def address(self) -> str:
+        """Its own IPv4 address, where the server reaches phones."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is being removed, so that nothing is worth waiting for."""
+        ...
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.DEVNULL,
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
+    ) -> psutil.Popen:
+        """Start a program there; it ends with the client."""
+        ...
+
+
+class LaboratoryClient:
+    """The client of a laboratory."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self._laboratory = laboratory
+
+    @property
+    def address(self) -> str:
+        """Its address on the network ``clients``."""
+        return self._laboratory.client.address("clients")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the laboratory is being removed."""
+        return self._laboratory.has_ended
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.DEVNULL,
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
+    ) -> psutil.Popen:
+        """Start a program in its namespace."""
+        return self._laboratory.start(CLIENT, argv, stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)

@@ -154,8 +154,12 @@ def test_a_server_is_told_what_its_role_needs() -> None:
     signalling = ServerConfiguration(role="signalling", address="10.0.0.1", media_address="10.0.0.2").files
     assert "udp:10.0.0.2:2223" in signalling["kamailio.cfg"]
     assert "rtpengine.conf" not in signalling
+    # It pings its relay once when it begins: so it begins after it.
+    assert "await_machine 10.0.0.2 2224\nkeep /usr/sbin/kamailio" in signalling["serve"]
     media = ServerConfiguration(role="media", address="10.0.0.2", media_ports=(40_000, 40_099)).files
-    assert "listen-ng = 10.0.0.2:2223\nport-min = 40000\nport-max = 40099\n" in media["rtpengine.conf"]
+    relay = "listen-ng = 10.0.0.2:2223\nlisten-cli = 10.0.0.2:2224\nport-min = 40000\nport-max = 40099\n"
+    assert relay in media["rtpengine.conf"]
+    assert "listen-cli" not in both["rtpengine.conf"]
     assert "kamailio" not in media["serve"]
 
 
@@ -235,6 +239,15 @@ def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> No
     }
     with pytest.raises(UsageError, match=r"the mode 'net\+no-net' needs the placement 'apart'"):
         read_campaign(table + 'mode = ["net+no-net"]\n', "f")
+
+
+@pytest.mark.parametrize("probe", ["call", "call-failover"])
+def test_a_campaign_has_whole_calls_of_two_streams(probe: str) -> None:
+    text = f'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "{probe}"\nduration = "1s"\n'
+    assert read_campaign(text + "streams = [2, 4000]\n", "f").probes[0].parameter_sets()[0]["streams"] == 2
+    for streams in (0, 1, 11, 4002):
+        with pytest.raises(UsageError, match="streams"):
+            read_campaign(f"{text}streams = [{streams}]\n", "f")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from stealtime.vocabulary.errors import UsageError
 SIP_PORT = 5060
 CONTROL_PORT = 2223
 """Where Kamailio tells rtpengine of calls (its protocol ``ng``)."""
+COMMAND_PORT = 2224
+"""Where rtpengine has its command line, over TCP, if signalling is on another machine: it shows that it has begun."""
 CONFIGURATION_FOLDER = "etc/stealtime"
 """In the tree."""
 SERVE = "serve"
@@ -88,7 +90,11 @@ class ServerConfiguration:
         programs = programs_of(self.role)
         kept = "".join(f"keep {commands[program]} &\n" for program in programs if program != KAMAILIO)
         if KAMAILIO in programs:
-            awaited = f"await_port {CONTROL_PORT:04X}\n" if self.role == "both" else ""
+            awaited = ""
+            if self.role == "both":
+                awaited = f"await_port {CONTROL_PORT:04X}\n"
+            elif self.media_address is not None:
+                awaited = f"await_machine {self.media_address} {COMMAND_PORT}\n"
             kept += f"{awaited}keep {commands[KAMAILIO]} &\n"
         return f"{_resource('serve.sh')}{kept}wait\n"
 
@@ -111,6 +117,7 @@ class ServerConfiguration:
 
     def _rtpengine(self) -> str:
         control = "127.0.0.1" if self.role == "both" else self.address
+        command_line = "" if self.role == "both" else f"listen-cli = {self.address}:{COMMAND_PORT}\n"
         first, last = self.media_ports
         return (
             "[rtpengine]\n"
@@ -118,6 +125,7 @@ class ServerConfiguration:
             "table = -1\n"
             f"interface = {self.address}\n"
             f"listen-ng = {control}:{CONTROL_PORT}\n"
+            f"{command_line}"
             f"port-min = {first}\n"
             f"port-max = {last}\n"
             f"num-threads = {self.media_threads}\n"

@@ -10,7 +10,11 @@ keep() {
         $b sleep 1
     done
 }
-# Waits until a UDP port, given in hexadecimal, is listened on: Kamailio leaves alone an rtpengine silent at first.
+# Kamailio leaves alone an rtpengine that is silent at first. These wait until one has begun: here, whose UDP port is
+# given in hexadecimal, or on another machine, with address and port of its command line over TCP.
 await_port() {
     until $b grep -q ":$1 " /proc/net/udp; do $b sleep 0.1; done
+}
+await_machine() {
+    until $b nc -w 1 "$1" "$2" </dev/null >/dev/null 2>&1; do $b sleep 0.1; done
 }

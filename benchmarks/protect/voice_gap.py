@@ -1,8 +1,9 @@
 """What phones do not hear when the host of their relay dies, and where that time goes.
 
 A SIP server with its media relay in a protected guest, as the study of telephony has it, mode ``net+bypass``, default
-deadlines. Calls are up and their callers speak; then the active member and its QEMU are killed by SIGKILL, and the
-machine goes back and forth: A -> B -> A. The *gap* is the longest silence of any phone. Its parts, from the blow:
+deadlines. Calls are up and both sides speak; then the active member and its QEMU are killed by SIGKILL, and the
+machine goes back and forth: A -> B -> A. The *gap* is the longest silence of any caller or phone. Its parts, from the
+blow:
 
 - *closed*: the standby hears that its connection has closed;
 - *decided*: it has waited for what the dead member might still have let out, and has won the register;
@@ -10,7 +11,7 @@ machine goes back and forth: A -> B -> A. The *gap* is the longest silence of an
 - *relayed*: the first packet of voice leaves the guest (by a tap on its new host);
 - *heard*: the silence ends.
 
-A phone's silence begins with the last packet before the blow, up to 20 ms earlier.
+A silence begins with the last packet before the blow, up to 20 ms earlier.
 
 ``--replicator`` may be given more than once, to compare builds in turn: each has new hosts, several times.
 """
@@ -32,6 +33,7 @@ from stealtime.protect.programs import REPLICATOR_VARIABLE, find_replicator
 from stealtime.protect.stand import Stand, StandGuest, other
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.calls.measuring import make_calls
+from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.model import Blow
 
@@ -84,7 +86,7 @@ def fail_over(place: GuestPlace, calls: int, build: Build) -> None:
         blows.append(place.kill_host())
 
     with tempfile.TemporaryDirectory() as folder, FrameTap(place.laboratory, survivor) as tap:
-        voice = make_calls(place, calls, _BEFORE_S + _AFTER_S, Path(folder), meanwhile=blow).voice
+        voice = make_calls(place, CallNumbers(calls), _BEFORE_S + _AFTER_S, Path(folder), meanwhile=blow).voice
     struck, silence_ns, began_ns = blows[0], voice.silence_ns, voice.silence_began_ns
     assert silence_ns is not None
     assert began_ns is not None

@@ -1,9 +1,11 @@
 """Thousands of voice streams: how late the sender is, how much CPU both ends take, and whether any packet is lost.
 
 ``stealtime-agent rtp send`` and ``rtp receive`` exchange streams over the loopback interface, a port each or all on one
-port, with both ends on one CPU or with one each. *Own jitter* is two figures: how much later than due the sender hands
-its packets to the kernel, and the interarrival jitter (RFC 3550) that the receiver sees, the most of any stream at any
-time; there is no network between them. Target: 2,000 streams with one CPU for the sender, jitter below 0.5 ms.
+port, with both ends on one CPU or with one each; *both ways* two ``rtp talk`` on one CPU each, so many streams from
+either, of which the voice of the one is told as the other hears it. *Own jitter* is two figures: how much later than
+due the sender hands its packets to the kernel, and the interarrival jitter (RFC 3550) that the receiver sees, the most
+of any stream at any time; there is no network between them. Target: 2,000 streams with one CPU for the sender, jitter
+below 0.5 ms.
 """
 
 import json
@@ -21,6 +23,7 @@ AGENT = Path(os.environ.get("STEALTIME_AGENT", Path(sys.executable).with_name("s
 TARGET_MS = 0.5
 # An address of the loopback network of our own, so that no port is taken.
 ADDRESS = "127.98.0.1:20000"
+OTHER_ADDRESS = "127.98.0.2:20000"
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,21 @@ def exchange(setting: Setting, ports: str, sender_cpu: int, receiver_cpu: int) -
     return figures(sent, received)
 
 
+def converse(setting: Setting, ports: str, one_cpu: int, other_cpu: int) -> Figures:
+    common = ["--ports", ports, "-n", str(setting.streams), "-p", str(setting.priority), "--json", "--quiet"]
+    common += ["-D", f"{setting.duration_s}s"]
+
+    def end(cpu: int, to: str, own: str) -> subprocess.Popen[str]:
+        # The whole process, not only the thread that speaks.
+        argv = ["taskset", "-c", str(cpu), str(AGENT), "rtp", "talk", to, "--from", own, *common]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+    ends = [end(one_cpu, OTHER_ADDRESS, ADDRESS), end(other_cpu, ADDRESS, OTHER_ADDRESS)]
+    told = [json.loads(one.communicate()[0]) for one in ends]
+    sent, received = told[0]["spoken"], told[1]["heard"]
+    return figures({**sent, "cpu_ns": told[0]["cpu_ns"]}, {**received, "cpu_ns": told[1]["cpu_ns"]})
+
+
 def figures(sent: dict[str, Any], received: dict[str, Any]) -> Figures:
     late, total = sent["lateness_ns"], received["total"]
     percent = 100 / sent["duration_ns"]
@@ -93,15 +111,19 @@ def main() -> int:
     setting = Setting(options.streams, options.duration, options.priority)
     cpus = sorted(os.sched_getaffinity(0))
     first, last = cpus[0], cpus[-1]
+    kinds = (("each", "a port each"), ("one", "one port"))
     layouts = {
-        f"{words}, {'one CPU each' if sender != receiver else 'both on one CPU'}": (ports, sender, receiver)
-        for ports, words in (("each", "a port each"), ("one", "one port"))
+        f"{words}, {'one CPU each' if sender != receiver else 'both on one CPU'}": partial(
+            exchange, setting, ports, sender, receiver
+        )
+        for ports, words in kinds
         for sender, receiver in dict.fromkeys(((last, first), (last, last)))
     }
+    layouts |= {f"both ways, {words}": partial(converse, setting, ports, last, first) for ports, words in kinds}
     found: dict[str, list[Figures]] = {name: [] for name in layouts}
 
     def measure(name: str) -> float:
-        one = exchange(setting, *layouts[name])
+        one = layouts[name]()
         found[name].append(one)
         return one.jitter_max_ms
 

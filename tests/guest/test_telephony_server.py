@@ -13,6 +13,7 @@ from sip_capture import Capture
 from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.stand import HOSTS, PATIENT_TIMING, NotProtectedError, Stand, poll
 from stealtime.protect.status import MemberStatus
+from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.place.guest import GuestPlace
 from stealtime.studies.telephony.place.native import NativePlace
@@ -83,6 +84,14 @@ def test_sipp_counts_what_is_on_the_wire(native: NativePlace) -> None:
     # The server answers each copy that it gets.
     assert capture.counts["200 REGISTER"] >= counts.successful == len(registered.answered_ns)
     assert capture.counts.total() == capture.counts["REGISTER"] + capture.counts["200 REGISTER"]
+
+
+def test_sessions_are_established_and_ended_as_on_the_wire(native: NativePlace) -> None:
+    with Capture(native.laboratory) as capture:
+        tried = attempt_sessions(native, 20, 1, native.laboratory.folder / fresh_names())
+    assert (tried.sent, tried.acknowledged, tried.retransmissions, tried.failure) == (20, 20, 0, None)
+    # Each request passes from the caller to the server, and from it to the phone.
+    assert {name: capture.counts[name] for name in ("INVITE", "ACK", "BYE")} == {"INVITE": 40, "ACK": 40, "BYE": 40}
 
 
 def test_a_retransmission_is_counted_as_on_the_wire(native: NativePlace) -> None:

@@ -12,6 +12,7 @@ from two_hosts import laboratory_or_skip
 from stealtime.protect.laboratory import Laboratory
 from stealtime.protect.stand import HOSTS, PATIENT_TIMING, Stand, other
 from stealtime.studies.telephony.calls.measuring import make_calls
+from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.guest import GuestPlace
@@ -59,13 +60,13 @@ def test_replicated_servers_keep_registrations_and_calls_and_are_whole_again(
         time.sleep(_BEFORE_S)
         blows.append(place.kill_host())
 
-    made = make_calls(place, _CALLS, 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=blow)
+    made = make_calls(place, CallNumbers(_CALLS), 2 * _BEFORE_S + _AFTER_S, tmp_path, meanwhile=blow)
     assert blows[0].died == other(first)
     assert made.dialogues.answered == made.dialogues.ended == _CALLS
     assert made.voice.silence_ns is not None
     # Voice goes on: more came than all that was said before the blow.
     assert all(stream.received > stream.sent / 2 for stream in made.voice.each)
-    assert len(made.voice.each) == _CALLS
+    assert len(made.voice.each) == 2 * _CALLS
     place.await_protected()
 
 

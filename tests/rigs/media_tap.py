@@ -7,14 +7,14 @@ import hashlib
 import json
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 from packet_tap import UdpDatagram, capture
 from sip_capture import SIP_PORT, message_kind
+from voice_mark import VoiceMark, mark_of
 
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
@@ -39,6 +39,8 @@ class Datagram:
     """Of RTP: its synchronisation source and sequence number, which stand for its place in the key stream."""
     digest: str
     """Of all its bytes."""
+    mark: VoiceMark | None = None
+    """Of voice of ``stealtime-agent rtp``."""
 
 
 class MediaTap:
@@ -62,11 +64,17 @@ class MediaTap:
 
     def datagrams(self) -> list[Datagram]:
         """Give all, in the order in which they passed."""
-        return [Datagram(**json.loads(line)) for line in self._path.read_text().splitlines()]
+        return [_read(line) for line in self._path.read_text().splitlines()]
+
+
+def _read(line: str) -> Datagram:
+    fields = json.loads(line)
+    mark = fields.pop("mark")
+    return Datagram(**fields, mark=None if mark is None else VoiceMark(**mark))
 
 
 def _describe(one: UdpDatagram) -> dict[str, Any]:
-    payload = one.payload
+    payload, mark = one.payload, mark_of(one.payload)
     kind: Kind = "rtp"
     if SIP_PORT in (one.source_port, one.destination_port):
         kind = "sip"
@@ -75,6 +83,7 @@ def _describe(one: UdpDatagram) -> dict[str, Any]:
     elif 192 <= payload[1] <= 223:
         kind = "rtcp"
     return {
+        "at_ns": one.at_ns,
         "source": one.source,
         "source_port": one.source_port,
         "destination_port": one.destination_port,
@@ -82,6 +91,7 @@ def _describe(one: UdpDatagram) -> dict[str, Any]:
         "message": message_kind(payload) if kind == "sip" else "",
         "stream": f"{payload[8:12].hex()}:{int.from_bytes(payload[2:4])}" if kind == "rtp" else "",
         "digest": hashlib.sha256(payload).hexdigest()[:16],
+        "mark": None if mark is None else asdict(mark),
     }
 
 
@@ -90,7 +100,7 @@ def _capture(device: str, path: Path) -> int:
 
         def write(one: UdpDatagram) -> None:
             if len(one.payload) >= _SHORTEST:
-                out.write(json.dumps({"at_ns": time.monotonic_ns(), **_describe(one)}) + "\n")
+                out.write(json.dumps(_describe(one)) + "\n")
 
         return capture(device, write)
 

@@ -241,6 +241,15 @@ def test_two_guests_are_planned_where_a_mode_needs_them_and_not_natively() -> No
         read_campaign(table + 'mode = ["net+no-net"]\n', "f")
 
 
+@pytest.mark.parametrize("probe", ["call", "call-failover"])
+def test_a_campaign_has_whole_calls_of_two_streams(probe: str) -> None:
+    text = f'name = "x"\nscenarios = ["telephony"]\n[[probes]]\nprobe = "{probe}"\nduration = "1s"\n'
+    assert read_campaign(text + "streams = [2, 4000]\n", "f").probes[0].parameter_sets()[0]["streams"] == 2
+    for streams in (0, 1, 11, 4002):
+        with pytest.raises(UsageError, match="streams"):
+            read_campaign(f"{text}streams = [{streams}]\n", "f")
+
+
 @pytest.mark.parametrize(
     ("role", "mode", "own"),
     [

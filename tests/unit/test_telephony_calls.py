@@ -6,9 +6,11 @@ import pytest
 
 from stealtime.studies.telephony.calls.answers import gather
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
+from stealtime.studies.telephony.calls.heard import voice_of
 from stealtime.studies.telephony.calls.numbers import CALLS_MAX, CallNumbers
 from stealtime.studies.telephony.calls.pictures import Drawn, delay_figure, draw_boxes, draw_time_line, time_line
 from stealtime.studies.telephony.calls.recommendation import JudgedCalls, recommend
+from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import (
     CallFailover,
     Calls,
@@ -19,7 +21,7 @@ from stealtime.studies.telephony.calls.results import (
     Voice,
     spread_of,
 )
-from stealtime.studies.telephony.calls.voice import voice_of
+from stealtime.studies.telephony.quantities import KINDS
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
@@ -94,23 +96,50 @@ def test_no_two_calls_share_a_port_and_none_is_one_of_the_server() -> None:
         CallNumbers(0)
 
 
-def test_destinations_are_in_the_order_of_the_callers_whoever_was_answered_first() -> None:
+def test_streams_are_one_way_so_that_a_call_has_two() -> None:
+    assert CallNumbers.of_streams(400).calls == 200
+    with pytest.raises(UsageError, match="11 streams are no whole calls"):
+        CallNumbers.of_streams(11)
+
+
+def _relays(callers: list[str], phones: list[str]) -> Relays:
+    return Relays(
+        {20000 + 2 * call: relay for call, relay in enumerate(callers)},
+        {24000 + 2 * call: relay for call, relay in enumerate(phones)},
+    )
+
+
+def test_destinations_are_in_the_order_of_the_calls_whoever_was_told_first() -> None:
+    invited = [LoggedMessage("invited", f"{port}", f"{_SERVER}:{relay}", 4) for port, relay in ((24002, 6), (24000, 2))]
     answers = gather([_answered(20002, f"{_SERVER}:30004"), _answered(20000, f"{_SERVER}:30000")])
-    assert answers.destinations([20000, 20002], _SERVER) == f"{_SERVER}:30000\n{_SERVER}:30004\n"
+    found = Relays(answers.relays, told_relays(invited, "invited")).destinations(CallNumbers(2), _SERVER)
+    assert found.of_callers == [f"{_SERVER}:30000", f"{_SERVER}:30004"]
+    assert found.of_phones == [f"{_SERVER}:2", f"{_SERVER}:6"]
 
 
 @pytest.mark.parametrize(
-    ("relays", "message"),
+    ("callers", "phones", "message"),
     [
-        (["10.77.1.100:30000"], "1 of 2 calls were not answered"),
-        (["10.77.1.100:30000", "10.77.1.9:24002"], "would go to 10.77.1.9:24002"),
-        (["10.77.1.100:30000", "10.77.1.100:30000"], "one port to two calls"),
+        ([30000], [30002, 30006], "1 of 2 calls were not answered"),
+        ([30000, 30004], [30002], "1 of 2 calls were not answered"),
+        ([30000, 30000], [30002, 30006], "one port to two ends"),
+        ([30000, 30004], [30002, 30004], "one port to two ends"),
     ],
 )
-def test_calls_whose_voice_would_not_pass_the_relay_are_refused(relays: list[str], message: str) -> None:
-    answers = gather(_answered(20000 + 2 * call, relay) for call, relay in enumerate(relays))
+def test_calls_without_a_port_of_the_relay_for_each_end_are_refused(
+    callers: list[int], phones: list[int], message: str
+) -> None:
+    relays = _relays([f"{_SERVER}:{port}" for port in callers], [f"{_SERVER}:{port}" for port in phones])
     with pytest.raises(StealtimeError, match=message):
-        answers.destinations([20000, 20002], _SERVER)
+        relays.destinations(CallNumbers(2), _SERVER)
+
+
+@pytest.mark.parametrize("is_phone", [True, False])
+def test_voice_that_would_not_pass_the_relay_is_refused(is_phone: bool) -> None:
+    right, wrong = [f"{_SERVER}:30000"], ["10.77.1.9:24002"]
+    relays = _relays(right, wrong) if is_phone else _relays(wrong, right)
+    with pytest.raises(StealtimeError, match=r"would go to 10.77.1.9:24002"):
+        relays.destinations(CallNumbers(1), _SERVER)
 
 
 def test_an_answer_that_comes_again_counts_once_and_another_one_is_refused() -> None:
@@ -118,25 +147,77 @@ def test_an_answer_that_comes_again_counts_once_and_another_one_is_refused() -> 
         [LoggedMessage("begun", "20000", "-", 3), _answered(20000, "a:1", 10), _answered(20000, "a:1", 20)]
     )
     assert answers.answer_times_ns == [7.0]
-    with pytest.raises(StealtimeError, match="answered twice"):
+    with pytest.raises(StealtimeError, match="two different relays"):
         gather([_answered(20000, "a:1"), _answered(20000, "a:2")])
 
 
-def test_what_was_sent_is_the_senders_to_say() -> None:
-    sent = {"sent": 100, "streams": 2, "refused": 1, "lateness_ns": None, "reasons": ["late"], "limits": []}
-    total = dict.fromkeys(("received", "duplicated", "reordered", "late", "streams_heard"), 0)
-    received = {
-        "total": {**total, "delay_ns": None, "jitter_max_ns": None, "longest_silence": None}, "streams": [],
-        "reasons": ["no packet came"], "limits": [],
+def _talk(sent: int, delays_ns: dict[int, int], silence_ns: int | None = None, **changed: Any) -> dict[str, Any]:
+    """Give what one end tells: it sent so many, and heard packets with these delays, each a bucket of its own."""
+    received = sum(delays_ns.values())
+    total = {
+        "received": received, "duplicated": 0, "reordered": 0, "late": 1, "streams_heard": int(received > 0),
+        "delay_is": "one_way", "delay_ns": _quartiles(delays_ns), "jitter_max_ns": None,
+        "delay_buckets_ns": {str(most): count for most, count in delays_ns.items()},
+        "longest_silence": None if silence_ns is None else {"length_ns": silence_ns, "start_monotonic_ns": sent},
     }  # fmt: skip
-    voice = voice_of(sent, received)
-    assert (voice.streams, voice.heard, voice.lost, voice.lost_share) == (2, 0, 100, 1.0)
-    assert voice.invalid == ["late", "no packet came"]
+    spoken = {"sent": sent, "streams": 1, "refused": 1, "lateness_ns": {"p99": sent}}
+    return {"spoken": spoken, "heard": {"total": {**total, **changed}, "streams": []}, "reasons": [], "limits": []}
+
+
+def _quartiles(delays_ns: dict[int, int]) -> dict[str, float] | None:
+    found = spread_of([float(one) for one, count in delays_ns.items() for _ in range(count)])
+    return None if found is None else found.model_dump()
+
+
+def test_what_was_sent_is_the_speakers_to_say_in_each_direction() -> None:
+    voice = voice_of(_talk(100, {}), {**_talk(40, {7: 90}), "reasons": ["late"]})
+    assert (voice.streams, voice.heard, voice.sent, voice.received, voice.lost, voice.late) == (2, 1, 140, 90, 50, 2)
+    assert [(one.towards, one.sent, one.lost) for one in voice.directions] == [("phones", 100, 10), ("callers", 40, 40)]
+    assert (voice.refused, voice.sender_late_p99_ns, voice.invalid) == (2, 100, ["late"])
+
+
+def test_delays_of_both_directions_are_put_together_packet_by_packet() -> None:
+    voice = voice_of(_talk(4, {10: 3, 20: 3}), _talk(6, {1_000: 2}))
+    assert voice.delay_ns is not None
+    assert voice.delay_ns.model_dump() == {"min": 10, "q1": 10, "median": 20, "q3": 20, "max": 1_000}
+    medians = [one.delay_ns.median for one in voice.directions if one.delay_ns is not None]
+    assert medians == [1_000, 15]
+
+
+def test_the_longest_silence_is_that_of_either_direction() -> None:
+    ends = (_talk(4, {10: 4}, silence_ns=30), _talk(6, {10: 6}, silence_ns=20))
+    for callers, phones in (ends, reversed(ends)):
+        voice = voice_of(callers, phones)
+        assert (voice.silence_ns, voice.silence_began_ns) == (30, 4)
 
 
 def test_delays_that_are_not_one_way_are_refused() -> None:
-    with pytest.raises(StealtimeError, match="round_trip"):
-        voice_of({}, {"total": {"received": 1, "delay_is": "round_trip"}})
+    for ends in (
+        (_talk(1, {1: 1}, delay_is="round_trip"), _talk(1, {1: 1})),
+        (_talk(1, {}), _talk(1, {1: 1}, delay_is="variation")),
+    ):
+        with pytest.raises(StealtimeError, match=r"round_trip|variation"):
+            voice_of(*ends)
+
+
+def test_runs_from_before_phones_spoke_can_be_read() -> None:
+    stored = _voice().model_dump()
+    del stored["directions"]
+    for stream in stored["each"]:
+        del stream["towards"]
+    voice = Voice.model_validate(stored)
+    assert (voice.directions, [one.towards for one in voice.each]) == ([], ["phones"])
+    quantities = KINDS["call"].quantities
+    result = Calls(dialogues=_dialogues(), voice=voice, server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
+    assert quantities["phones_loss_percent"].take(result) is None
+    assert quantities["loss_percent"].take(result) == 0
+
+
+def test_each_direction_has_its_figures() -> None:
+    voice = voice_of(_talk(100, {7: 38}), _talk(40, {9: 90}))
+    result = Calls(dialogues=_dialogues(), voice=voice, server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
+    names = ("phones_delay_ns", "callers_delay_ns", "phones_loss_percent", "callers_loss_percent")
+    assert [KINDS["call"].quantities[name].take(result) for name in names] == [9, 7, 10, 5]
 
 
 def test_a_silence_counts_as_the_gap_of_a_failover_only_where_it_holds_the_blow() -> None:

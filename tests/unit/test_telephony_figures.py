@@ -10,6 +10,7 @@ from stealtime.studies.telephony.figures import compare_cells
 from stealtime.studies.telephony.page import boxes, time_line
 from stealtime.studies.telephony.page.cpu import cpu_figure
 from stealtime.studies.telephony.page.section import section
+from stealtime.studies.telephony.results import SessionRate
 from stealtime.studies.telephony.study import STUDY
 from stealtime.studies.telephony.terminal.tables import tables_of
 
@@ -70,6 +71,8 @@ def test_a_failed_repetition_makes_a_cell_invalid_and_is_told() -> None:
 def test_an_unbounded_rate_is_said() -> None:
     cell = cell_of("native", "registration-rate", {"mode": "off"}, [rate(20_000, is_bounded=False)])
     assert cell.limits == ["no rate was seen to fail: the server may bear more than 20000 per second"]
+    sessions = SessionRate(rate_per_s=90.0, is_bounded=True, attempts=[])
+    assert cell_of("native", "session-rate", {"mode": "off"}, [sessions]).figure("sessions_per_s").p50 == 90
 
 
 def test_two_runs_are_compared_by_their_repetitions() -> None:

@@ -1,5 +1,7 @@
 //! How long packets were under way.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -78,6 +80,17 @@ impl Delays {
         debug_assert!(added.is_ok(), "{added:?}");
     }
 
+    /// How many packets took at most so long, and longer than the value before: with it the delays of several
+    /// receivers can be put together, which quartiles cannot.
+    pub fn buckets(&self) -> BTreeMap<u64, u64> {
+        self.histogram
+            .iter_recorded()
+            .map(|bucket| {
+                (self.histogram.highest_equivalent(bucket.value_iterated_to()), bucket.count_since_last_iteration())
+            })
+            .collect()
+    }
+
     pub fn quartiles(&self) -> Option<Quartiles> {
         let (min, max) = self.range?;
         // A bucket's highest value may lie above the highest that came.
@@ -106,6 +119,26 @@ mod tests {
             for (found, exact) in [(found.q1, rank(1)), (found.median, rank(2)), (found.q3, rank(3))] {
                 prop_assert!(found.abs_diff(exact) as f64 <= 0.01 * exact as f64, "{} {}", found, exact);
             }
+        }
+
+        #[test]
+        fn buckets_hold_every_packet_and_give_the_quartiles(values in prop::collection::vec(0_i64..2_000_000_000, 1..400)) {
+            let mut delays = Delays::new();
+            for &value in &values {
+                delays.add(Basis::OneWay, value);
+            }
+            let (buckets, found) = (delays.buckets(), delays.quartiles().unwrap());
+            prop_assert_eq!(buckets.values().sum::<u64>(), values.len() as u64);
+            let at = |of_four: u64| {
+                let (mut left, wanted) = (0, (values.len() as u64 * of_four).div_ceil(4));
+                let mut within = |count: u64| {
+                    left += count;
+                    left >= wanted
+                };
+                let (&most, _) = buckets.iter().find(|(_, count)| within(**count)).unwrap();
+                most.clamp(found.min, found.max)
+            };
+            prop_assert_eq!([at(1), at(2), at(3)], [found.q1, found.median, found.q3]);
         }
 
         #[test]

@@ -1,5 +1,7 @@
 //! What is told of the streams, with units in the names.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::delay::{Basis, Quartiles};
@@ -105,6 +107,8 @@ pub struct Total {
     /// None if the streams differ in it.
     pub delay_is: Option<Basis>,
     pub delay_ns: Option<Quartiles>,
+    /// The delays themselves, to 1 %: the most that a packet of a bucket took, and how many there are.
+    pub delay_buckets_ns: BTreeMap<u64, u64>,
     /// Over the streams: the jitter of each at its end, and the most of each.
     pub jitter_last_ns: Option<Spread>,
     pub jitter_max_ns: Option<Spread>,

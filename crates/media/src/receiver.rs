@@ -142,11 +142,10 @@ impl Receiver {
         let mut bases = self.streams.values().map(Stream::basis);
         let first = bases.next();
         let delay_is = first.filter(|first| bases.all(|other| other == *first));
-        let delay_ns = delay_is.and_then(|_| {
-            let mut all = Delays::new();
-            self.streams.values().for_each(|stream| all.merge(&stream.delays));
-            all.quartiles()
-        });
+        let mut delays = Delays::new();
+        if delay_is.is_some() {
+            self.streams.values().for_each(|stream| delays.merge(&stream.delays));
+        }
         let jitter = |of: fn(&crate::Jitters) -> f64| {
             Spread::of(streams.iter().filter_map(|stream| stream.jitter_ns.as_ref().map(of)))
         };
@@ -160,7 +159,8 @@ impl Receiver {
             streams_closed: self.senders.values().map(|sender| u64::from(sender.closed)).sum(),
             counts: Counts::sum(self.sent(), streams.iter().map(|stream| &stream.counts)),
             delay_is,
-            delay_ns,
+            delay_ns: delays.quartiles(),
+            delay_buckets_ns: delays.buckets(),
             jitter_last_ns: jitter(|jitters| jitters.last),
             jitter_max_ns: jitter(|jitters| jitters.max),
             path_jitter_max_ns: jitter(|jitters| jitters.path_max),

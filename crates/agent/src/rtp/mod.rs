@@ -1,8 +1,8 @@
 //! `rtp`: streams of voice packets through any path, and what became of them.
 //!
 //! What is counted and judged is in the crate `stealtime-media`, without sockets and clocks; here are the sockets
-//! (`sockets`, `sys`), the clocks (`stamps`), the loops (`sending`, `receiving`) and what is told (`report`, `table`,
-//! `progress`).
+//! (`sockets`, `sys`), the clocks (`stamps`), the loops (`sending` of a `speech`, `receiving`, both in `talking`)
+//! and what is told (`report`, `table`, `progress`).
 
 mod progress;
 mod receiving;
@@ -10,12 +10,14 @@ mod report;
 mod sending;
 mod settings;
 mod sockets;
+mod speech;
 pub mod stamps;
 pub mod sys;
 mod table;
+mod talking;
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
+use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::prctl::set_timerslack;
-use stealtime_media::{Listening, PACKET_NS, numbers};
+use stealtime_media::Listening;
 use stealtime_probe::scheduling;
 
 pub use settings::Rtp;
@@ -35,14 +37,15 @@ use crate::quantities::nanoseconds;
 use crate::rtp::progress::{Progress, State};
 use crate::rtp::receiving::{Ended, Limits, Receiving};
 use crate::rtp::report::{Document, Reception, Transmission};
-use crate::rtp::sending::{Origin, Sending};
 use crate::rtp::settings::{Judging, Placement, Receive, RtpCommand, Send, Showing};
+use crate::rtp::sockets::Hearing;
+use crate::rtp::speech::Speech;
 use crate::rtp::stamps::{clock_identity, monotonic_ns};
 
 const OVER_THRESHOLD: u8 = 3;
 
 /// From when everything is set up to the first packet.
-const LEAD_NS: u64 = 20_000_000;
+const LEAD: Duration = Duration::from_millis(20);
 
 /// After the last closing report, for what is still on its way back.
 const LAST_RETURN: Duration = Duration::from_secs(1);
@@ -52,25 +55,22 @@ pub fn run(rtp: &Rtp) -> Result<ExitCode> {
     match &rtp.command {
         RtpCommand::Send(send) => run_send(send),
         RtpCommand::Receive(receive) => run_receive(receive),
+        RtpCommand::Talk(talk) => talking::run(talk),
     }
 }
 
 fn run_receive(receive: &Receive) -> Result<ExitCode> {
     let sockets = sockets::incoming(receive)?;
     let stamped = sockets::watch(&sockets);
-    if !receive.showing.quiet {
-        // Whoever let the kernel choose the port wants to know which it is.
-        let first = sockets[0].local_addr().context("a socket does not tell its address")?;
-        eprintln!("listening at {first}, {} ports", sockets.len());
-    }
+    tell_ports(&sockets, &receive.showing)?;
     let interruptions = interruptions(&receive.showing);
     place(&receive.placement)?;
     let listening = listening(&receive.judging)?;
     let mut receiving = Receiving::new(sockets, listening, receive.reflect, stamped)?;
     let limits = Limits {
         duration_ns: receive.duration.map(nanoseconds).transpose()?,
-        wait_ns: nanoseconds(receive.wait)?,
-        idle_ns: nanoseconds(receive.idle)?,
+        wait_ns: nanoseconds(receive.patience.wait)?,
+        idle_ns: nanoseconds(receive.patience.idle)?,
     };
     let mut progress = Progress::begin(receive.showing.quiet);
     let stop = || interruptions.load(Ordering::Relaxed) > 0;
@@ -88,45 +88,34 @@ fn run_receive(receive: &Receive) -> Result<ExitCode> {
 }
 
 fn run_send(send: &Send) -> Result<ExitCode> {
-    let outgoing = sockets::outgoing(send)?;
+    let hearing = if send.reflected { Hearing::Returns } else { Hearing::Nothing };
+    let outgoing = sockets::outgoing(&send.speaking, hearing)?;
     let interruptions = interruptions(&send.showing);
-    let streams = u32::try_from(outgoing.destinations.len())?;
-    let number = RandomState::new().hash_one(std::process::id());
-    let mut numbers = numbers(number, streams);
-    if let Some(sequence) = send.first_sequence {
-        for numbers in &mut numbers {
-            numbers.sequence = sequence;
-        }
-    }
     let listening = listening(&send.judging)?;
     let over = AtomicBool::new(false);
     let returning = if send.reflected { Some(outgoing.sockets.try_clone()?) } else { None };
-    let origin = Origin { number, clock: listening.clock, grain_ns: nanoseconds(send.grain)? };
-    let packets = nanoseconds(send.duration)?.div_ceil(PACKET_NS).max(1);
+    let speech = Speech::new(&send.speaking, outgoing, listening.clock, LEAD)?;
     // Begun before the sender is placed: a real-time priority is for what is sent alone.
-    let (sending, started_ns, came_back) = thread::scope(|scope| -> Result<_> {
+    let (said, came_back) = thread::scope(|scope| -> Result<_> {
         let back = returning.map(|sockets| scope.spawn(|| come_back(sockets, listening, &over)));
-        place(&send.placement)?;
-        let started_ns = monotonic_ns() + LEAD_NS;
-        let mut sending = Sending::new(outgoing, numbers, origin, started_ns)?;
         let mut progress = Progress::begin(send.showing.quiet);
-        let stop = || interruptions.load(Ordering::Relaxed) > 0;
-        let halt = || interruptions.load(Ordering::Relaxed) > 1;
-        sending.run(packets, &stop, &halt, |now| {
+        let said = speech.say(&send.placement, &interruptions, |now| {
             progress.show(|| State { streams: now.streams(), packets: now.sent(), silent_ns: None });
         });
         progress.finish();
         let came_back = back.map(|thread| {
-            thread::sleep(LAST_RETURN);
+            if said.is_ok() {
+                thread::sleep(LAST_RETURN);
+            }
             over.store(true, Ordering::Relaxed);
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        Ok((sending, started_ns, came_back.transpose()?))
+        Ok((said?, came_back.transpose()?))
     })?;
     let came_back = came_back.map(|(receiving, ended)| {
         Reception::of(&receiving, ended, end_ns(&receiving, ended), &send.judging, listening.buffer_ns)
     });
-    let transmission = Transmission::of(&sending, monotonic_ns().saturating_sub(started_ns), came_back);
+    let transmission = Transmission::of(&said.sending, said.duration_ns(), came_back);
     let findings = transmission.findings();
     let document = Document::new(transmission, findings);
     if send.showing.json {
@@ -139,13 +128,22 @@ fn run_send(send: &Send) -> Result<ExitCode> {
 }
 
 /// Receives what a reflector sends back, until everything has come or `over`.
-fn come_back(sockets: Vec<std::net::UdpSocket>, listening: Listening, over: &AtomicBool) -> Result<(Receiving, Ended)> {
+fn come_back(sockets: Vec<UdpSocket>, listening: Listening, over: &AtomicBool) -> Result<(Receiving, Ended)> {
     let stamped = sockets::watch(&sockets);
     let mut receiving = Receiving::new(sockets, listening, false, stamped)?;
     // The sender knows when it is over.
     let limits = Limits { duration_ns: None, wait_ns: u64::MAX, idle_ns: u64::MAX };
     let ended = receiving.run(&limits, &|| over.load(Ordering::Relaxed), |_| {})?;
     Ok((receiving, ended))
+}
+
+/// Whoever let the kernel choose the port wants to know which it is.
+fn tell_ports(sockets: &[UdpSocket], showing: &Showing) -> Result<()> {
+    if !showing.quiet {
+        let first = sockets[0].local_addr().context("a socket does not tell its address")?;
+        eprintln!("listening at {first}, {} ports", sockets.len());
+    }
+    Ok(())
 }
 
 fn listening(judging: &Judging) -> Result<Listening> {

@@ -81,6 +81,13 @@ pub struct Transmission {
     pub came_back: Option<Reception>,
 }
 
+/// What was sent and received on the same ports.
+#[derive(Serialize)]
+pub struct Conversation {
+    pub spoken: Transmission,
+    pub heard: Reception,
+}
+
 /// The upper end of a distribution, in nanoseconds, to three digits; the maximum too.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Tail {
@@ -246,6 +253,15 @@ impl Transmission {
             find("own_jitter", FindingLevel::Limits, text, Some(hint));
         }
         findings.extend(self.came_back.iter().flat_map(Reception::findings));
+        findings
+    }
+}
+
+impl Conversation {
+    /// What a reader must know.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = self.spoken.findings();
+        findings.extend(self.heard.findings());
         findings
     }
 }

@@ -1,7 +1,7 @@
 //! Sends all streams on their schedule, then tells how much that was.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use hdrhistogram::Histogram;
@@ -50,6 +50,8 @@ enum Sockets {
     Shared(UdpSocket, Vec<SockaddrStorage>),
     /// One for each stream, connected.
     Own(Vec<UdpSocket>),
+    /// One for each stream, and where it goes.
+    Open(Vec<UdpSocket>, Vec<SocketAddr>),
 }
 
 /// A sender and what has become of its packets.
@@ -78,6 +80,7 @@ impl Sending {
                 Sockets::Shared(socket, outgoing.destinations.into_iter().map(SockaddrStorage::from).collect())
             }
             OutgoingSockets::Own(sockets) => Sockets::Own(sockets),
+            OutgoingSockets::Open(sockets) => Sockets::Open(sockets, outgoing.destinations),
         };
         Ok(Self {
             sockets,
@@ -148,42 +151,56 @@ impl Sending {
     }
 
     fn send(&mut self, batch: &[Planned]) {
-        match &self.sockets {
-            Sockets::Shared(socket, addresses) => {
-                let sent_ns = monotonic_ns();
-                let packets: Vec<[u8; PACKET_BYTES]> = batch.iter().map(|one| self.packet(one, sent_ns)).collect();
-                let addresses: Vec<SockaddrStorage> = batch.iter().map(|one| addresses[one.stream as usize]).collect();
-                let (mut done, mut refusals) = (0, Vec::new());
-                while done < packets.len() {
-                    match send_each(socket.as_fd(), &packets[done..], &addresses[done..]) {
-                        Ok(count) => done += count.max(1),
-                        // It is that of the first; the others are still to be tried.
-                        Err(error) => {
-                            refusals.push(error);
-                            done += 1;
-                        }
-                    }
-                }
-                for one in batch {
-                    self.note(one, sent_ns);
-                }
-                for error in refusals {
-                    self.refuse(error);
-                }
-            }
-            Sockets::Own(sockets) => {
-                let mut results = Vec::with_capacity(batch.len());
-                for one in batch {
-                    let sent_ns = monotonic_ns();
-                    let packet = self.packet(one, sent_ns);
-                    results.push((one, sent_ns, send_connected(&sockets[one.stream as usize], &packet)));
-                }
-                for (one, sent_ns, result) in results {
-                    self.note(one, sent_ns);
-                    result.unwrap_or_else(|error| self.refuse(error));
-                }
+        let handed = match &self.sockets {
+            Sockets::Shared(socket, addresses) => self.hand_over_together(batch, socket, addresses),
+            Sockets::Own(sockets) => self.hand_over_each(batch, |stream, packet| {
+                let socket = &sockets[stream];
+                send_connected(socket, packet)
+            }),
+            Sockets::Open(sockets, addresses) => self.hand_over_each(batch, |stream, packet| {
+                let (socket, address) = (&sockets[stream], addresses[stream]);
+                socket.send_to(packet, address).map(drop)
+            }),
+        };
+        for (one, (sent_ns, result)) in batch.iter().zip(handed) {
+            self.note(one, sent_ns);
+            result.unwrap_or_else(|error| self.refuse(error));
+        }
+    }
+
+    /// Gives when each packet was handed to the kernel, and whether it took it.
+    fn hand_over_together(
+        &self,
+        batch: &[Planned],
+        socket: &UdpSocket,
+        addresses: &[SockaddrStorage],
+    ) -> Vec<(u64, io::Result<()>)> {
+        let sent_ns = monotonic_ns();
+        let packets: Vec<[u8; PACKET_BYTES]> = batch.iter().map(|one| self.packet(one, sent_ns)).collect();
+        let addresses: Vec<SockaddrStorage> = batch.iter().map(|one| addresses[one.stream as usize]).collect();
+        let mut handed = Vec::with_capacity(batch.len());
+        while handed.len() < packets.len() {
+            let done = handed.len();
+            match send_each(socket.as_fd(), &packets[done..], &addresses[done..]) {
+                Ok(count) => handed.extend((0..count.max(1)).map(|_| (sent_ns, Ok(())))),
+                // It is that of the first; the others are still to be tried.
+                Err(error) => handed.push((sent_ns, Err(error))),
             }
         }
+        handed
+    }
+
+    /// The same where each stream has a socket of its own.
+    fn hand_over_each(
+        &self,
+        batch: &[Planned],
+        send: impl Fn(usize, &[u8; PACKET_BYTES]) -> io::Result<()>,
+    ) -> Vec<(u64, io::Result<()>)> {
+        let hand_over = |one: &Planned| {
+            let sent_ns = monotonic_ns();
+            (sent_ns, send(one.stream as usize, &self.packet(one, sent_ns)))
+        };
+        batch.iter().map(hand_over).collect()
     }
 
     fn packet(&self, planned: &Planned, sent_ns: u64) -> [u8; PACKET_BYTES] {

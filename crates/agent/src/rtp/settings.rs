@@ -25,7 +25,10 @@ Examples:
     there$  stealtime-agent rtp receive 0.0.0.0:40000 -n 200 --reflect
     here$   stealtime-agent rtp send there:40000 -n 200 -D 30s --reflected
   Through a media relay that gave each call a port of its own:
-    stealtime-agent rtp send --destinations ports.txt -D 5m";
+    stealtime-agent rtp send --destinations ports.txt -D 5m
+  Both ways at once, on one port for both: start both ends within a second.
+    stealtime-agent rtp talk 127.0.0.1:40000 --from 127.0.0.1:42000 -n 200 -D 30s
+    stealtime-agent rtp talk 127.0.0.1:42000 --from 127.0.0.1:40000 -n 200 -D 30s";
 
 /// `rtp`
 #[derive(Debug, Args)]
@@ -44,6 +47,9 @@ pub enum RtpCommand {
     /// Receive such streams: loss, delay, jitter, gaps and the estimated opinion of a listener, of each and of all
     #[command(after_help = EXIT_CODES)]
     Receive(Receive),
+    /// Send and receive on the same ports, as phones do: both ends of each call speak, and tell what they hear
+    #[command(after_help = EXIT_CODES)]
+    Talk(Talk),
 }
 
 /// How streams share ports.
@@ -65,9 +71,9 @@ pub enum Concealment {
     AppendixOne,
 }
 
-/// `rtp send`
-#[derive(Debug, Args)]
-pub struct Send {
+/// What is sent, from where and where to.
+#[derive(Debug, Clone, Args)]
+pub struct Speaking {
     /// Where to send to; with a port each, stream i goes to this port + i x --step
     #[arg(value_name = "ADDRESS:PORT", required_unless_present = "destinations")]
     pub to: Option<SocketAddr>,
@@ -89,15 +95,22 @@ pub struct Send {
     /// How long each stream speaks, e.g. 10s, 1m30s
     #[arg(short = 'D', long, default_value = "10s", value_parser = parse_duration)]
     pub duration: Duration,
-    /// The other end sends everything back (`receive --reflect`): tell delay and loss of the round trip
-    #[arg(long)]
-    pub reflected: bool,
     /// Wait at least so long between two wake-ups; what becomes due meanwhile is sent together
     #[arg(long, value_name = "DURATION", default_value = "100us", value_parser = parse_duration)]
     pub grain: Duration,
     /// Begin each stream with this sequence number instead of a random one
     #[arg(long, value_name = "NUMBER")]
     pub first_sequence: Option<u16>,
+}
+
+/// `rtp send`
+#[derive(Debug, Args)]
+pub struct Send {
+    #[command(flatten)]
+    pub speaking: Speaking,
+    /// The other end sends everything back (`receive --reflect`): tell delay and loss of the round trip
+    #[arg(long)]
+    pub reflected: bool,
     #[command(flatten)]
     pub placement: Placement,
     #[command(flatten)]
@@ -127,12 +140,8 @@ pub struct Receive {
     /// Stop after this long [default: when every stream has ended]
     #[arg(short = 'D', long, value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// How long to wait for the first packet
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
-    pub wait: Duration,
-    /// Stop when no packet has come for so long, even if no stream has told its end
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
-    pub idle: Duration,
+    #[command(flatten)]
+    pub patience: Patience,
     #[command(flatten)]
     pub placement: Placement,
     #[command(flatten)]
@@ -141,7 +150,36 @@ pub struct Receive {
     pub showing: Showing,
 }
 
-/// Where and how the thread runs.
+/// `rtp talk`
+#[derive(Debug, Args)]
+pub struct Talk {
+    #[command(flatten)]
+    pub speaking: Speaking,
+    /// Listen for so long before the first word: start the other end meanwhile
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pub lead: Duration,
+    #[command(flatten)]
+    pub patience: Patience,
+    #[command(flatten)]
+    pub placement: Placement,
+    #[command(flatten)]
+    pub judging: Judging,
+    #[command(flatten)]
+    pub showing: Showing,
+}
+
+/// How long something may not come.
+#[derive(Debug, Clone, Args)]
+pub struct Patience {
+    /// How long to wait for the first packet
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
+    pub wait: Duration,
+    /// Stop when no packet has come for so long, even if no stream has told its end
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    pub idle: Duration,
+}
+
+/// Where and how the thread runs; of `rtp talk` the one that speaks.
 #[derive(Debug, Clone, Args)]
 pub struct Placement {
     /// The CPU to run on [default: any]
@@ -213,7 +251,10 @@ mod tests {
         let parse = |line: &str| Line::try_parse_from(line.split(' '));
         assert!(parse("rtp send 127.0.0.1:4000 -n 2").is_ok());
         assert!(parse("rtp send --destinations ports.txt").is_ok());
-        for line in ["rtp send", "rtp send 127.0.0.1:4000 --destinations x", "rtp send --destinations x -n 3"] {
+        assert!(parse("rtp talk 127.0.0.1:4000 --from 127.0.0.1:4100 -n 2 --lead 2s --idle 1s").is_ok());
+        for line in
+            ["rtp talk", "rtp send", "rtp send 127.0.0.1:4000 --destinations x", "rtp send --destinations x -n 3"]
+        {
             assert!(parse(line).is_err(), "{line}");
         }
     }

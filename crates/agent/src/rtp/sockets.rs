@@ -9,7 +9,7 @@ use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReceiveTimestampns, RxqOvfl};
 use thiserror::Error;
 
-use crate::rtp::settings::{Ports, Receive, Send};
+use crate::rtp::settings::{Ports, Receive, Speaking};
 
 /// For all streams on one socket: what 2,000 of them send in a quarter of a second, at some 1,300 bytes of the
 /// kernel's memory for a packet.
@@ -66,6 +66,18 @@ pub enum OutgoingSockets {
     Shared(UdpSocket),
     /// One for each stream, connected to where it goes.
     Own(Vec<UdpSocket>),
+    /// One for each stream, open to whoever sends there.
+    Open(Vec<UdpSocket>),
+}
+
+/// What else the sockets that streams are sent from are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hearing {
+    Nothing,
+    /// What the other end sends back.
+    Returns,
+    /// Whatever comes: a relay need not send from where it hears (RFC 4961 section 4).
+    Anybody,
 }
 
 impl OutgoingSockets {
@@ -73,41 +85,44 @@ impl OutgoingSockets {
     pub fn try_clone(&self) -> std::io::Result<Vec<UdpSocket>> {
         match self {
             Self::Shared(socket) => Ok(vec![socket.try_clone()?]),
-            Self::Own(sockets) => sockets.iter().map(UdpSocket::try_clone).collect(),
+            Self::Own(sockets) | Self::Open(sockets) => sockets.iter().map(UdpSocket::try_clone).collect(),
         }
     }
 }
 
-/// Opens what `rtp send` needs.
-pub fn outgoing(send: &Send) -> Result<Outgoing, SocketError> {
-    let destinations = match (&send.destinations, send.to) {
+/// Opens what `rtp send` and `rtp talk` need.
+pub fn outgoing(speaking: &Speaking, hearing: Hearing) -> Result<Outgoing, SocketError> {
+    let destinations = match (&speaking.destinations, speaking.to) {
         (Some(path), _) => read_destinations(path)?,
-        (None, Some(to)) if send.ports == Ports::Each => spaced(to, send.step, send.streams as usize)?,
-        (None, to) => to.into_iter().cycle().take(send.streams as usize).collect(),
+        (None, Some(to)) if speaking.ports == Ports::Each => spaced(to, speaking.step, speaking.streams as usize)?,
+        (None, to) => to.into_iter().cycle().take(speaking.streams as usize).collect(),
     };
-    let sockets = match send.ports {
+    let sockets = match speaking.ports {
         Ports::One => {
             let first = destinations[0];
             if let (Some(path), true) =
-                (&send.destinations, destinations.iter().any(|other| other.is_ipv4() != first.is_ipv4()))
+                (&speaking.destinations, destinations.iter().any(|other| other.is_ipv4() != first.is_ipv4()))
             {
                 return Err(SocketError::Mixed(path.clone()));
             }
-            OutgoingSockets::Shared(bind(send.from.unwrap_or_else(|| any(first)))?)
+            OutgoingSockets::Shared(bind(speaking.from.unwrap_or_else(|| any(first)))?)
         }
         Ports::Each => {
-            // Those that come back are read through handles of their own.
-            allow_files(destinations.len() * if send.reflected { 2 } else { 1 })?;
-            let from = match send.from {
-                Some(from) => spaced(from, send.step, destinations.len())?,
+            // What comes to them is read through handles of their own.
+            allow_files(destinations.len() * if hearing == Hearing::Nothing { 1 } else { 2 })?;
+            let from = match speaking.from {
+                Some(from) => spaced(from, speaking.step, destinations.len())?,
                 None => destinations.iter().map(|to| any(*to)).collect(),
             };
             let open = |(from, to): (SocketAddr, &SocketAddr)| {
                 let socket = bind(from)?;
-                socket.connect(to).map_err(|error| SocketError::Connect(*to, error))?;
+                if hearing != Hearing::Anybody {
+                    socket.connect(to).map_err(|error| SocketError::Connect(*to, error))?;
+                }
                 Ok(socket)
             };
-            OutgoingSockets::Own(from.into_iter().zip(&destinations).map(open).collect::<Result<_, _>>()?)
+            let sockets = from.into_iter().zip(&destinations).map(open).collect::<Result<_, _>>()?;
+            if hearing == Hearing::Anybody { OutgoingSockets::Open(sockets) } else { OutgoingSockets::Own(sockets) }
         }
     };
     Ok(Outgoing { sockets, destinations })

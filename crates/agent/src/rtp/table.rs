@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use stealtime_media::{Basis, Quartiles, Silence, Spread, StreamFigures};
 
 use crate::document::write_findings;
-use crate::rtp::report::{Document, Reception, Tail, Transmission};
+use crate::rtp::report::{Conversation, Document, Reception, Tail, Transmission};
 
 /// More streams are not shown one by one, only those with the lowest scores.
 const MOST_SHOWN: usize = 10;
@@ -19,29 +19,42 @@ impl Document<Reception> {
 
 impl Document<Transmission> {
     pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
-        let part = &self.part;
-        writeln!(
-            output,
-            "sent {} packets in {} streams, {:.1} s; {} refused",
-            part.sent,
-            part.streams,
-            part.duration_ns as f64 * 1e-9,
-            part.refused
-        )?;
-        if let Some(Tail { median, p99, p999, max }) = part.lateness_ns {
-            let [median, p99, p999, max] = [median, p99, p999, max].map(ms);
-            writeln!(output, "sent late  {median:.3} / {p99:.3} / {p999:.3} / {max:.3} ms (median/p99/p99.9/max)")?;
-        }
-        if let Some(reception) = &part.came_back {
-            writeln!(output, "what came back:")?;
-            write_reception(reception, output)?;
-        }
+        write_transmission(&self.part, output)?;
+        write_findings(&self.findings, output)
+    }
+}
+
+impl Document<Conversation> {
+    pub fn write_text(&self, output: &mut impl Write) -> io::Result<()> {
+        write_transmission(&self.part.spoken, output)?;
+        writeln!(output, "what was heard:")?;
+        write_reception(&self.part.heard, output)?;
         write_findings(&self.findings, output)
     }
 }
 
 fn ms(ns: u64) -> f64 {
     ns as f64 * 1e-6
+}
+
+fn write_transmission(transmission: &Transmission, output: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "sent {} packets in {} streams, {:.1} s; {} refused",
+        transmission.sent,
+        transmission.streams,
+        ms(transmission.duration_ns) * 1e-3,
+        transmission.refused
+    )?;
+    if let Some(Tail { median, p99, p999, max }) = transmission.lateness_ns {
+        let [median, p99, p999, max] = [median, p99, p999, max].map(ms);
+        writeln!(output, "sent late  {median:.3} / {p99:.3} / {p999:.3} / {max:.3} ms (median/p99/p99.9/max)")?;
+    }
+    if let Some(reception) = &transmission.came_back {
+        writeln!(output, "what came back:")?;
+        write_reception(reception, output)?;
+    }
+    Ok(())
 }
 
 fn write_reception(reception: &Reception, output: &mut impl Write) -> io::Result<()> {

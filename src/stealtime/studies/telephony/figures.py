@@ -18,8 +18,8 @@ from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
+    EstablishmentRate,
     RegistrationFailover,
-    RegistrationRate,
     Registrations,
     ResponseTimes,
 )
@@ -162,7 +162,7 @@ def _limits(results: Sequence[Any]) -> list[str]:
                 )
             if one.offered_per_s < 0.9 * one.rate_per_s:
                 told.append(f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}")
-        if isinstance(one, RegistrationRate) and not one.is_bounded:
+        if isinstance(one, EstablishmentRate) and not one.is_bounded:
             told.append(f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second")
         if isinstance(one, RegistrationFailover) and one.blow_to_answer_ns is None:
             told.append(f"after the failover no phone was answered any more ({one.unanswered} of {one.sent} were not)")

@@ -13,7 +13,7 @@ from stealtime.campaigns.planner import PlannedBoot
 from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S
+from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
@@ -25,7 +25,7 @@ SurvivingCallModeName = Literal["no-net", "net", "net+bypass", "net+no-net", "re
 PlacementName = Literal["together", "apart"]
 Rate = Annotated[float, Field(gt=0, le=100_000)]
 Share = Annotated[float, Field(gt=0, le=10)]
-Streams = Annotated[int, Field(ge=1, le=2_000)]
+Streams = Annotated[int, Field(ge=STREAMS_OF_A_CALL, le=CALLS_MAX * STREAMS_OF_A_CALL, multiple_of=STREAMS_OF_A_CALL)]
 Advertisement = Annotated[DurationNs, Field(ge=10_000_000, le=40_950_000_000)]
 """VRRP counts hundredths of a second in twelve bits (RFC 5798, section 5.2.7)."""
 DEFAULT_INTERVAL_NS = 100_000_000
@@ -81,6 +81,21 @@ class RegistrationRateCells(ProbeCells):
         """Every server with every transport."""
         servers = server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
         return [{**server, "transport": transport} for server, transport in product(servers, self.transport)]
+
+
+class SessionRateCells(ProbeCells):
+    """``session-rate``: how many sessions a second a server bears without a failure, each established and ended."""
+
+    probe: Literal["session-rate"]
+    """The name of the probe. The duration is that of each try."""
+    mode: list[ModeName] = Field(default=["off"], min_length=1)
+    """As of ``registration-rate``."""
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every server."""
+        return server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
 
 
 class ShortRate(ShortProbe):
@@ -185,12 +200,12 @@ class _CallsOfServers(ProbeCells):
 
 
 class CallCells(_CallsOfServers):
-    """``call``: calls are up at once, with their voice relayed by the server; what the phones hear."""
+    """``call``: calls are up at once, with their voice relayed by the server; what both ends hear."""
 
     probe: Literal["call"]
-    """The name of the probe. The duration is how long every caller speaks."""
+    """The name of the probe. The duration is how long both ends of every call speak."""
     streams: list[Streams] = Field(default=[10], min_length=1)
-    """How many calls are up, each with the voice of its caller."""
+    """How many streams of voice the server relays, one way each: a call has two of them."""
     mode: list[CallModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held.
     ``net+no-net``: signalling in net, media in no-net, in two guests."""
@@ -228,7 +243,8 @@ class CallFailoverCells(_CallsOfServers):
     """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
 
     probe: Literal["call-failover"]
-    """The name of the probe. Callers speak for the duration before the blow, and as long and three seconds after it."""
+    """The name of the probe. Both ends speak for the duration before the blow, and for that and
+    three seconds after it."""
     streams: list[Streams] = Field(default=[10], min_length=1)
     """As of ``call``."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
@@ -295,7 +311,8 @@ def _registered_failover_beyond_s(_parameters: Mapping[str, JsonValue], duration
 
 
 def _called_beyond_s(parameters: Mapping[str, JsonValue], _duration_s: float) -> float:
-    return _BOOT_S + _SETTING_UP_S + 2 * whole(parameters["streams"]) / BEGUN_PER_S
+    # As many phones as calls are registered first.
+    return _BOOT_S + _SETTING_UP_S + 2 * (whole(parameters["streams"]) / STREAMS_OF_A_CALL) / BEGUN_PER_S
 
 
 def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: float) -> float:
@@ -311,6 +328,7 @@ PROBES = (
         stage=TELEPHONY,
         beyond_s=_searched_beyond_s,
     ),
+    Probe(name="session-rate", cells=SessionRateCells, stage=TELEPHONY, beyond_s=_searched_beyond_s),
     Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY, beyond_s=_registered_beyond_s),
     Probe(
         name="register-failover",

@@ -10,8 +10,8 @@ from typing import Any
 
 from stealtime.report import notation
 from stealtime.store.results import Result
-from stealtime.studies.telephony.calls.results import CallFailover, Calls, Spread
-from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
+from stealtime.studies.telephony.results import RegistrationFailover, RegistrationRate, Registrations, SessionRate
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,24 @@ def _delay(name: str) -> Callable[[Any], float | None]:
     return take
 
 
+def _towards(who: Towards, take: Callable[[Direction], float | None]) -> Callable[[Any], float | None]:
+    """Take a figure of one direction; None of a run from before phones spoke."""
+
+    def taken(result: Any) -> float | None:
+        one = next((one for one in result.voice.directions if one.towards == who), None)
+        return None if one is None else take(one)
+
+    return taken
+
+
+def _loss_percent(direction: Direction) -> float | None:
+    return 100.0 * direction.lost / direction.sent if direction.sent else None
+
+
+def _median(direction: Direction) -> float | None:
+    return None if direction.delay_ns is None else direction.delay_ns.median
+
+
 def _setup(result: Any) -> float | None:
     spread: Spread | None = result.dialogues.answer_ns
     return None if spread is None else spread.median
@@ -85,6 +103,12 @@ KINDS: dict[str, Kind] = {
         {"rate_per_s": Quantity("registration rate", lambda result: result.rate_per_s)},
         ("lapses",),
         (("The most registrations a second without a failure", ("rate_per_s",), ()),),
+    ),
+    "session-rate": Kind(
+        SessionRate,
+        {"sessions_per_s": Quantity("session establishment rate", lambda result: result.rate_per_s)},
+        ("lapses",),
+        (("The most sessions a second without a failure, each established and ended", ("sessions_per_s",), ()),),
     ),
     "register": Kind(
         Registrations,
@@ -147,6 +171,10 @@ KINDS: dict[str, Kind] = {
             "delay_q3_ns": Quantity("q3", _delay("q3")),
             "delay_max_ns": Quantity("delay, max", _delay("max")),
             "loss_percent": _LOSS,
+            "phones_delay_ns": Quantity("delay to phones", _towards("phones", _median)),
+            "callers_delay_ns": Quantity("to callers", _towards("callers", _median)),
+            "phones_loss_percent": Quantity("lost to phones", _towards("phones", _loss_percent)),
+            "callers_loss_percent": Quantity("lost to callers", _towards("callers", _loss_percent)),
             "jitter_ns": Quantity("jitter", lambda result: result.voice.jitter_ns),
             "voice_silence_ns": Quantity("longest silence", lambda result: result.voice.silence_ns),
             "mos": _MOS,
@@ -161,9 +189,14 @@ KINDS: dict[str, Kind] = {
                 (),
             ),
             (
-                "Calls: what phones hear",
+                "Calls: what callers and phones hear",
                 ("loss_percent", "mos", "voice_silence_ns"),
                 ("packets", "packets_lost", "packets_late", "packets_reordered"),
+            ),
+            (
+                "Calls: each direction of their voice",
+                ("phones_delay_ns", "callers_delay_ns", "phones_loss_percent", "callers_loss_percent"),
+                (),
             ),
             (
                 "Calls: signalling and cost",

@@ -74,8 +74,7 @@ class Registered:
     @property
     def offered_per_s(self) -> float:
         """What SIPp sent, without retransmissions."""
-        times = sorted(self.sent_ns.values())
-        return 1e9 * (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
+        return offered_per_s(self.sent_ns.values())
 
     @property
     def unanswered(self) -> int:
@@ -173,6 +172,12 @@ def unknown_users(client: Client, address: str, users: Sequence[str], folder: Pa
     if unasked:
         raise StealtimeError(f"the server does not say whether it knows {unasked[0]} and {len(unasked) - 1} others")
     return found
+
+
+def offered_per_s(sent_ns: Iterable[int]) -> float:
+    """Give the rate at which something was sent; 0 where it cannot be told."""
+    times = sorted(sent_ns)
+    return 1e9 * (len(times) - 1) / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
 
 
 def first_times(messages: Iterable[LoggedMessage], kind: str) -> dict[str, int]:

@@ -39,14 +39,25 @@ class RateAttempt(Model):
     """Why it was not borne; None if it was."""
 
 
-class RegistrationRate(_Stored):
-    """The highest rate of registrations without a failure (RFC 7501: registration rate)."""
+class EstablishmentRate(_Stored):
+    """The highest rate of something without a failure."""
 
-    kind: Literal["registration-rate"] = "registration-rate"
     rate_per_s: float
     is_bounded: bool
     """Whether a higher rate was seen to fail."""
     attempts: list[RateAttempt]
+
+
+class RegistrationRate(EstablishmentRate):
+    """Of registrations (RFC 7501: registration rate)."""
+
+    kind: Literal["registration-rate"] = "registration-rate"
+
+
+class SessionRate(EstablishmentRate):
+    """Of sessions, each established and ended (RFC 7501: session establishment rate)."""
+
+    kind: Literal["session-rate"] = "session-rate"
 
 
 class Registrations(_Stored):

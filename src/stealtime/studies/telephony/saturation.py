@@ -1,8 +1,9 @@
-"""The highest rate of registrations that a server bears, searched as RFC 7502 (section 4) does it.
+"""The highest rate of registrations or sessions that a server bears, searched as RFC 7502 (section 4) does it.
 
-RFC 7501 calls it the *registration rate*: the maximum of the registration attempt rate at which every attempt succeeds.
-An attempt fails here if it is not answered at all, refused, or answered only after the client sent it again, which a
-server at its limit provokes; and a try whose load SIPp could not offer says nothing for the server. Pure.
+RFC 7501 calls them the *registration rate* and the *session establishment rate*: the maximum of the attempt rate at
+which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after the
+client sent it again, which a server at its limit provokes; and a try whose load SIPp could not offer says nothing for
+the server. Pure.
 """
 
 from collections.abc import Callable

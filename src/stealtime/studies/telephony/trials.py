@@ -1,15 +1,17 @@
 """How the trials of each probe are carried out with a server that answers; called by :mod:`.stage`."""
 
+import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from pydantic import JsonValue
 
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.store.results import Result
+from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
 from stealtime.studies.telephony.place.model import Place
@@ -21,15 +23,17 @@ from stealtime.studies.telephony.results import (
     RegistrationRate,
     Registrations,
     ResponseTimes,
+    SessionRate,
 )
-from stealtime.studies.telephony.saturation import Saturation, search
+from stealtime.studies.telephony.saturation import Attempt, Saturation, search
 from stealtime.studies.telephony.sipp.program import Transport
 from stealtime.vocabulary.errors import StealtimeError
 
 _RESOLUTION = 1.15
 _TRY_S = 1.0
 """Of a search that a load makes for itself; the probe ``registration-rate`` tries each rate for its duration."""
-_FIRST_PER_S = 400.0
+_FIRST_REGISTRATIONS_PER_S = 400.0
+_FIRST_SESSIONS_PER_S = 50.0
 _MOST_PER_S = 20_000.0
 
 
@@ -51,29 +55,20 @@ class Server:
         return self.place.mode == "off"
 
 
-def find_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
-    """Search the highest rate."""
-    parameters = cell.cell.parameters
-    found = _search(
-        server,
-        _transport(parameters),
-        cell.duration_ns / 1e9,
-        folder,
-    )
+def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> RegistrationRate:
+    """Search the highest rate of registrations."""
+    transport = _transport(cell.cell.parameters)
+    found = _search_registrations(server, transport, cell.duration_ns / 1e9, folder)
     if server.is_unprotected and found.rate_per_s:
-        server.saturation[_transport(parameters)] = found.rate_per_s
-    attempts = [
-        RateAttempt(
-            rate_per_s=one.rate_per_s,
-            offered_per_s=one.offered_per_s,
-            sent=one.sent,
-            acknowledged=one.acknowledged,
-            retransmissions=one.retransmissions,
-            failure=one.failure,
-        )
-        for one in found.attempts
-    ]
-    return RegistrationRate(rate_per_s=found.rate_per_s, is_bounded=found.is_bounded, attempts=attempts)
+        server.saturation[transport] = found.rate_per_s
+    return RegistrationRate(**_found(found))
+
+
+def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
+    """Search the highest rate of sessions."""
+    try_s = cell.duration_ns / 1e9
+    found = _search(lambda rate, own: attempt_sessions(server.place, rate, try_s, own), _FIRST_SESSIONS_PER_S, folder)
+    return SessionRate(**_found(found))
 
 
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
@@ -124,7 +119,8 @@ def response_times(sorted_ns: list[int]) -> ResponseTimes:
 
 
 TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
-    "registration-rate": find_rate,
+    "registration-rate": find_registration_rate,
+    "session-rate": find_session_rate,
     "register": register,
     "register-failover": register_failover,
     "call": lambda server, cell, folder: call(server.place, cell, folder),
@@ -153,7 +149,7 @@ def _rate(
                 f"what the unprotected server bears over {transport} is not known yet",
                 hint="measure the mode `off` with a share first, or give a rate",
             )
-        found = _search(server, transport, _TRY_S, folder)
+        found = _search_registrations(server, transport, _TRY_S, folder)
         if not found.rate_per_s:
             raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
         server.saturation[transport] = found.rate_per_s
@@ -161,14 +157,30 @@ def _rate(
     return max(1.0, saturation * _number(parameters["share"])), saturation
 
 
-def _search(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
-    tries = iter(range(1_000))
+def _search_registrations(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
+    return _search(
+        lambda rate, own: attempt_rate(server.place, transport, rate, try_s, own), _FIRST_REGISTRATIONS_PER_S, folder
+    )
+
+
+def _search(attempt: Callable[[float, Path], Attempt], first_per_s: float, folder: Path) -> Saturation:
+    """Search the highest rate; each try has a folder of its own."""
+    tries = itertools.count()
     return search(
-        lambda rate: attempt_rate(server.place, transport, rate, try_s, folder / f"try-{next(tries)}"),
-        first_per_s=_FIRST_PER_S,
+        lambda rate: attempt(rate, folder / f"try-{next(tries)}"),
+        first_per_s=first_per_s,
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,
     )
+
+
+def _found(found: Saturation) -> dict[str, Any]:
+    """Give what is stored of a search."""
+    return {
+        "rate_per_s": found.rate_per_s,
+        "is_bounded": found.is_bounded,
+        "attempts": [RateAttempt(**asdict(one), failure=one.failure) for one in found.attempts],
+    }
 
 
 def _transport(parameters: Mapping[str, JsonValue]) -> Transport:

@@ -3,11 +3,11 @@
 A line for each thing that happens, as ``scenarios/caller.xml`` has them; the caller's media port names the call.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from stealtime.studies.telephony.calls.relays import told_relays
 from stealtime.studies.telephony.sipp.log import LoggedMessage
-from stealtime.vocabulary.errors import StealtimeError
 
 
 @dataclass(frozen=True)
@@ -23,29 +23,6 @@ class Answers:
     ended_ns: dict[int, int] = field(default_factory=dict)
     """When its BYE was answered with 200."""
 
-    def destinations(self, caller_ports: Sequence[int], relay: str) -> str:
-        """Give the file for ``stealtime-agent rtp send --destinations``: the relay's port of each caller.
-
-        Args:
-            caller_ports: In the order of the lines.
-            relay: The address where the relay must be.
-
-        Raises:
-            StealtimeError: A call has no relay of its own.
-        """
-        missing = [port for port in caller_ports if port not in self.relays]
-        if missing:
-            raise StealtimeError(f"{len(missing)} of {len(caller_ports)} calls were not answered")
-        strangers = [one for one in self.relays.values() if one.rpartition(":")[0] != relay]
-        if strangers:
-            raise StealtimeError(
-                f"the voice of a call would go to {strangers[0]} and not to the relay at {relay}",
-                hint="its proxy does not put its relay into the session descriptions",
-            )
-        if len(set(self.relays.values())) < len(self.relays):
-            raise StealtimeError("the relay gave one port to two calls")
-        return "".join(f"{self.relays[port]}\n" for port in caller_ports)
-
     @property
     def answer_times_ns(self) -> list[float]:
         """From the INVITE of each call to its 200."""
@@ -58,21 +35,19 @@ class Answers:
 
 
 def gather(messages: Iterable[LoggedMessage]) -> Answers:
-    """Put the lines of the log together, call by call.
+    """Put the lines of the callers' log together, call by call.
 
     Raises:
         StealtimeError: A call was answered twice, with different relays.
     """
-    found = Answers()
+    known = list(messages)
+    found = Answers(relays=told_relays(known, "answered"))
     moments = {
         "begun": found.begun_ns,
         "answered": found.answered_ns,
         "leaving": found.left_ns,
         "ended": found.ended_ns,
     }
-    for message in messages:
-        call = int(message.user)
-        moments[message.kind].setdefault(call, message.at_ns)
-        if message.kind == "answered" and found.relays.setdefault(call, message.status) != message.status:
-            raise StealtimeError(f"the call from port {call} was answered twice, with different relays")
+    for message in known:
+        moments[message.kind].setdefault(int(message.user), message.at_ns)
     return found

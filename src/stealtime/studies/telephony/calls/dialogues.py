@@ -10,14 +10,15 @@ from pathlib import Path
 
 from stealtime.studies.telephony.calls.answers import Answers, gather
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CallNumbers
+from stealtime.studies.telephony.calls.relays import Relays, told_relays
 from stealtime.studies.telephony.calls.results import Dialogues, spread_of
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.program import Sipp, SippOrder, start_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
 from stealtime.vocabulary.errors import StealtimeError
 
-_CALLERS_PORT = 5061
-_PHONES_PORT = 5071
+CALLERS_PORT = 5061
+PHONES_PORT = 5071
 _REGISTERING_PORT = 5072
 
 ANSWERED_WITHIN_S = 20.0
@@ -28,6 +29,11 @@ _STATISTICS_EVERY_S = 1.0
 _FAR_S = 3600.0
 """Phones answer until they are ended."""
 _POLL_S = 0.02
+
+
+def scenario_path(name: str) -> Path:
+    """Give the file of a scenario of calls."""
+    return Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml"))
 
 
 class CallSignalling:
@@ -54,28 +60,32 @@ class CallSignalling:
         for sipp in self._running:
             sipp.end()
 
-    def register(self) -> None:
+    def register(self, scenario: str = "callee", answered: int | None = None) -> None:
         """Have all phones wait for calls, and the server know them.
+
+        Args:
+            scenario: What they do with a call.
+            answered: How many calls they answer; None: one each.
 
         Raises:
             StealtimeError: It does not take them.
         """
-        self._phones = self._start("callee", _PHONES_PORT, limit_s=_FAR_S, answered_within_s=_FAR_S)
+        self._phones = self._start(scenario, PHONES_PORT, calls=answered, limit_s=_FAR_S, answered_within_s=_FAR_S)
         wanted = self.numbers.calls
         registering = self._start(
             "register_phones",
             _REGISTERING_PORT,
             "-key",
             "phones_port",
-            str(_PHONES_PORT),
+            str(PHONES_PORT),
             limit_s=ANSWERED_WITHIN_S + wanted / BEGUN_PER_S,
         )
         done = registering.wait()
         if done.counts.successful < wanted:
             raise StealtimeError(f"the server registered {done.counts.successful} of {wanted} phones: {done.said}")
 
-    def call(self, hold_s: float) -> Answers:
-        """Have every caller call its phone; give the relay's ports when all are answered.
+    def call(self, hold_s: float) -> Relays:
+        """Have every caller call its phone; give the relay's ports for both when all are answered.
 
         Args:
             hold_s: From the answer of a call to its BYE.
@@ -87,7 +97,7 @@ class CallSignalling:
         setting_up_s = ANSWERED_WITHIN_S + wanted / BEGUN_PER_S
         self._callers = self._start(
             "caller",
-            _CALLERS_PORT,
+            CALLERS_PORT,
             "-d",
             str(round(hold_s * 1e3)),
             limit_s=setting_up_s + hold_s + GIVES_UP_AFTER_S,
@@ -100,7 +110,8 @@ class CallSignalling:
                     hint="try fewer streams",
                 )
             time.sleep(_POLL_S)
-        return answers
+        # Every phone was invited before it answered.
+        return Relays(answers.relays, told_relays(self._phones.messages(), "invited"))
 
     def refuse_ended(self) -> None:
         """See that all calls are still up.
@@ -134,14 +145,20 @@ class CallSignalling:
         return gather(self._callers.messages())
 
     def _start(
-        self, name: str, port: int, *options: str, limit_s: float, answered_within_s: float = GIVES_UP_AFTER_S
+        self,
+        name: str,
+        port: int,
+        *options: str,
+        calls: int | None = None,
+        limit_s: float,
+        answered_within_s: float = GIVES_UP_AFTER_S,
     ) -> Sipp:
         order = SippOrder(
-            scenario=Path(str(resources.files("stealtime.studies.telephony.calls") / "scenarios" / f"{name}.xml")),
+            scenario=scenario_path(name),
             target=self._server,
-            calls=self.numbers.calls,
+            calls=calls or self.numbers.calls,
             rate_per_s=BEGUN_PER_S,
-            users=() if name == "callee" else self.numbers.fields,
+            users=() if port == PHONES_PORT else self.numbers.fields,
             limit_s=limit_s,
             answered_within_s=answered_within_s,
             options=("-p", str(port), *options),

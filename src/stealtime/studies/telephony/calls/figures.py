@@ -18,9 +18,9 @@ class FailoverFigures(Figures):
     """What became of calls whose host died."""
 
     gap_ns: list[int]
-    """The longest silence of any phone around the blow, of each repetition in which one was heard."""
+    """The longest silence of any caller or phone around the blow, of each repetition in which one was heard."""
     unheard: int
-    """Repetitions in which no phone's longest silence was at the blow."""
+    """Repetitions in which the longest silence was not at the blow."""
     running_ns: list[int]
     """From the blow until the guest ran again, by repetition."""
     registrations: RegistrationsMeanwhile
@@ -141,7 +141,7 @@ def limits_of(results: Sequence[Calls | CallFailover]) -> list[str]:
                 "meanwhile were lost with their host"
             )
         if isinstance(one, CallFailover) and one.gap_ns is None:
-            told.append("no phone's longest silence was at the blow: the gap of the voice is not known")
+            told.append("the longest silence was not at the blow: the gap of the voice is not known")
     return list(dict.fromkeys(told))
 
 

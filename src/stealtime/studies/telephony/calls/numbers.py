@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from stealtime.vocabulary.errors import UsageError
 
+STREAMS_OF_A_CALL = 2
+"""One way each: from the caller to the phone, and from the phone to the caller."""
 CALLS_MAX = 2000
 """Beyond it the ports of callers would be those of phones."""
 BEGUN_PER_S = 50
@@ -28,14 +30,27 @@ class CallNumbers:
         if not 1 <= self.calls <= CALLS_MAX:
             raise UsageError(f"{self.calls} calls cannot be made", hint=f"from 1 to {CALLS_MAX} are possible")
 
+    @classmethod
+    def of_streams(cls, streams: int) -> "CallNumbers":
+        """Give the calls in which so many streams, one way each, pass the relay.
+
+        Raises:
+            UsageError: They are no whole calls.
+        """
+        if streams % STREAMS_OF_A_CALL:
+            raise UsageError(
+                f"{streams} streams are no whole calls", hint=f"a call has {STREAMS_OF_A_CALL}, one each way"
+            )
+        return cls(streams // STREAMS_OF_A_CALL)
+
     @property
     def caller_ports(self) -> list[int]:
-        """Where the voice of each caller comes from."""
+        """Where each caller speaks and hears."""
         return [FIRST_CALLER_PORT + STEP * call for call in range(self.calls)]
 
     @property
     def phones(self) -> list[int]:
-        """The number of each phone, which is also the port where it hears."""
+        """The number of each phone, which is also the port where it speaks and hears."""
         return [FIRST_PHONE_PORT + STEP * call for call in range(self.calls)]
 
     @property

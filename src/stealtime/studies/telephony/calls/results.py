@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from stealtime.store.results import Result
 from stealtime.vocabulary.readings import Model
@@ -28,9 +28,15 @@ def spread_of(values: Sequence[float]) -> Spread | None:
     return Spread(min=min(values), q1=q1, median=median, q3=q3, max=max(values))
 
 
-class StreamVoice(Model):
-    """What one phone heard."""
+Towards = Literal["phones", "callers"]
+"""Who hears."""
 
+
+class StreamVoice(Model):
+    """What one caller or phone heard."""
+
+    towards: Towards = "phones"
+    """Runs from before phones spoke have this direction only."""
     sent: int
     """As far as the receiver knows: what came after the last packet that it got may be missing here."""
     received: int
@@ -47,17 +53,37 @@ class StreamVoice(Model):
     """What a listener would say on the average, by the E-model (ITU-T G.107)."""
 
 
+class Direction(Model):
+    """The voice towards all phones, or towards all callers."""
+
+    towards: Towards
+    sent: int
+    received: int
+    late: int
+    delay_ns: Spread | None
+    """None where nothing came."""
+    jitter_ns: float | None
+    """Of the worst stream."""
+    silence_ns: int | None
+    """Of the worst stream."""
+
+    @property
+    def lost(self) -> int:
+        """Packets that never came."""
+        return self.sent - self.received
+
+
 class Voice(Model):
-    """What all phones heard, a stream from each caller: one way, through the relay."""
+    """What callers and phones heard of each other: two streams of each call, through the relay."""
 
     streams: int
-    """That were sent."""
+    """That were sent, one way each."""
     heard: int
     """Of which anything came."""
     sent: int
-    """By the sender."""
+    """By those that spoke."""
     refused: int
-    """By the kernel of the sender: they are lost to the phones, but not on the way."""
+    """By the kernel of who spoke: they are lost to who should hear them, but not on the way."""
     received: int
     duplicated: int
     reordered: int
@@ -70,7 +96,9 @@ class Voice(Model):
     """Of the worst stream: from one packet to the next."""
     silence_began_ns: int | None
     sender_late_p99_ns: int | None
-    """How late the sender was itself: less than this says nothing about the path."""
+    """How late the later one of both senders was itself: less than this says nothing about the path."""
+    directions: list[Direction] = Field(default=[])
+    """Towards phones, and towards callers; nothing in runs from before phones spoke."""
     each: list[StreamVoice]
     """The streams that were heard."""
     invalid: list[str]
@@ -217,7 +245,7 @@ class CallFailover(_WithCalls):
 
     @property
     def gap_ns(self) -> int | None:
-        """The longest silence of any phone, where it holds the blow; else the failover was not heard."""
+        """The longest silence of any caller or phone, where it holds the blow; else the failover was not heard."""
         voice = self.voice
         if voice.silence_ns is None or voice.silence_began_ns is None:
             return None

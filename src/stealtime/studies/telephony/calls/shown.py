@@ -16,8 +16,9 @@ from stealtime.studies.telephony.calls.pictures import (
 from stealtime.studies.telephony.calls.recommendation import Recommendation
 
 VOICE_NOTE = (
-    "Delay, loss and MOS (ITU-T G.107) are of the voice one way, from callers to phones, by the stamps of both ends, "
-    "outside of the server. Packets are late if they come 60 ms after the fastest, as a phone's buffer has it."
+    "Callers and phones both speak; a stream is the voice of one of them. Delay (one way), loss and MOS (ITU-T G.107) "
+    "are of all streams, by the stamps of both ends, outside of the server. Packets are late if they come 60 ms after "
+    "the fastest, as a phone's buffer has it."
 )
 RECOMMENDED = "What this run speaks for"
 

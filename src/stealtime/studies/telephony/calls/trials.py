@@ -6,6 +6,7 @@ from pathlib import Path
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import whole
 from stealtime.studies.telephony.calls.measuring import make_calls
+from stealtime.studies.telephony.calls.numbers import CallNumbers
 from stealtime.studies.telephony.calls.results import CallFailover, Calls, Moment, RegistrationsMeanwhile
 from stealtime.studies.telephony.place.model import Blow, Place
 from stealtime.studies.telephony.place.steady import steady
@@ -20,19 +21,19 @@ from stealtime.studies.telephony.registrations import (
 from stealtime.studies.telephony.sipp.program import Sipp
 
 _AFTER_S = 3.0
-"""How long callers speak on after as much time as before the blow: a failover takes some tenths of a second."""
+"""How long both ends speak on after as much time as before the blow: a failover takes some tenths of a second."""
 _REGISTERED_PER_S = 20.0
 """While the host dies: enough to see when signalling is answered again, and too little to be a load."""
 
 
 def call(place: Place, cell: PlannedCell, folder: Path) -> Calls:
-    """Have all calls up at once, and all callers speak.
+    """Have all calls up at once, and both ends of each speak.
 
     Raises:
         StealtimeError: It cannot be had; ``NotProtectedError`` where it may be tried again.
     """
     with steady(place):
-        measured = make_calls(place, whole(cell.cell.parameters["streams"]), cell.duration_ns / 1e9, folder)
+        measured = make_calls(place, _numbers(cell), cell.duration_ns / 1e9, folder)
     return Calls(
         dialogues=measured.dialogues,
         voice=measured.voice,
@@ -65,7 +66,7 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         blows.append(place.kill_host())
 
     try:
-        measured = make_calls(place, whole(cell.cell.parameters["streams"]), voice_s, folder, meanwhile=blow)
+        measured = make_calls(place, _numbers(cell), voice_s, folder, meanwhile=blow)
         registered = finish_load(registering[0])
     finally:
         for sipp in registering:
@@ -86,8 +87,12 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
     )
 
 
+def _numbers(cell: PlannedCell) -> CallNumbers:
+    return CallNumbers.of_streams(whole(cell.cell.parameters["streams"]))
+
+
 def _moments(blow: Blow, registered: Registered, *, is_replicated: bool) -> list[Moment]:
-    """Put what happened in its order; what the phones heard is told by the voice."""
+    """Put what happened in its order; what callers and phones heard is told by the voice."""
     taken = (
         [Moment(what="the other server has the address", at_ns=blow.running_ns)]
         if is_replicated

@@ -55,7 +55,7 @@ probe = "call"
 duration = "2s"
 mode = ["net+bypass"]
 placement = ["together", "apart"]
-streams = [5]
+streams = [4]
 """
 
 
@@ -92,9 +92,10 @@ def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp
     assert failed_over.blow_to_answer_ns is not None
     assert failed_over.blow_to_running_ns < failed_over.blow_to_answer_ns + error_ns
 
-    for name in ("call-100ms-net+bypass-5", "call-100ms-net+bypass-apart-5"):
+    for name in ("call-100ms-net+bypass-4", "call-100ms-net+bypass-apart-4"):
         called = results[name].result(Calls)
-        assert called.dialogues.ended == called.voice.heard == 5, name
+        # Both ends of each of two calls speak.
+        assert (called.dialogues.ended, called.voice.heard) == (2, 4), name
         assert called.voice.received > 0, name
         assert called.server_cpu_ns > 0, name
     assert "When the server's host dies while phones register" in shown

@@ -70,7 +70,7 @@ class MachinesOverSsh:
         root = Path(f"/proc/{self._servers[name].pid}/root")
         inside = [root / str(folder).lstrip("/") for folder in (self.images, self.state / name)]
         files = [str(entry) for folder in inside if folder.is_dir() for entry in folder.iterdir() if _is_lent(entry)]
-        processes = [psutil.Process(pid).cmdline() for pid in self.laboratory.processes(name)]
+        processes = [_command(pid) for pid in self.laboratory.processes(name)]
         return files + [shlex.join(words) for words in processes if any("sip-" in word for word in words)]
 
     def log(self, name: str) -> str:
@@ -135,6 +135,13 @@ class MachinesOverSsh:
         asked = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 1).close()"
         asking = self.laboratory.start(name, [sys.executable, "-c", asked, address, str(port)])
         return int(asking.wait(timeout=_UP_WITHIN_S)) == 0
+
+
+def _command(pid: int) -> list[str]:
+    try:
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return []  # it has just ended
 
 
 def _is_lent(entry: Path) -> bool:

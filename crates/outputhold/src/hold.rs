@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use stealtime_succession::{Epoch, OutputPolicy, OutputRule};
+use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Standing};
 use thiserror::Error;
 
 use crate::bypass::BypassRules;
@@ -352,6 +352,11 @@ impl Hold {
         if policy == OutputPolicy::Discard {
             self.discard();
         }
+    }
+
+    /// What stands behind the frames that [`Hold::release`] offers.
+    pub fn standing(&self) -> Standing {
+        self.rule.standing()
     }
 
     /// What happens to output.

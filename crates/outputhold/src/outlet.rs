@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use stealtime_succession::Standing;
+
 use crate::hold::Delivery;
 use crate::port::FramePort;
 
@@ -12,8 +14,8 @@ use crate::port::FramePort;
 /// that was good then may have run out). It is called with the relay locked: it must be quick and must not
 /// call the relay.
 pub trait Gate: Send + Sync {
-    /// Whether a frame may leave now.
-    fn may_release(&self) -> bool;
+    /// Whether a frame of this standing may leave now.
+    fn may_release(&self, standing: Standing) -> bool;
 }
 
 /// Why the last write did not happen.
@@ -47,12 +49,12 @@ impl Outlet {
     }
 
     /// Let one frame out, if the gate is open at this moment and the port takes it.
-    pub fn deliver(&mut self, frame: &[u8]) -> Delivery {
+    pub fn deliver(&mut self, frame: &[u8], standing: Standing) -> Delivery {
         if self.obstacle == Obstacle::PortLost {
             return Delivery::Blocked;
         }
         loop {
-            if !self.gate.may_release() {
+            if !self.gate.may_release(standing) {
                 self.gate_refusals += 1;
                 self.obstacle = Obstacle::GateShut;
                 return Delivery::Blocked;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
-use stealtime_succession::{Epoch, OutputPolicy};
+use stealtime_succession::{Epoch, OutputPolicy, Standing};
 
 use crate::addresses::{HardwareAddress, LearnedAddresses};
 use crate::announcement::Announcement;
@@ -87,6 +87,7 @@ impl RelayState {
 
     fn release(&mut self, callers: &AtomicUsize) {
         let mut budget = FRAMES_A_STEP;
+        let standing = self.hold.standing();
         loop {
             let now = self.now();
             let outlet = &mut self.outlet;
@@ -95,7 +96,7 @@ impl RelayState {
                     return Delivery::Blocked;
                 }
                 budget -= 1;
-                outlet.deliver(frame)
+                outlet.deliver(frame, standing)
             });
             match progress {
                 Progress::Finished(released) => self.events.push(RelayEvent::EpochReleased(released)),
@@ -292,7 +293,7 @@ fn put_out(hold: &mut Hold, outlet: &mut Outlet, frame: &[u8], now: Duration) {
     if hold.accept(frame, now) != Verdict::Passes {
         return;
     }
-    match outlet.deliver(frame) {
+    match outlet.deliver(frame, Standing::Unacknowledged) {
         Delivery::Delivered => hold.count_passed(frame),
         Delivery::Refused => hold.count_refused(frame),
         Delivery::Blocked => hold.keep(frame, now),

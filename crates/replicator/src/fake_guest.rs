@@ -3,11 +3,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use stealtime_capture::RamFile;
 use stealtime_outputhold::{LearnedAddresses, RelayError};
-use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Term};
+use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Permit, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::now;
@@ -46,7 +45,7 @@ pub struct FakeGuest {
 /// What it takes for a relay.
 struct Network {
     rule: OutputRule,
-    until: Duration,
+    permit: Permit,
 }
 
 /// The test's side of it.
@@ -73,7 +72,7 @@ impl FakeGuest {
         let (events, heard) = unbounded_channel();
         let (deeds, done) = unbounded_channel();
         let rule = OutputRule::new(OutputPolicy::Discard);
-        let network = Arc::new(Mutex::new(Network { rule, until: Duration::ZERO }));
+        let network = Arc::new(Mutex::new(Network { rule, permit: Permit::default() }));
         let watcher = Watcher { deeds: done, events: events.clone(), network: Arc::clone(&network) };
         (Self { deeds, events, network }, heard, watcher)
     }
@@ -97,7 +96,7 @@ impl Watcher {
     /// Whether output of this epoch (none: of what was sent since the last cut) would leave now.
     pub fn may_leave(&self, epoch: Option<Epoch>) -> bool {
         let network = self.network.lock().unwrap();
-        now() < network.until && network.rule.may_leave(epoch)
+        now() < network.permit.until(network.rule.standing()) && network.rule.may_leave(epoch)
     }
 }
 
@@ -140,8 +139,8 @@ impl Guest for FakeGuest {
         self.did(Deed::End);
     }
 
-    fn permit(&self, until: Duration) {
-        self.network.lock().unwrap().until = until;
+    fn permit(&self, permit: Permit) {
+        self.network.lock().unwrap().permit = permit;
     }
 
     fn set_output(&self, policy: OutputPolicy) -> Result<(), RelayError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use stealtime_capture::{Notice, RamFile, Shutdown};
 use stealtime_outputhold::{LearnedAddresses, RelayError, RelayEvent};
 use stealtime_shipping::RamBlock;
-use stealtime_succession::{Epoch, OutputPolicy};
+use stealtime_succession::{Epoch, OutputPolicy, Permit};
 
 use crate::engine::{Advance, CaptureError, Order};
 use crate::epoch_log::EpochRow;
@@ -27,8 +27,8 @@ pub trait Guest: Send {
     /// End it, and wait until it is gone.
     fn end(&mut self);
 
-    /// From this moment on nothing may leave.
-    fn permit(&self, until: Duration);
+    /// Until when output may leave.
+    fn permit(&self, permit: Permit);
 
     /// Set what happens to output; in force when this returns.
     fn set_output(&self, policy: OutputPolicy) -> Result<(), RelayError>;

@@ -12,7 +12,7 @@ use stealtime_outputhold::{
     BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, Relay, RelayError, RelaySettings,
     Tap, TapError, TapSettings,
 };
-use stealtime_succession::{Epoch, Mode, OutputPolicy};
+use stealtime_succession::{Epoch, Mode, OutputPolicy, Permit};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::encoder::Encoder;
@@ -149,8 +149,8 @@ impl Guest for Machine {
         }
     }
 
-    fn permit(&self, until: Duration) {
-        self.gate.permit(until);
+    fn permit(&self, permit: Permit) {
+        self.gate.permit(permit);
         if let Some(running) = &self.running {
             running.relay.wake();
         }

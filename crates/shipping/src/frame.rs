@@ -24,8 +24,9 @@ use std::fmt;
 use stealtime_succession::{Epoch, Term};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The version of everything in this crate that goes over the line. Any change of it raises the version.
-pub const PROTOCOL_VERSION: u16 = 3;
+/// The version of everything in this crate that goes over the line. Any change of it raises the version, and
+/// so does any change of what one member may infer from the silence of the other.
+pub const PROTOCOL_VERSION: u16 = 4;
 
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;

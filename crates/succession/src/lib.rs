@@ -35,7 +35,7 @@ pub use active::{
 pub use mode::{Mode, UnknownMode};
 pub use names::{NameError, check_host_name, check_vm_name};
 pub use numbers::{Epoch, Term};
-pub use output::{OutputPolicy, OutputRule};
+pub use output::{OutputPolicy, OutputRule, Permit, Standing};
 pub use record::{MemberId, Record, Version, Versioned};
 pub use refusals::Refusals;
 pub use register::{

@@ -1,6 +1,39 @@
 //! What of the guest's output may leave: what the state machine says of it, and the rule that follows.
 
+use std::time::Duration;
+
 use crate::Epoch;
+
+/// From when on nothing may leave, by the clock of the member. It needs nobody to end: a process that was
+/// stopped and goes on finds it over, whichever of its threads runs first (R15).
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Permit {
+    /// Of what the standby has acknowledged.
+    pub acknowledged_until: Duration,
+    /// Of what nobody has acknowledged: all that a guest sends freely, and what rules let pass. Whoever takes
+    /// over waits for the end of it, so it is the shorter one.
+    pub unacknowledged_until: Duration,
+}
+
+impl Permit {
+    /// Until when output of this standing may leave.
+    #[must_use]
+    pub fn until(&self, standing: Standing) -> Duration {
+        match standing {
+            Standing::Acknowledged => self.acknowledged_until,
+            Standing::Unacknowledged => self.unacknowledged_until,
+        }
+    }
+}
+
+/// What stands behind output that may leave.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Standing {
+    /// The standby holds the epoch that made it.
+    Acknowledged,
+    /// Nobody else holds what made it.
+    Unacknowledged,
+}
 
 /// What is done with output. An active member's state machine says it, the relay does it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +92,17 @@ impl OutputRule {
             OutputPolicy::Discard | OutputPolicy::Keep => false,
             OutputPolicy::Hold => epoch.is_some_and(|epoch| epoch <= self.acknowledged),
             OutputPolicy::HoldFromCut | OutputPolicy::Free => true,
+        }
+    }
+
+    /// What stands behind output that may leave in its order: what a rule lets pass does not.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        match self.policy {
+            OutputPolicy::Hold => Standing::Acknowledged,
+            OutputPolicy::Discard | OutputPolicy::Keep | OutputPolicy::HoldFromCut | OutputPolicy::Free => {
+                Standing::Unacknowledged
+            }
         }
     }
 

@@ -4,6 +4,11 @@
 //! sent at `s` arrives at `r >= s`; the active's lease ends at `s + active_deadline`, the standby claims from
 //! `r + standby_timeout` on, and `active_deadline < standby_timeout`. No clock is compared with that of
 //! another host.
+//!
+//! What leaves without an acknowledgement is all that a claim must wait for, and it has a shorter lease, of
+//! which a claim waits with the same room for clocks of other rates. So a standby that knows by its closed
+//! connection that nothing more will come need not wait for the rest of `standby_timeout`, which is patience
+//! with a slow network.
 
 use std::time::Duration;
 
@@ -99,6 +104,20 @@ impl Timing {
         self.register_deadline * 3 / 2
     }
 
+    /// How long after sending the last heartbeat that was echoed the active member may let out what was not
+    /// acknowledged. Two heartbeats at least, so that one that is late holds nothing up.
+    pub(crate) fn unacknowledged_deadline(&self) -> Duration {
+        (self.active_deadline / 2).max(self.heartbeat_interval * 2).min(self.active_deadline)
+    }
+
+    /// After how long without a heartbeat nothing leaves the active member any more that was not acknowledged.
+    pub(crate) fn unacknowledged_timeout(&self) -> Duration {
+        let [deadline, lease, timeout] =
+            [self.unacknowledged_deadline(), self.active_deadline, self.standby_timeout].map(|it| it.as_nanos());
+        // No more than `standby_timeout`, since the deadline is no more than the lease.
+        Duration::from_nanos(u64::try_from((deadline * timeout).div_ceil(lease)).unwrap_or(u64::MAX))
+    }
+
     /// How long a standby leaves the register to an active member whose connection has closed: of two that
     /// live, the one with the newer state shall win.
     pub(crate) fn closed_grace(&self) -> Duration {
@@ -136,6 +155,17 @@ mod tests {
         assert_eq!(refusal, "active_deadline is 120ms, which must be less than standby_timeout, 120ms");
         let timing = Timing { heartbeat_interval: Duration::ZERO, ..Timing::default() };
         assert_eq!(timing.validate(), Err(TimingError::NoInterval));
+    }
+
+    #[test]
+    fn what_was_not_acknowledged_has_a_shorter_lease_and_the_same_room_for_other_clocks() {
+        let ms = Duration::from_millis;
+        let leases = |timing: Timing| (timing.unacknowledged_deadline(), timing.unacknowledged_timeout());
+        assert_eq!(leases(Timing::default()), (ms(60), ms(100)));
+        let few_heartbeats = Timing { heartbeat_interval: ms(50), ..Timing::default() };
+        assert_eq!(leases(few_heartbeats), (ms(100), Duration::from_nanos(166_666_667)), "never too short");
+        let hardly_any = Timing { heartbeat_interval: ms(100), ..Timing::default() };
+        assert_eq!(leases(hardly_any), (ms(120), ms(200)), "never longer than the lease of all output");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use stealtime_outputhold::{FramePort, Gate, HardwareAddress, Relay, RelayEvent, RelaySettings};
+use stealtime_succession::Standing;
 
 use crate::socket_port::SocketPort;
 
@@ -34,7 +35,7 @@ impl CountingGate {
 }
 
 impl Gate for CountingGate {
-    fn may_release(&self) -> bool {
+    fn may_release(&self, _: Standing) -> bool {
         self.0.fetch_sub(1, Ordering::SeqCst) > 0
     }
 }

@@ -10,7 +10,7 @@ use stealtime_outputhold::{
     BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, ROUNDS, RelayError, RelayEvent,
     RelaySettings, ReleasedEpoch,
 };
-use stealtime_succession::{Epoch, OutputPolicy};
+use stealtime_succession::{Epoch, OutputPolicy, Standing};
 
 /// More than any socket or queue between the guest and the network holds.
 const FRAMES: u32 = 20_000;
@@ -186,6 +186,31 @@ fn a_bypassing_frame_before_a_shut_gate_is_held_with_its_epoch() {
     rig.relay.drain_and_cut(Epoch(1)).unwrap();
     rig.relay.acknowledge(Epoch(1)).unwrap();
     assert_eq!(rig.network_receives(), media(1));
+}
+
+/// A gate that is shut for what nobody has acknowledged.
+struct AcknowledgedGate;
+
+impl stealtime_outputhold::Gate for AcknowledgedGate {
+    fn may_release(&self, standing: Standing) -> bool {
+        standing == Standing::Acknowledged
+    }
+}
+
+#[test]
+fn what_passes_and_what_leaves_freely_has_a_lease_of_its_own() {
+    let mut rig = Rig::start(bypassing(), Arc::new(AcknowledgedGate));
+    rig.guest_sends(&media(1));
+    rig.guest_sends(&frame(1));
+    rig.wait_until("both are held", |statistics| statistics.hold.held_frames == 2);
+    rig.relay.drain_and_cut(Epoch(1)).unwrap();
+    assert!(rig.network_is_silent());
+    rig.relay.acknowledge(Epoch(1)).unwrap();
+    assert_eq!([rig.network_receives(), rig.network_receives()], [media(1), frame(1)]);
+    rig.relay.set_policy(OutputPolicy::Free).unwrap();
+    rig.guest_sends(&frame(2));
+    rig.wait_until("the gate is asked on", |statistics| statistics.gate_refusals >= 4);
+    assert!(rig.network_is_silent());
 }
 
 #[test]
@@ -434,7 +459,7 @@ fn a_port_that_is_gone_is_told_once_and_nothing_leaves_any_more() {
 struct FailingGate;
 
 impl stealtime_outputhold::Gate for FailingGate {
-    fn may_release(&self) -> bool {
+    fn may_release(&self, _: Standing) -> bool {
         panic!("a gate that fails, on purpose")
     }
 }

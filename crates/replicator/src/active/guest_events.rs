@@ -53,11 +53,7 @@ impl Active {
                 self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
             }
             GuestEvent::Continued => {
-                let was_resuming = self.life.resuming.is_some();
                 self.epochs.figures.stood(self.life.continued());
-                if was_resuming {
-                    self.seek();
-                }
                 self.events.add(&Event::GuestContinued);
             }
             GuestEvent::Noticed(notice) => self.noticed(notice),

@@ -18,7 +18,7 @@ use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{Heartbeat, LinkError, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
-    Promotion, Register, RegisterAnswer, RegisterError,
+    Permit, Promotion, Register, RegisterAnswer, RegisterError,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -155,7 +155,7 @@ impl Active {
             }
             Origin::Takeover(takeover) => {
                 let Takeover { promotion, facts, devices, addresses, decided, leftover } = *takeover;
-                let resuming = Resuming { epoch: promotion.epoch, devices, decided, _leftover: leftover };
+                let resuming = Resuming { epoch: promotion.epoch, devices, decided, leftover };
                 let life = GuestLife::resuming(facts, resuming);
                 (ActiveMember::promoted(config, promotion, now()), life, addresses)
             }
@@ -187,7 +187,8 @@ impl Active {
     ) -> Result<ActiveEnding, ActiveError> {
         self.tell(ActiveInput::Tick);
         while self.end.is_none() {
-            let deadline = self.member.deadline().unwrap_or(Duration::MAX);
+            let moments = [self.member.deadline(), self.life.settles_at()];
+            let deadline = moments.into_iter().flatten().min().unwrap_or(Duration::MAX);
             tokio::select! {
                 // An epoch is heard of before its acknowledgement, which came later.
                 biased;
@@ -196,6 +197,9 @@ impl Active {
                 Some(input) = inputs.recv() => self.take(input),
                 Some(request) = requests.recv() => self.answer(request),
             }
+            if self.life.settle(now()) {
+                self.seek();
+            }
             self.publish();
         }
         self.leave().await
@@ -203,7 +207,7 @@ impl Active {
 
     async fn leave(mut self) -> Result<ActiveEnding, ActiveError> {
         let mut guest = self.guest;
-        guest.permit(Duration::ZERO);
+        guest.permit(Permit::default());
         guest.kill();
         self.link.close();
         self.link.ended().await;
@@ -236,7 +240,7 @@ impl Active {
             let echo_age_ns = self.link.echo_age_ns();
             self.events.add(&Event::State { state: format!("{state:?}"), echo_age_ns });
         }
-        self.guest.permit(self.member.permitted_until());
+        self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
             self.act(action);
@@ -298,10 +302,9 @@ impl Active {
         }
     }
 
-    /// Look for a standby, if one is wanted and the guest is known; not while it is to resume, which needs
-    /// the processors more.
+    /// Look for a standby, if one is wanted and the guest is known; not while that needs the processors more.
     fn seek(&mut self) {
-        if let (true, None, Some(facts)) = (self.seeker.is_wanted, &self.life.resuming, &self.life.facts) {
+        if let (true, false, Some(facts)) = (self.seeker.is_wanted, self.life.is_busy(), &self.life.facts) {
             let hello = seek::hello(&self.spec, &self.me, self.member.term(), facts);
             self.seeker.start(&self.spec, hello);
         }

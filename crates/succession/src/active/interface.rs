@@ -73,8 +73,8 @@ pub enum ActiveMessage {
     Bye { term: Term },
 }
 
-/// What to do, in this order. Publish [`permitted_until`](super::ActiveMember::permitted_until) to the relay
-/// before doing any of it.
+/// What to do, in this order. Publish [`permit`](super::ActiveMember::permit) to the relay before doing any
+/// of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ActiveAction {
     /// Call the register and bring the answer.

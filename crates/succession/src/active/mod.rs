@@ -19,7 +19,7 @@ pub use interface::{
 };
 
 use crate::desk::Desk;
-use crate::{Epoch, OutputPolicy, Promotion, Record, Refusals, Term, Version, Versioned};
+use crate::{Epoch, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
 use registering::Purpose;
 use session::{Exposure, Session};
 
@@ -155,14 +155,22 @@ impl ActiveMember {
         moments.into_iter().flatten().min()
     }
 
-    /// From this moment on nothing may leave, by the clock that the member is given. Changes only in
-    /// [`handle`](Self::handle), and needs nobody to end: a process that was stopped and goes on finds it
-    /// over, whichever of its threads runs first (R15).
+    /// Until when output may leave, by the clock that the member is given. Changes only in
+    /// [`handle`](Self::handle).
     #[must_use]
-    pub fn permitted_until(&self) -> Duration {
+    pub fn permit(&self) -> Permit {
         match self.policy {
-            OutputPolicy::Discard | OutputPolicy::Keep => Duration::ZERO,
-            OutputPolicy::Hold | OutputPolicy::HoldFromCut | OutputPolicy::Free => self.lease_until(),
+            OutputPolicy::Discard | OutputPolicy::Keep => Permit::default(),
+            OutputPolicy::Hold | OutputPolicy::HoldFromCut | OutputPolicy::Free => {
+                let unacknowledged = self.config.timing.unacknowledged_deadline();
+                #[cfg(test)]
+                let unacknowledged = if self.breaks(crate::model::Fault::PassesForTheWholeLease) {
+                    self.config.timing.active_deadline
+                } else {
+                    unacknowledged
+                };
+                Permit { acknowledged_until: self.lease_until(), unacknowledged_until: self.lease_of(unacknowledged) }
+            }
         }
     }
 
@@ -219,13 +227,18 @@ impl ActiveMember {
         self.refusals
     }
 
-    /// Until when output may leave, as far as it depends on time.
+    /// Until when the member may go on without asking the register.
     fn lease_until(&self) -> Duration {
+        self.lease_of(self.config.timing.active_deadline)
+    }
+
+    /// The end of a lease that lasts for `deadline` after a heartbeat that came back was sent.
+    fn lease_of(&self, deadline: Duration) -> Duration {
         let granted = self.granted_at + self.config.timing.register_deadline;
         let lease = match &self.session {
             None => granted,
             Some(session) => {
-                let echoed = session.echoed_sent + self.config.timing.active_deadline;
+                let echoed = session.echoed_sent + deadline;
                 match session.exposure {
                     Exposure::Unnamed => granted,
                     Exposure::Asked => granted.min(echoed),

@@ -94,7 +94,7 @@ fn a_start_without_a_register_ends_with_its_reason() {
 #[test]
 fn what_does_not_belong_to_the_session_is_counted_and_releases_nothing() {
     let mut member = protected();
-    let before = member.permitted_until();
+    let before = member.permit();
     for epoch in [2, 3] {
         member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(epoch), last: false });
     }
@@ -105,7 +105,7 @@ fn what_does_not_belong_to_the_session_is_counted_and_releases_nothing() {
         assert_eq!(member.handle(NOW, acknowledged), [], "term {term}, epoch {epoch}");
     }
     member.handle(NOW, ActiveInput::Echo { term: Term(2), sent: NOW + Duration::from_secs(1) });
-    assert_eq!(member.permitted_until(), before);
+    assert_eq!(member.permit(), before);
     let expected = Refusals { wrong_term: 2, wrong_epoch: 2, unexpected: 2 };
     assert_eq!(member.refusals(), expected);
     let acknowledged = ActiveInput::Acknowledged { term: Term(2), epoch: Epoch(3) };

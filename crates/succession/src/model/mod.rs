@@ -43,6 +43,10 @@ pub(crate) enum Fault {
     BelievesOlderRecords,
     /// A register without our record is taken for one that somebody else holds.
     EndsWithoutRecord,
+    /// What was not acknowledged leaves as long as what was.
+    PassesForTheWholeLease,
+    /// The standby claims when its connection closes, whether all leases of the other are over or not.
+    ClaimsOnceClosed,
     /// The standby is as patient as the lease is long: clocks of different rates have no room.
     ClaimsWithoutMargin,
     /// An epoch is acknowledged when it has come, before it is staged (R1).

@@ -9,10 +9,12 @@ use super::Fault;
 use super::exhaustive::world_in;
 use super::random::{run, run_in};
 use super::recovery::{check_recovery, may_fail_over};
-use super::scenarios::{echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks};
+use super::scenarios::{
+    closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
+};
 use super::steps::{Failure, Step};
 use super::watch::Violation;
-use super::world::World;
+use super::world::{World, timing, two_leases};
 use crate::{ActiveState, Mode};
 
 /// The same random choices in each test run.
@@ -134,10 +136,11 @@ fn an_end_for_want_of_a_record_is_found() {
 fn a_claim_without_room_for_clocks_of_other_rates_is_found() {
     for (percent, fault, is_safe) in [
         (100, Some(Fault::ClaimsWithoutMargin), true),
-        (150, None, true),
-        (130, Some(Fault::ClaimsWithoutMargin), false),
-        // The margin is three halves: beyond it, deadlines on two clocks say nothing.
-        (200, None, false),
+        (290, None, true),
+        (290, Some(Fault::ClaimsWithoutMargin), false),
+        // Silence is borne for three times as long as the shorter lease lasts: beyond it, deadlines on two
+        // clocks say nothing.
+        (500, None, false),
     ] {
         let violation = silence_between_clocks(percent, fault).err();
         let as_expected = match &violation {
@@ -149,11 +152,33 @@ fn a_claim_without_room_for_clocks_of_other_rates_is_found() {
 }
 
 #[test]
+fn a_claim_over_a_closed_connection_waits_for_the_shorter_lease_and_its_room() {
+    for mode in [Mode::NoNet, Mode::NetBypass] {
+        for (percent, fault, is_safe) in [
+            (100, None, true),
+            (150, None, true),
+            (200, None, false),
+            (100, Some(Fault::PassesForTheWholeLease), false),
+            (100, Some(Fault::ClaimsOnceClosed), false),
+            (130, Some(Fault::ClaimsWithoutMargin), false),
+        ] {
+            let violation = closed_between_clocks(mode, percent, fault).err();
+            let as_expected = match &violation {
+                None => is_safe,
+                Some(violation) => !is_safe && violation.0.contains("may all send freely"),
+            };
+            assert!(as_expected, "{mode}, a clock at {percent} %, {fault:?}: {violation:?}");
+        }
+    }
+    assert_eq!(closed_between_clocks(Mode::Net, 300, None).map(|_| ()), Ok(()), "acknowledgements end at once");
+}
+
+#[test]
 fn clocks_within_the_margin_break_no_rule_and_any_clock_does_in_mode_net() {
     for (percent, mode) in [(130, Mode::NoNet), (130, Mode::NetBypass), (300, Mode::Net)] {
         let violation = choices().step_by(3).find_map(|choices| {
-            let world = World { beta_clock_percent: percent, ..World::new(mode, None) };
-            run_in(world, &choices).err()
+            let worlds = [timing(), two_leases()].map(|timing| World::with_timing(mode, None, timing));
+            worlds.into_iter().find_map(|world| run_in(World { beta_clock_percent: percent, ..world }, &choices).err())
         });
         assert_eq!(violation, None, "{mode} with a clock at {percent} %");
     }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::Fault;
 use super::steps::{Failure, Step};
 use super::watch::Violation;
-use super::world::World;
-use crate::{ActiveState, Mode};
+use super::world::{World, timing, two_leases};
+use crate::{ActiveState, Mode, Timing};
 
 /// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others
 /// take one of the ordinary steps, so that processes and messages are late at random.
@@ -48,6 +48,10 @@ fn ends_all(world: &World, failure: Failure) -> bool {
     world.active(index).is_some_and(|member| member.state() != ActiveState::Protected)
 }
 
+fn timings() -> impl Strategy<Value = Timing> {
+    prop_oneof![Just(timing()), Just(two_leases())]
+}
+
 fn modes() -> impl Strategy<Value = Mode> {
     prop_oneof![Just(Mode::NoNet), Just(Mode::Net), Just(Mode::NetBypass)]
 }
@@ -56,8 +60,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_run_breaks_a_rule(mode in modes(), choices in prop::collection::vec(any::<u16>(), 1..1500)) {
-        if let Err((violation, taken)) = run(mode, None, &choices) {
+    fn no_run_breaks_a_rule(
+        mode in modes(), timing in timings(), choices in prop::collection::vec(any::<u16>(), 1..1500)
+    ) {
+        if let Err((violation, taken)) = run_in(World::with_timing(mode, None, timing), &choices) {
             let shown: Vec<_> = taken.iter().rev().take(60).rev().collect();
             prop_assert!(false, "{mode}: {violation:?} after {shown:?}");
         }

@@ -9,9 +9,11 @@ use crate::{ActiveState, Mode, Timing};
 
 /// Heartbeats arrive, the echoes are late, and then nothing arrives any more at the standby.
 pub fn echoes_that_are_late(fault: Option<Fault>) -> Result<World, Violation> {
-    let timing = Timing { active_deadline: TICK * 4, standby_timeout: TICK * 5, ..timing() };
+    // Heartbeats are so far apart that all output has one lease; one is due at the third tick.
+    let timing =
+        Timing { heartbeat_interval: TICK * 3, active_deadline: TICK * 6, standby_timeout: TICK * 7, ..timing() };
     let mut world = bring_to(World::with_timing(Mode::NoNet, fault, timing), ActiveState::Protected);
-    world.run_punctually(1)?;
+    world.run_punctually(2)?;
     let echoes_wait = |step| matches!(step, Step::ToActive(_));
     world.take(Step::Advance)?;
     world.run_without(0, echoes_wait)?;
@@ -41,6 +43,27 @@ pub fn silence_between_clocks(percent: u32, fault: Option<Fault>) -> Result<Worl
     Ok(world)
 }
 
+/// The connection closes, and the active member, which hears nothing of it, is cut off from all others.
+/// Deadlines are long, so that rates show in ticks.
+pub fn closed_between_clocks(mode: Mode, percent: u32, fault: Option<Fault>) -> Result<World, Violation> {
+    let timing = Timing {
+        heartbeat_interval: TICK,
+        active_deadline: TICK * 16,
+        standby_timeout: TICK * 24,
+        register_deadline: TICK * 80,
+    };
+    let world = World::with_timing(mode, fault, timing);
+    let mut world = bring_to(World { beta_clock_percent: percent, ..world }, ActiveState::Protected);
+    world.run_punctually(2)?;
+    world.take(Step::Fail(Failure::HideRegister(0)))?;
+    world.take(Step::Fail(Failure::Reset(0)))?;
+    world.take(Step::ToStandby(0))?;
+    world.take(Step::Fail(Failure::CutBoth(0)))?;
+    world.run_punctually(if mode == Mode::Net { 6 } else { 14 })?;
+    assert_eq!(world.resumed.map(|(by, _)| by), Some(1), "{mode}: the standby went live before its patience was over");
+    Ok(world)
+}
+
 /// The virtual machine runs, and somebody starts it again on the same host.
 pub fn second_start_on_the_same_host(fault: Option<Fault>) -> Result<World, Violation> {
     let mut world = World::new(Mode::Net, fault);
@@ -65,7 +88,7 @@ fn a_member_stopped_for_long_releases_nothing_when_it_goes_on() {
         world.run_punctually(400).unwrap();
         assert_eq!(world.resumed.map(|(by, _)| by), Some(1), "{mode}: the standby went live");
         let stopped = world.active(0).unwrap();
-        assert!(stopped.permitted_until() <= world.now(0), "{mode}: before it handles anything");
+        assert!(stopped.permit().acknowledged_until <= world.now(0), "{mode}: before it handles anything");
         world.take(Step::Fail(Failure::Continue(0))).unwrap();
         world.run_punctually(4).unwrap();
         assert!(matches!(world.processes[0].role, Role::Gone), "{mode}: it learned that it was superseded");

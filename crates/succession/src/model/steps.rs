@@ -104,7 +104,7 @@ impl World {
                 if !guest.told.is_empty() {
                     steps.push(Step::Hear(index));
                 }
-                let is_permitted = self.now(index) < member.permitted_until();
+                let is_permitted = self.now(index) < member.permit().until(process.output.standing());
                 let may_leave = |(epoch, _): &(Option<Epoch>, u64)| process.output.may_leave(*epoch);
                 if is_permitted && guest.frames.front().is_some_and(may_leave) {
                     steps.push(Step::Release(index));

@@ -28,7 +28,7 @@ impl World {
                 && process.output.policy() == OutputPolicy::Hold
                 && (guest.running || guest.last_wanted);
             // A stopped process counts: it would find its permission as it left it.
-            if self.now(index) < member.permitted_until() && (bypasses || process.output.may_leave(None)) {
+            if self.now(index) < member.permit().unacknowledged_until && (bypasses || process.output.may_leave(None)) {
                 free.push(index);
             }
         }

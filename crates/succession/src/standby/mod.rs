@@ -29,6 +29,8 @@ pub struct StandbyMember {
     /// The newest term of this session.
     term: Term,
     heard: Duration,
+    /// When the last heartbeat came, of which every lease of the active member is.
+    heartbeat_at: Option<Duration>,
     closed_at: Option<Duration>,
     committed: Option<Epoch>,
     /// The operator says that nobody else has the virtual machine.
@@ -59,6 +61,7 @@ impl StandbyMember {
             desk: Desk::new(),
             term: config.term,
             heard: now,
+            heartbeat_at: None,
             closed_at: None,
             committed: None,
             forced: false,
@@ -91,6 +94,7 @@ impl StandbyMember {
                     self.term = self.term.max(term);
                 }
                 if self.hears(term) {
+                    self.heartbeat_at = Some(self.now);
                     actions.push(StandbyAction::Send(StandbyMessage::Echo { term: self.term, sent }));
                 }
             }
@@ -226,13 +230,23 @@ impl StandbyMember {
             _ => silent,
         };
         let Some(closed_at) = self.closed_at else { return silent };
-        // In mode net the claim itself ends all acknowledgements, so the active member may still live. Where
-        // output leaves without them, only its lease keeps it quiet, so that must be over.
-        let closed = match self.config.mode {
-            Mode::Net => closed_at + timing.closed_grace(),
-            _ => self.heard + timing.standby_timeout,
+        // The claim itself ends all acknowledgements, so the active member may still live. Where output
+        // leaves without them, only its lease of that keeps it quiet, so that must be over.
+        let quiet = match self.heartbeat_at {
+            _ if self.config.mode == Mode::Net => closed_at,
+            Some(heartbeat_at) => heartbeat_at + timing.unacknowledged_timeout(),
+            None => silent,
         };
-        silent.min(closed.max(closed_at))
+        #[cfg(test)]
+        let quiet = if self.breaks(crate::model::Fault::ClaimsOnceClosed) { closed_at } else { quiet };
+        #[cfg(test)]
+        let quiet = match self.heartbeat_at {
+            Some(heartbeat_at) if self.breaks(crate::model::Fault::ClaimsWithoutMargin) => {
+                heartbeat_at + timing.unacknowledged_deadline()
+            }
+            _ => quiet,
+        };
+        silent.min(quiet.max(closed_at + timing.closed_grace()))
     }
 
     fn notice_silence(&mut self, actions: &mut Vec<StandbyAction>) {

@@ -9,15 +9,18 @@ use crate::{
 
 const NOW: Duration = Duration::from_secs(100);
 
-fn standby() -> StandbyMember {
-    let config = StandbyConfig {
+fn config() -> StandbyConfig {
+    StandbyConfig {
         me: MemberId::new("beta", 2),
         active: MemberId::new("alpha", 1),
         term: Term(5),
         mode: Mode::Net,
         timing: Timing::default(),
-    };
-    StandbyMember::new(config, NOW)
+    }
+}
+
+fn standby() -> StandbyMember {
+    StandbyMember::new(config(), NOW)
 }
 
 fn verified(term: u64, epoch: u64, full: bool) -> StandbyInput {
@@ -80,6 +83,36 @@ fn one_without_a_copy_leaves() {
     let actions = standby.handle(NOW + Timing::default().register_deadline, StandbyInput::Tick);
     assert_eq!(actions, [StandbyAction::CloseLink, StandbyAction::Exit(StandbyEnding::NeverSynced)]);
     assert_eq!(standby.deadline(), None);
+}
+
+#[test]
+fn a_closed_connection_is_waited_for_as_long_as_output_may_leave() {
+    for (mode, waits_ms) in [(Mode::Net, 50), (Mode::NetBypass, 60), (Mode::NoNet, 60)] {
+        let mut standby = StandbyMember::new(StandbyConfig { mode, ..config() }, NOW);
+        standby.handle(NOW, verified(5, 1, true));
+        standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+        standby.handle(NOW, StandbyInput::Heartbeat { term: Term(6), sent: NOW });
+        let later = NOW + Duration::from_millis(40);
+        standby.handle(later, StandbyInput::Traffic { term: Term(6) });
+        assert_eq!(standby.deadline(), Some(later + Timing::default().standby_timeout), "{mode}: while it is open");
+        standby.handle(later, StandbyInput::LinkClosed);
+        // No lease counts from traffic: 100 ms after the heartbeat in modes in which output passes.
+        let claims_at = later + Duration::from_millis(waits_ms);
+        assert_eq!(standby.deadline(), Some(claims_at), "{mode}");
+        standby.handle(claims_at.saturating_sub(Duration::from_nanos(1)), StandbyInput::Tick);
+        assert_eq!(standby.state(), StandbyState::Eligible, "{mode}");
+        standby.handle(claims_at, StandbyInput::Tick);
+        assert_eq!(standby.state(), StandbyState::Claiming, "{mode}");
+    }
+}
+
+#[test]
+fn a_member_whose_heartbeats_never_came_is_given_all_the_patience() {
+    let mut standby = StandbyMember::new(StandbyConfig { mode: Mode::NetBypass, ..config() }, NOW);
+    standby.handle(NOW, verified(5, 1, true));
+    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    standby.handle(NOW, StandbyInput::LinkClosed);
+    assert_eq!(standby.deadline(), Some(NOW + Timing::default().standby_timeout));
 }
 
 fn request(actions: &[StandbyAction]) -> RegisterRequest {

@@ -2,6 +2,8 @@
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,13 @@ def test_images_go_where_both_hosts_let_machines_boot_from() -> None:
     assert caught.value.hint
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Give a folder whose name leaves room for that of a socket."""
+    with tempfile.TemporaryDirectory(prefix="lent-") as folder:
+        yield Path(folder)
+
+
 def lend(folder: Path, **changes: Any) -> State:
     """Make a state whose host is this very process."""
     state, images = State(folder / "state"), folder / "images"
@@ -187,12 +196,12 @@ def asked(host: Lending, command: str, **fields: Any) -> dict[str, Any]:
     return answer
 
 
-def test_a_lent_host_touches_only_what_was_lent(tmp_path: Path) -> None:
-    host = Lending(lend(tmp_path))
+def test_a_lent_host_touches_only_what_was_lent(short_path: Path) -> None:
+    host = Lending(lend(short_path))
     assert "was not lent" in asked(host, "end", vm="sip-00000001-1")["error"]
-    for folder in ("/etc", str(tmp_path / "images"), str(tmp_path / f"images/x/{FOLDER_PREFIX}sip-00000001")):
+    for folder in ("/etc", str(short_path / "images"), str(short_path / f"images/x/{FOLDER_PREFIX}sip-00000001")):
         assert "may not boot from" in asked(host, "lend", prefix="sip-00000001", folder=folder)["error"]
-    ours = tmp_path / f"images/{FOLDER_PREFIX}sip-00000001"
+    ours = short_path / f"images/{FOLDER_PREFIX}sip-00000001"
     assert "do not begin with 'phone'" in asked(host, "lend", prefix="phone", folder=str(ours))["error"]
     assert asked(host, "lend", prefix="sip-00000001", folder=str(ours)) == {}
     for name in ("phone", "sip-00000002-1", "sip-00000001-../../etc", "sip-00000001"):

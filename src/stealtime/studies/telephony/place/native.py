@@ -12,13 +12,13 @@ import psutil
 
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, SERVE, ServerConfiguration
 from stealtime.studies.telephony.appliance.image import configuration_folder
 from stealtime.studies.telephony.appliance.root import BUSYBOX, obtain_root
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.vocabulary.errors import StealtimeError
 

@@ -9,12 +9,12 @@ from stealtime.campaigns.aliases import alias_words
 from stealtime.campaigns.file import find_campaign, read_campaign
 from stealtime.campaigns.planner import HostCpus, plan
 from stealtime.campaigns.short import shorten
+from stealtime.protect.process_times import thread_times_ns
 from stealtime.store.model import PlatformRecord
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.failover import over_time, silence_ns
 from stealtime.studies.telephony.place.answering import complaint
-from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.guest import mode_of
 from stealtime.studies.telephony.place.model import Mode
 from stealtime.studies.telephony.registrations import Load, first_times

@@ -4,10 +4,14 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import JsonValue
+
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.scenarios.model import Scenario
 from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
 from stealtime.store.model import Cell, PlatformRecord
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -234,12 +238,12 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
     planned: list[PlannedCell] = []
     pairs = 0
     for cells in campaign.probes:
-        if not _is_measured_in(cells.probe, scenario):
+        if not _is_measured_in(cells.probe, campaign.scenario(scenario)):
             continue
         tracing = campaign.tracing_of(cells)
         stage = probes()[cells.probe].stage
         for parameters in cells.parameter_sets():
-            if stage is not None and not stage.suits(traits_of(platform), parameters):
+            if stage is not None and not _suits(stage, platform, campaign.scenario(scenario), parameters):
                 continue
             variants = [tracing == "on"]
             if tracing == "both":
@@ -254,12 +258,20 @@ def _cells(campaign: Campaign, platform: str, scenario: str, repetition: int) ->
     return tuple(planned)
 
 
-def _is_measured_in(probe: str, scenario: str) -> bool:
+def _is_measured_in(probe: str, scenario: Scenario) -> bool:
     """Tell whether a probe and a scenario belong together: those of a stage do with no others."""
     stage = probes()[probe].stage
     if stage is not None:
-        return scenario == stage.scenario
-    return all(other.stage is None or scenario != other.stage.scenario for other in probes().values())
+        return scenario.name == stage.scenario or (scenario.hosts is not None and stage.takes_real_hosts)
+    if scenario.hosts is not None:
+        return False
+    return all(other.stage is None or scenario.name != other.stage.scenario for other in probes().values())
+
+
+def _suits(stage: Stage, platform: str, scenario: Scenario, parameters: Mapping[str, JsonValue]) -> bool:
+    """Tell whether a stage has this cell on a platform: those over ssh are hosts, and only there."""
+    traits = traits_of(platform)
+    return traits.is_remote == (scenario.hosts is not None) and stage.suits(traits, parameters)
 
 
 def _refuse_unmeasured(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
@@ -268,7 +280,7 @@ def _refuse_unmeasured(campaign: Campaign, placements: Mapping[str, Placement]) 
         stage = probes()[cells.probe].stage
         if stage is not None and campaign.tracing_of(cells) != "off":
             raise UsageError(f"the probe {cells.probe} cannot be traced", hint="leave --tracing out")
-        if not any(_is_measured_in(cells.probe, scenario) for scenario in placements):
+        if not any(_is_measured_in(cells.probe, campaign.scenario(name)) for name in placements):
             needed = f"only in the scenario {stage.scenario}" if stage is not None else "in none of its scenarios"
             raise UsageError(
                 f"the probe {cells.probe} of {campaign.name} is measured {needed}, and it has {', '.join(placements)}",

@@ -77,7 +77,9 @@ class Stage:
     """Where trials are carried out that are not requests to an agent in a machine under test."""
 
     scenario: str
-    """The only one that its probes are measured in, and no others are."""
+    """The only builtin one that its probes are measured in, and no others are."""
+    takes_real_hosts: bool = False
+    """Whether its probes are measured in scenarios with ``hosts``, too, on platforms over ssh."""
     boot: "Callable[[PlannedBoot, Placement, Path], AbstractAsyncContextManager[Booted]]"
     """Sets up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends all of it.
 

@@ -60,6 +60,7 @@ def application() -> typer.Typer:
     machine_commands = (start, status, failover, stop, export, spec)
     host_commands = (
         protect_hosts.host,
+        protect_hosts.serve,
         protect_hosts.leave,
         protect_hosts.identity,
         protect_hosts.systemd,

@@ -76,6 +76,24 @@ def host(
     replace_this_process(host_command(folder))
 
 
+def serve() -> None:
+    """Lend this host to a campaign on another machine, which starts this command over ssh (docs/telephony.md).
+
+    Commands come on stdin and are answered on stdout, a JSON object a line. With the end of stdin the campaign's
+    machines end, and its images are removed.
+    """
+    import signal
+    import sys
+
+    from stealtime.protect.lending import serve as lend
+    from stealtime.protect.state import default_state
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # An exception: what was lent is taken back on the way out.
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    lend(default_state(), sys.stdin.fileno(), sys.stdout)
+
+
 def leave(
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for the machines to move.")

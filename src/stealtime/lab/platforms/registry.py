@@ -6,10 +6,9 @@ from stealtime.lab.platforms.model import Platform
 from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.qemu import QemuPlatform
 from stealtime.lab.platforms.qemu_flavour import FLAVOURS
+from stealtime.lab.platforms.ssh_name import SSH_PREFIX
 from stealtime.lab.platforms.uml import UmlPlatform
 from stealtime.vocabulary.errors import UsageError
-
-SSH_PREFIX = "ssh:"
 
 
 def all_platforms() -> list[Platform]:

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import shlex
 import time
 from collections.abc import AsyncIterator
@@ -25,6 +24,7 @@ from stealtime.lab.platforms.failure import MachineError, last_words, read_tail
 from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
+from stealtime.lab.platforms.ssh_name import SshName
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 _CONNECT_WITHIN_S = 15.0
 _COMMAND_WITHIN_S = 20.0
 _END_WITHIN_S = 5.0
-_NAME = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[^@:\s\[\]]+)(?::(?P<port>\d{1,5}))?")
 _MAKE_FOLDER = 'umask 077 && mktemp -d "${TMPDIR:-/tmp}/stealtime-XXXXXXXX"'
 
 
@@ -54,17 +53,14 @@ class SshPlatform:
         Raises:
             UsageError: The name is of another form.
         """
-        match = _NAME.fullmatch(name.removeprefix("ssh:"))
-        port = int(match["port"]) if match and match["port"] else None
-        if match is None or (port is not None and not 0 < port < 65536):
-            raise UsageError(f"the platform {name!r} names no ssh host", hint="write ssh:[user@]host[:port]")
-        return cls(name=name, host=match["host"].strip("[]"), user=match["user"], port=port)
+        parsed = SshName.parse(name)
+        return cls(name=name, host=parsed.host, user=parsed.user, port=parsed.port)
 
     async def check(self) -> Availability:
         """Usable where we can log in and the machine is x86-64 Linux; leaves nothing there."""
         try:
             find_agent()
-            async with self._connect() as connection:
+            async with self.connect() as connection:
                 system = await self._check_system(connection)
         except StealtimeError as error:
             return Availability(usable=False, reason=error.message, hint=error.hint)
@@ -84,7 +80,7 @@ class SshPlatform:
         content = await asyncio.to_thread(find_agent().read_bytes)
         log = request.folder / "agent.log"
         started = time.monotonic()
-        async with self._connect() as connection:
+        async with self.connect() as connection:
             system = await self._check_system(connection)
             async with self._remote_folder(connection) as folder:
                 remote_agent = f"{folder}/stealtime-agent"
@@ -119,7 +115,12 @@ class SshPlatform:
                         await channel.shutdown()
 
     @asynccontextmanager
-    async def _connect(self) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async def connect(self) -> AsyncIterator[asyncssh.SSHClientConnection]:
+        """Log in there.
+
+        Raises:
+            MachineError: The host cannot be reached, is not the one that is known, or refuses us.
+        """
         options: dict[str, Any] = {"connect_timeout": _CONNECT_WITHIN_S, "login_timeout": _CONNECT_WITHIN_S}
         if self.user is not None:
             options["username"] = self.user
@@ -130,19 +131,19 @@ class SshPlatform:
         except asyncssh.HostKeyNotVerifiable as error:
             raise self._error(
                 f"the key of {self.host} is not trusted: {error.reason}",
-                f"connect once with `ssh {self._address()}` and compare the key",
+                f"connect once with `ssh {self.address}` and compare the key",
             ) from error
         except asyncssh.PermissionDenied as error:
             raise self._error(
                 f"{self.host} refuses the user {self.user or 'that ssh would take'}: {error.reason}",
-                f"make `ssh {self._address()} true` work without a password (ssh-copy-id)",
+                f"make `ssh {self.address} true` work without a password (ssh-copy-id)",
             ) from error
         except (TimeoutError, asyncssh.Error, OSError) as error:
             # The event loop puts its own text into `strerror`; the number is the kernel's word.
             number = error.errno if isinstance(error, OSError) else None
             why = os.strerror(number) if number else getattr(error, "reason", "") or str(error) or "no answer"
             raise self._error(
-                f"{self.host} cannot be reached over ssh: {why}", f"look whether `ssh {self._address()} true` works"
+                f"{self.host} cannot be reached over ssh: {why}", f"look whether `ssh {self.address} true` works"
             ) from error
         async with connection:
             yield connection
@@ -214,7 +215,9 @@ class SshPlatform:
                 async with asyncio.timeout(_END_WITHIN_S):
                     await process.wait_closed()
 
-    def _address(self) -> str:
+    @property
+    def address(self) -> str:
+        """What a person gives ``ssh`` to come there."""
         user = f"{self.user}@" if self.user else ""
         return f"{'-p ' + str(self.port) + ' ' if self.port else ''}{user}{self.host}"
 

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from stealtime.lab.platforms.ssh_name import SSH_PREFIX
+
 NATIVE = "native"
-_REMOTE_PREFIX = "ssh:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +97,9 @@ TRAITS = {
 
 def traits_of(platform: str) -> PlatformTraits:
     """Give the traits of a platform; one that this version does not know is a guest of which nothing more is known."""
-    if platform.startswith(_REMOTE_PREFIX):
+    if platform.startswith(SSH_PREFIX):
         return PlatformTraits(
-            description=f"the machine at {platform.removeprefix(_REMOTE_PREFIX)}, over ssh",
+            description=f"the machine at {platform.removeprefix(SSH_PREFIX)}, over ssh",
             is_remote=True,
             has_own_kernel_trace=True,
             boot_s=3.0,

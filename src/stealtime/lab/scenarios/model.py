@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.placement import SAME_WORK, Load, Placement, place
+from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes
 
 MEASURED, ALL, OTHERS, IN_TURN = "measured", "all", "others", "in-turn"
@@ -126,6 +127,9 @@ class Scenario(_Table):
     """The priority of the measuring threads, instead of the campaign's; 0 is ordinary scheduling."""
     neighbours: list[NeighbourSpec] = []
     """What runs beside the machine under test."""
+    hosts: RealHosts | None = None
+    """Two hosts of yours that keep the guest; only probes that can do with them are measured there, and only on
+    platforms ``ssh:...``, each of which is the host where the guest begins."""
     guests_only: bool = False
     """Leave out ``native``: what such a scenario asks is about virtual machines."""
     minimum_cpus: int = Field(default=1, ge=1)
@@ -136,6 +140,12 @@ class Scenario(_Table):
     """Its number in the Hyper-V paper of 2013."""
     paper_cpus: int = Field(default=4, ge=1)
     """How many CPUs that paper's host has."""
+
+    @model_validator(mode="after")
+    def _is_quiet(self) -> "Scenario":
+        if self.hosts is not None and (self.neighbours or self.share is not None):
+            raise ValueError("a scenario with 'hosts' has no neighbours and no share: they would be on this machine")
+        return self
 
     def place(self, host_cpus: tuple[int, ...], measured_cpu: int | None) -> Placement:
         """Find who runs on which CPU of this host.

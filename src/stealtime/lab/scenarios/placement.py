@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from stealtime.lab.platforms.share import DEFAULT_WEIGHT, Share
 from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 from stealtime.vocabulary.findings import Finding
 
@@ -84,6 +85,8 @@ class Placement:
     priority: int | None = None
     """Of the measuring threads, where the scenario has its own; 0 is ordinary scheduling."""
     neighbours: tuple[PlacedNeighbour, ...] = ()
+    hosts: RealHosts | None = None
+    """Where the machine is kept on other hosts than this one; the CPUs are then those of what measures it."""
     findings: tuple[Finding, ...] = ()
     """What a reader of every result of this placement must know."""
     scaled: str | None = None
@@ -125,6 +128,7 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> 
         share=scenario.share,
         priority=scenario.priority,
         neighbours=_neighbours(scenario, host_cpus, vcpu_cpus),
+        hosts=scenario.hosts,
         findings=_shared_cpu(host_cpus, measured, housekeeping),
         scaled=_scaled(scenario, host_cpus),
     )

@@ -1,11 +1,14 @@
 """Where phones are: a place that starts SIPp, voice and questions, apart from the server and its hosts."""
 
+import contextlib
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO, Protocol
 
 import psutil
 
+from stealtime.lab.platforms.process import RUN_MARK, run_mark
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
 
@@ -62,3 +65,44 @@ class LaboratoryClient:
     ) -> psutil.Popen:
         """Start a program in its namespace."""
         return self._laboratory.start(CLIENT, argv, stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
+
+
+class LocalClient:
+    """This machine, in its own network: nothing of it is changed for the phones.
+
+    Args:
+        address: Where the server reaches it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.has_ended = False
+        self._started: list[psutil.Popen] = []
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | IO[bytes] = subprocess.DEVNULL,
+        stderr: int | IO[bytes] = subprocess.DEVNULL,
+        environment: Mapping[str, str] | None = None,
+    ) -> psutil.Popen:
+        """Start a program here."""
+        started = psutil.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
+            start_new_session=True,
+        )
+        self._started.append(started)
+        return started
+
+    def end(self) -> None:
+        """End all that was started."""
+        self.has_ended = True
+        for process in self._started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()

@@ -105,6 +105,7 @@ def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> 
         blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
         blow_to_running_ns=blow.running_ns - blow.struck_ns,
         blow_to_answer_ns=after[0] - blow.struck_ns if after else None,
+        clock_error_ns=blow.error_ns,
         over_time=over_time(answered, blow.struck_ns),
     )
 

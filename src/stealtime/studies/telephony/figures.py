@@ -183,6 +183,13 @@ def _limits(results: Sequence[Any]) -> list[str]:
                 f"{one.added.lost} of {one.added.acknowledged} acknowledged users could not be found when a primary "
                 f"was added, such as {one.added.lost_users[0]}"
             )
+    blown = [one for one in results if isinstance(one, RegistrationFailover | CallFailover)]
+    error_ns = max((one.clock_error_ns for one in blown), default=0)
+    if error_ns:
+        told.append(
+            "blow, detection and running were told by the clocks of two other hosts: each is known to within "
+            f"{in_words('error_ns', error_ns)}"
+        )
     told += limits_of([one for one in results if isinstance(one, Calls | CallFailover)])
     lapses = sum(one.lapses for one in results)
     if lapses:

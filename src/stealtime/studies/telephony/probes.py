@@ -361,7 +361,7 @@ def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: f
     return _called_beyond_s(parameters, duration_s) + duration_s + _ASKING_S
 
 
-TELEPHONY = Stage(scenario="telephony", boot=_boot, suits=suits)
+TELEPHONY = Stage(scenario="telephony", takes_real_hosts=True, boot=_boot, suits=suits)
 PROBES = (
     Probe(
         name="registration-rate",

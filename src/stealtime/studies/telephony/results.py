@@ -123,6 +123,8 @@ class RegistrationFailover(_Stored):
     """Until the guest ran again."""
     blow_to_answer_ns: int | None
     """Until a phone had the first acknowledgement from it; None: there was none."""
+    clock_error_ns: int = 0
+    """How far moments of hosts can be off, where clocks of other machines told them."""
     over_time: AnswersOverTime
 
 

@@ -230,6 +230,8 @@ class CallFailover(_WithCalls):
     """When the guest ran again."""
     moments: list[Moment]
     """In their order."""
+    clock_error_ns: int = 0
+    """How far moments of hosts can be off, where clocks of other machines told them."""
 
     @property
     def registrations_acknowledged(self) -> int:

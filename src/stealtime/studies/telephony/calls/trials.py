@@ -83,6 +83,7 @@ def call_failover(place: Place, cell: PlannedCell, folder: Path) -> CallFailover
         blown_ns=blows[0].struck_ns,
         running_ns=blows[0].running_ns,
         moments=_moments(blows[0], registered, is_replicated=place.mode == "replicated"),
+        clock_error_ns=blows[0].error_ns,
     )
 
 

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from stealtime.lab.platforms import below
 from stealtime.protect.laboratory import GUEST_ADDRESS, Laboratory
+from stealtime.protect.process_times import thread_times_ns
 from stealtime.protect.stand import EMULATED_TIMING, HOSTS, NotProtectedError, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
@@ -17,13 +18,14 @@ from stealtime.studies.telephony.appliance.image import obtain_image
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.studies.telephony.place.steady import refuse_lapse
 from stealtime.vocabulary.errors import StealtimeError
 
 Placement = Literal["together", "apart"]
 
+KERNEL = "cloud"
+"""Of guests, as ``VM.toml`` names it."""
 _UP_WITHIN_S = 120.0
 _TAKEN_WITHIN_S = 30.0
 _LAST_LINES = 25
@@ -201,8 +203,8 @@ def mode_of(role: Role, mode: Mode) -> str:
 
 
 def machine_of(configuration: ServerConfiguration, mode: str, interval_ns: int | None) -> dict[str, Any]:
-    """Give what a server's guest has that is different from the usual machine, as in ``VM.toml``."""
-    image = obtain_image(configuration, "cloud")
+    """Say what a guest with a server is, and how it is protected, as in ``VM.toml``."""
+    image = obtain_image(configuration, KERNEL)
     first, last = configuration.media_ports
     machine: dict[str, Any] = {
         "mode": mode,

@@ -38,6 +38,8 @@ class Blow:
     """The guest ran again."""
     died: str
     survived: str
+    error_ns: int = 0
+    """How far these moments can be off, where other hosts' clocks told them."""
 
 
 class Place(Protocol):

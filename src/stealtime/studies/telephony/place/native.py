@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.process_times import thread_times_ns
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.studies.telephony.place.native_server import NativeServer
 from stealtime.vocabulary.errors import StealtimeError

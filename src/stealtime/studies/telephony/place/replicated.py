@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
+from stealtime.protect.process_times import thread_times_ns
 from stealtime.protect.stand import HOSTS, Stand, StandGuest, other
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.image import obtain_image
@@ -31,7 +32,6 @@ from stealtime.studies.telephony.appliance.replication import (
 from stealtime.studies.telephony.appliance.root import INTERPRETER, LIBRARIES, REDIS, obtain_root
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.cpu_time import thread_times_ns
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
 from stealtime.vocabulary.errors import StealtimeError
 

@@ -44,12 +44,22 @@ def refuse_lapse(guests: Sequence[StandGuest], members: Sequence[MemberStatus], 
     Raises:
         NotProtectedError: They were not.
     """
-    lapsed = [
-        state
-        for guest, member in zip(guests, members, strict=True)
-        if guest.vm.mode != "off"
-        for state in guest.states_since(member, from_ns)
-    ]
+    refuse_states(
+        [
+            state
+            for guest, member in zip(guests, members, strict=True)
+            if guest.vm.mode != "off"
+            for state in guest.states_since(member, from_ns)
+        ]
+    )
+
+
+def refuse_states(lapsed: Sequence[str]) -> None:
+    """See that members entered no other state while they were to protect.
+
+    Raises:
+        NotProtectedError: They did.
+    """
     if lapsed:
         raise NotProtectedError(
             f"the server was not protected all the time while it was measured (its member was {', '.join(lapsed)})",

@@ -1,0 +1,57 @@
+"""Moments of another host's clock on our own: the offset of its ``CLOCK_MONOTONIC``, with a bound on the error. Pure.
+
+As in ``vocabulary.alignment``: the other host reads its clock between our two readings, so the offset is known to half
+the round trip, and the shortest round trip gives the tightest bound.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_RATES_APART = 1e-3
+"""NTP slews a clock by at most 500 ppm (adjtimex(2)), and each of the two may be slewed."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question for the time and its answer, in nanoseconds of ``CLOCK_MONOTONIC``."""
+
+    before_ns: int
+    """Ours, before it was asked."""
+    after_ns: int
+    """Ours, when it was answered."""
+    theirs_ns: int
+
+    @property
+    def round_trip_ns(self) -> int:
+        """How long it took."""
+        return self.after_ns - self.before_ns
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """Where another host's clock stood."""
+
+    at_ns: int
+    """When, by our clock."""
+    theirs_minus_ours_ns: int
+    error_ns: int
+    """A bound, not an estimate."""
+
+    @classmethod
+    def of(cls, exchanges: Sequence[Exchange]) -> "ClockOffset":
+        """Take the exchange with the shortest round trip; there must be one."""
+        best = min(exchanges, key=lambda exchange: exchange.round_trip_ns)
+        middle_ns = best.before_ns + best.round_trip_ns // 2
+        return cls(middle_ns, best.theirs_ns - middle_ns, (best.round_trip_ns + 1) // 2)
+
+    def ours_ns(self, theirs_ns: int) -> int:
+        """Give a moment of their clock by ours."""
+        return theirs_ns - self.theirs_minus_ours_ns
+
+    def theirs_ns(self, ours_ns: int) -> int:
+        """Give a moment of our clock by theirs."""
+        return ours_ns + self.theirs_minus_ours_ns
+
+    def error_at_ns(self, ours_ns: int) -> int:
+        """Give the bound for a moment: the clocks may have run apart between it and the exchange."""
+        return self.error_ns + round(_RATES_APART * abs(ours_ns - self.at_ns))

@@ -1,0 +1,247 @@
+"""What ``stealtime protect serve`` does: a host lends itself to a campaign on another machine while that is there.
+
+One JSON object a line in, one a line out, as on a member's control socket. The other side names a prefix, and nothing
+but machines whose names begin with it can be touched. They and the folder with their images go with the campaign: when
+it ends, when its connection does, or, where this process was killed, when the next one begins.
+"""
+
+import json
+import os
+import re
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+from pydantic import ValidationError
+
+import stealtime
+from stealtime.lab.platforms import below
+from stealtime.lab.platforms.qemu_program import qemu_version
+from stealtime.protect.blow import kill_protected, last_state
+from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.daemon import daemon_of
+from stealtime.protect.ending import ending_error
+from stealtime.protect.lent_machines import (
+    FOLDER_PREFIX,
+    clear,
+    clear_left_over,
+    cpu_times_ns,
+    end_member,
+    is_of,
+    lent_members,
+    make_folder,
+)
+from stealtime.protect.members import is_running, prepare_member, read_status, start_member
+from stealtime.protect.process_times import thread_times_ns
+from stealtime.protect.session import first_fault, make_spec
+from stealtime.protect.stand import EMULATED_TIMING, NotProtectedError, poll
+from stealtime.protect.state import MemberFolder, State, recorded_process
+from stealtime.protect.vm_file import VM_NAME, VmFile
+from stealtime.vocabulary.errors import StealtimeError
+
+VERSION = 1
+"""Of the commands and their answers."""
+SILENT_FOR_S = 120.0
+"""The other side says something more often than that, as long as it is there."""
+
+_PREFIX = r"[a-z]{1,8}-[0-9a-f]{8}"
+"""No person names machines so."""
+_LAST_LINES = 25
+_PROTECTED_WITHIN_S = 20.0
+
+
+class Lending:
+    """This host, lent.
+
+    Args:
+        state: Where members live.
+
+    Raises:
+        StealtimeError: No daemon runs here that could be lent.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._host, self._told = daemon_of(state)
+        clear_left_over(state, self._told.images)
+        self._prefix: str | None = None
+        self._folder: Path | None = None
+        self._started: dict[str, psutil.Process] = {}
+        self._commands: Mapping[str, Callable[..., dict[str, Any]]] = {
+            "hello": self._hello,
+            "clock": lambda: {"monotonic_ns": time.monotonic_ns()},
+            "lend": self._lend,
+            "start": self._start,
+            "status": self._status,
+            "events": self._events,
+            "kill": self._kill,
+            "cpu": self._cpu,
+            "end": self._end,
+            "words": self._words,
+        }
+
+    def answer(self, line: str) -> dict[str, Any]:
+        """Carry out a command; what cannot be is an answer with ``error``, and perhaps ``hint`` and ``lapse``."""
+        try:
+            request = json.loads(line)
+            number, command = request.pop("number"), self._commands[request.pop("command")]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return {"error": f"{line.strip()[:80]!r} is no question: {type(error).__name__}: {error}"}
+        try:
+            return {"number": number, **command(**request)}
+        except (StealtimeError, OSError, psutil.Error) as error:
+            said = {"error": str(error), "hint": error.hint if isinstance(error, StealtimeError) else None}
+            return {"number": number, **said, "lapse": isinstance(error, NotProtectedError)}
+
+    def end(self) -> None:
+        """End and remove all that was lent."""
+        if self._prefix is not None and self._folder is not None:
+            clear(self._state, self._prefix, self._folder)
+
+    def _hello(self) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "stealtime": stealtime.__version__,
+            "host": self._told.name,
+            "listen": self._told.listen,
+            "images": [str(folder) for folder in self._told.images],
+            "qemu": qemu_version(str(self._told.qemu)),
+        }
+
+    def _lend(self, prefix: str, folder: str) -> dict[str, Any]:
+        path = Path(folder)
+        if re.fullmatch(_PREFIX, prefix) is None:
+            raise StealtimeError(f"names of machines of a campaign do not begin with {prefix!r}")
+        if path.parent not in self._told.images or path.name != f"{FOLDER_PREFIX}{prefix}":
+            raise StealtimeError(
+                f"machines of the host {self._told.name!r} may not boot from {path.parent}",
+                hint="add it to `images` in host.toml, and start the daemon anew",
+            )
+        try:
+            make_folder(path)
+        except OSError as error:
+            raise StealtimeError(
+                f"the host {self._told.name!r} cannot keep images in {path.parent}: {error.strerror}",
+                hint="make it a folder that its user can write, or name another one under `images` in host.toml",
+            ) from error
+        self._prefix, self._folder = prefix, path
+        return {}
+
+    def _start(self, machine: dict[str, Any]) -> dict[str, Any]:
+        network = {**machine.get("network", {}), "bridge": self._told.bridge}
+        identity = None if self._told.identity is None else self._told.identity.model_dump()
+        timing = EMULATED_TIMING if below.is_emulated() else {}
+        try:
+            vm = VmFile.model_validate({"timing": timing, **machine, "network": network, "identity": identity})
+        except ValidationError as error:
+            raise StealtimeError(f"the machine cannot be had on {self._told.name!r}: {first_fault(error)}") from error
+        folder = self._member(vm.name)
+        spec = make_spec(vm, self._state, self._told.name)
+        # The register, QEMU and its user are the host's own.
+        told = {"register_": self._told.register_, "qemu": self._told.qemu, "qemu_user": self._told.qemu_user}
+        with self._state.starting():
+            prepare_member(folder, spec.model_copy(update=told))
+            self._started[vm.name] = started = start_member(folder)
+        # It is our child: somebody has to hear of its end, or it seems to live.
+        threading.Thread(target=started.wait, daemon=True).start()
+        return {}
+
+    def _status(self, vm: str) -> dict[str, Any]:
+        folder = self._member(vm)
+        status = read_status(folder)
+        if status.role != "gone":
+            return {"member": status.model_dump(mode="json", by_alias=True)}
+        started = self._started.get(vm)
+        if started is None or is_running(started):
+            return {"member": None}
+        ended = ending_error(f"the member of {vm!r} on the host {self._told.name!r} ended", folder.log)
+        return {"member": None, "ended": ended.message, "hint": ended.hint}
+
+    def _events(self, vm: str, event: str) -> dict[str, Any]:
+        try:
+            lines = self._member(vm).events.read_text().splitlines()
+        except FileNotFoundError:
+            lines = []
+        return {"events": [one for one in map(json.loads, lines) if one["event"] == event]}
+
+    def _kill(self, vm: str, pid: int) -> dict[str, Any]:
+        folder = self._member(vm)
+        control = ControlClient(folder.control_socket)
+
+        def await_protected() -> None:
+            status = poll(lambda: one if (one := control.status()).protected else None, _PROTECTED_WITHIN_S)
+            if status is None or (status.role, status.pid) != ("active", pid):
+                raise NotProtectedError(f"the guest was not protected on {self._told.name!r} when its host was to die")
+
+        # Its death is what is wanted, and no failure of it.
+        self._started.pop(vm, None)
+        try:
+            struck_ns = kill_protected(
+                psutil.Process(pid), lambda: last_state(folder, pid) == "Protected", await_protected
+            )
+        except (ControlError, psutil.NoSuchProcess) as error:
+            raise NotProtectedError(f"the guest left {self._told.name!r} before its host was to die") from error
+        return {"struck_ns": struck_ns}
+
+    def _cpu(self) -> dict[str, Any]:
+        server_ns, others_ns = cpu_times_ns(self._members())
+        daemon = recorded_process(self._host.pid_file)
+        daemon_ns = 0 if daemon is None else sum(thread_times_ns(daemon.pid))
+        return {"server_ns": server_ns, "host_ns": others_ns + daemon_ns}
+
+    def _end(self, vm: str) -> dict[str, Any]:
+        self._started.pop(vm, None)
+        end_member(self._member(vm))
+        return {}
+
+    def _words(self) -> dict[str, Any]:
+        logs = [log for folder in self._members() for log in (folder.path / "console.log", folder.log)]
+        return {"words": "\n".join(f"--- {self._told.name}: {log}\n{_end_of(log)}" for log in (*logs, self._host.log))}
+
+    def _member(self, vm: str) -> MemberFolder:
+        if self._prefix is None or not is_of(vm, self._prefix) or re.fullmatch(VM_NAME, vm) is None:
+            raise StealtimeError(f"the machine {vm!r} was not lent to this campaign")
+        return self._host.member(vm)
+
+    def _members(self) -> list[MemberFolder]:
+        return [] if self._prefix is None else lent_members(self._state, self._prefix)
+
+
+def _end_of(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
+    except OSError:
+        return ""
+
+
+def serve(state: State, requests: int, answers: IO[str]) -> None:
+    """Lend this host until the other side closes its end, or says nothing for two minutes: then it is gone.
+
+    Args:
+        state: Where members live.
+        requests: The descriptor that commands come from, a line each.
+        answers: Where each is answered.
+
+    Raises:
+        StealtimeError: This host cannot be lent.
+    """
+    lending = Lending(state)
+    try:
+        for line in _lines(requests):
+            answers.write(f"{json.dumps(lending.answer(line))}\n")
+            answers.flush()
+    except BrokenPipeError:
+        pass  # nobody listens any more
+    finally:
+        lending.end()
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    held = b""
+    while select.select([descriptor], [], [], SILENT_FOR_S)[0] and (got := os.read(descriptor, 1 << 16)):
+        *lines, held = (held + got).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in lines)

@@ -14,7 +14,7 @@ from stealtime.store.results import Result
 from stealtime.studies.telephony.calls.sessions import attempt_sessions
 from stealtime.studies.telephony.calls.trials import call, call_failover
 from stealtime.studies.telephony.failover import fail_over
-from stealtime.studies.telephony.place.model import Place
+from stealtime.studies.telephony.place.model import Place, unprotected
 from stealtime.studies.telephony.place.steady import steady
 from stealtime.studies.telephony.place.two_stage import TwoStagePlace
 from stealtime.studies.telephony.registrations import Load, attempt_rate, run_load
@@ -146,9 +146,7 @@ TRIALS: Mapping[str, Callable[[Server, PlannedCell, Path], Result]] = {
 
 def _that_fails_over(server: Server) -> Place:
     if server.is_unprotected:
-        raise StealtimeError(
-            "a server without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
-        )
+        raise unprotected()
     return server.place
 
 

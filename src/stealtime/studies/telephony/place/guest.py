@@ -18,9 +18,8 @@ from stealtime.studies.telephony.appliance.image import obtain_image
 from stealtime.studies.telephony.appliance.root import Role
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
 from stealtime.studies.telephony.place.steady import refuse_lapse
-from stealtime.vocabulary.errors import StealtimeError
 
 Placement = Literal["together", "apart"]
 
@@ -133,9 +132,7 @@ class GuestPlace:
     def kill_host(self) -> Blow:
         """Kill the members on the host where the server runs, each when it is protected."""
         if self.mode == "off":
-            raise StealtimeError(
-                "a guest without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
-            )
+            raise unprotected()
         active = self.await_protected()
         died, survived = active[0].host, other(active[0].host)
         if {one.host for one in active} != {died}:

@@ -6,10 +6,18 @@ from typing import Literal, Protocol
 
 from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.client import Client
+from stealtime.vocabulary.errors import StealtimeError
 
 Mode = Literal["off", "no-net", "net", "net+bypass", "net+no-net", "replicated"]
 """How the guest is protected; natively only ``off``. ``net+no-net``: that of signalling in net, that of media in
 no-net. ``replicated``: two guests that are not protected, beside each other."""
+
+
+def unprotected() -> StealtimeError:
+    """Give the error of who would kill the host of a server that nobody takes over."""
+    return StealtimeError(
+        "a server without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
+    )
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from stealtime.protect.status import MemberStatus
 from stealtime.studies.telephony.appliance.configuration import ServerConfiguration
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
 from stealtime.studies.telephony.place.native_server import NativeServer
-from stealtime.vocabulary.errors import StealtimeError
 
 _HOST = "a"
 _UP_WITHIN_S = 20.0
@@ -71,9 +70,7 @@ class NativePlace:
 
     def kill_host(self) -> Blow:
         """Refuse: nobody would take it over."""
-        raise StealtimeError(
-            "a server without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
-        )
+        raise unprotected()
 
     def stop(self) -> None:
         """End its processes; the address goes, too."""

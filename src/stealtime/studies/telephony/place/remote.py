@@ -16,7 +16,7 @@ from stealtime.studies.telephony.appliance.configuration import ServerConfigurat
 from stealtime.studies.telephony.client import LocalClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.guest import Placement, machine_of, mode_of
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
 from stealtime.studies.telephony.place.remote_guest import Loan, RemoteGuest
 from stealtime.studies.telephony.place.steady import refuse_states
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -110,9 +110,7 @@ class RemotePlace:
     def kill_host(self) -> Blow:
         """Kill the members on the host where the server runs, each when it is protected."""
         if self.mode == "off":
-            raise StealtimeError(
-                "a guest without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
-            )
+            raise unprotected()
         active = self.await_protected()
         died = active[0].host
         if {one.host for one in active} != {died}:

@@ -17,7 +17,7 @@ from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.fronts import Fronts
 from stealtime.studies.telephony.place.guest import guests_cpu_times, kill_members, machine_of
-from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
+from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode, unprotected
 from stealtime.studies.telephony.place.steady import refuse_lapse
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -179,9 +179,7 @@ class TwoStagePlace:
             StealtimeError: It is not protected, or nobody took it over.
         """
         if self.mode == "off":
-            raise StealtimeError(
-                "a guest without protection does not survive its host", hint="choose the mode net, net+bypass or no-net"
-            )
+            raise unprotected()
         guest = self.guests[0 if which is None else self.homes.index(which)]
         active = guest.await_ready(within_s=_UP_WITHIN_S)
         if active.host != guest.known_as:

@@ -86,13 +86,15 @@ def main() -> int:
     parser.add_argument("--quiet-s", type=float, default=60, help="seconds without a gap")
     parser.add_argument("--interval", default="1ms", help="from one probe to the next")
     parser.add_argument("--no-tcp", action="store_true", help="ask over UDP and ICMP echo only")
+    parser.add_argument("--awake", action="store_true", help="keep idle CPUs from halting: a host may wake them late")
     parser.add_argument("--seed", type=int, default=20261124)
     options = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("namespaces need root")
     machine = f"{os.cpu_count()} CPUs, {os.uname().release}, load {os.getloadavg()[0]:.1f}"
+    machine += ", kept awake" if options.awake else ""
     print(f"gaps of known length, a probe each {options.interval} over each way ({machine}), seed {options.seed}")
-    plain = Watching(options.interval, not options.no_tcp, 0.0, 0, "dropped", PAUSES_MS, options.seed)
+    plain = Watching(options.interval, not options.no_tcp, 0.0, 0, "dropped", PAUSES_MS, options.seed, options.awake)
     found: list[dict[str, Any]] = []
     lengths_ms = options.length or LENGTHS_MS
     manners: dict[Manner, int] = {"dropped": options.gaps, "held": options.held}

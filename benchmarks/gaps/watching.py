@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Literal
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/rigs"))
 
 from exact_gaps import Gap
-from silent_path import PORT, PRIORITY, SERVER, SilentPath, mortal, silent_path
+from silent_path import PORT, PRIORITY, SERVER, SilentPath, kept_awake, mortal, silent_path
 
 AGENT = Path(os.environ.get("STEALTIME_AGENT", Path(sys.executable).with_name("stealtime-agent")))
 MS = 1_000_000
@@ -39,6 +40,8 @@ class Watching:
     pauses_ms: tuple[float, float]
     """Between two gaps."""
     seed: int
+    awake: bool
+    """Whether idle CPUs are kept from halting."""
     quiet_s: float = 1.0
     """Without a gap, at the end."""
 
@@ -67,7 +70,7 @@ class Seen:
 
 def watch(watching: Watching) -> Seen:
     """Be silent, and collect what was seen."""
-    with silent_path(AGENT) as path:
+    with kept_awake() if watching.awake else nullcontext(), silent_path(AGENT) as path:
         at = f"{SERVER}:{PORT}"
         argv = [*path.client, str(AGENT), "blackout", "--json", "--quiet", "--until-closed", "--wait", "10s"]
         argv += ["-i", watching.interval, "-p", str(PRIORITY), "--udp", at, "--ping", SERVER]

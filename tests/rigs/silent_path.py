@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +82,25 @@ def silent_path(agent: Path) -> Iterator[SilentPath]:
                     counter.kill()
     finally:
         remove_namespaces((client, server))
+
+
+@contextmanager
+def kept_awake() -> Iterator[None]:
+    """Keep every CPU busy with what any other thread displaces, until the block ends.
+
+    An idle virtual CPU halts, and its host may take milliseconds to run it again: that is a gap of the machine.
+    """
+    busy = ("chrt", "--idle", "0", sys.executable, "-c", "while True: pass")
+    idle = [
+        subprocess.Popen(["taskset", "-c", str(cpu), *busy], preexec_fn=mortal)
+        for cpu in sorted(os.sched_getaffinity(0))
+    ]
+    try:
+        yield
+    finally:
+        for process in idle:
+            process.kill()
+            process.wait()
 
 
 def inside(namespace: str) -> tuple[str, ...]:

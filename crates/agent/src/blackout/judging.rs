@@ -33,7 +33,8 @@ pub struct Blackout {
     pub length_ns: u64,
     pub at_least_ns: u64,
     pub at_most_ns: u64,
-    /// How much of it this machine stood still itself, at one of its ends: it is not in `length_ns`.
+    /// How much of it this machine stood still itself, at its ends: what is longer than the threshold is not in
+    /// `length_ns`.
     pub own_pause_ns: u64,
     /// Probes that were due in it.
     pub sent: u64,
@@ -83,7 +84,7 @@ pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
         }
         let (from_ns, to_ns) = witnessed(silence, &pauses, threshold_ns);
         if to_ns.saturating_sub(from_ns) > threshold_ns {
-            judged.blackouts.push(blackout(line, silence, to_ns - from_ns));
+            judged.blackouts.push(blackout(line, silence, to_ns - from_ns, threshold_ns));
         } else {
             judged.unjudged.push(Unjudged {
                 from_monotonic_ns: silence.from_ns,
@@ -135,17 +136,20 @@ fn around<'pauses>(silence: &Silence, pauses: &'pauses [Pause]) -> &'pauses [Pau
     &pauses[first..end.max(first)]
 }
 
-fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64) -> Blackout {
+fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64, slack_ns: u64) -> Blackout {
     let Silence { from_ns, to_ns, ended, first_sent_ns, lasted_until_ns, first, end } = *silence;
     let at_least_ns = lasted_until_ns.saturating_sub(first_sent_ns + line.fastest_ns()).min(witnessed_ns);
+    let own_pause_ns = to_ns - from_ns - witnessed_ns;
+    // A short pause of our own leaves an end of it unsure, as an interval does. A long one would be blamed on them.
+    let longest_ns = if own_pause_ns <= slack_ns { to_ns - from_ns } else { witnessed_ns };
     Blackout {
         from_monotonic_ns: from_ns,
         to_monotonic_ns: to_ns,
         ended,
-        length_ns: at_least_ns.midpoint(witnessed_ns),
+        length_ns: at_least_ns.midpoint(longest_ns),
         at_least_ns,
         at_most_ns: to_ns - from_ns,
-        own_pause_ns: to_ns - from_ns - witnessed_ns,
+        own_pause_ns,
         sent: line.sent_within(first, end),
         lost: line.lost_within(first, end),
         reordered: line.reordered.within(first, end),
@@ -237,6 +241,11 @@ mod tests {
         assert!((18 * MS..=20 * MS).contains(&blackout.length_ns), "{blackout:?}");
         assert_eq!(blackout.at_most_ns, 71 * MS);
         assert!(blackout.own_pause_ns >= 49 * MS);
+        // A short one leaves the end unsure: the middle is told.
+        let judged = judge(&paused_line(117..119, 100..117), Stamps::Kernel, None);
+        let [blackout] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert!(blackout.own_pause_ns > MS, "{blackout:?}");
+        assert!(blackout.at_least_ns.midpoint(blackout.at_most_ns).abs_diff(blackout.length_ns) <= 1, "{blackout:?}");
         // Between two times of proven silence it proves nothing, and takes nothing away.
         let judged = judge(&paused_line(150..160, 100..200), Stamps::Process, None);
         assert_eq!((judged.blackouts.len(), judged.blackouts[0].at_most_ns), (1, 101 * MS), "{judged:?}");

@@ -46,7 +46,7 @@ def blackout(
         typer.Option(
             "--threshold",
             metavar="DURATION",
-            help="List longer silences.  [default: 3 intervals, and twice what 95 % of the answers vary by]",
+            help="List longer silences.  [default: 3 intervals, at least 3 ms, and twice what 95 % of answers vary by]",
         ),
     ] = None,
     max_gap: Annotated[

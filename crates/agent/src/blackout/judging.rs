@@ -17,6 +17,10 @@ use crate::blackout::pace::Pause;
 /// together with others. A blackout makes one long step and then a burst, so that many of them do not change it.
 const USUAL: f64 = 0.95;
 
+/// No silence up to this is a blackout unless a shorter threshold is asked for, however short the interval is: a
+/// scheduler or a hypervisor keeps an answer for as long.
+const LEAST_NS: u64 = 3_000_000;
+
 /// How often what is usual must be exceeded, besides the intervals.
 const USUAL_TIMES: u64 = 2;
 
@@ -75,7 +79,8 @@ pub enum Stamps {
 /// Judges all silences of a line that has finished.
 pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
     let usual_ns = line.excess.value_at_quantile(USUAL);
-    let threshold_ns = threshold_ns.unwrap_or(LEAST_INTERVALS * line.interval_ns + USUAL_TIMES * usual_ns);
+    let threshold_ns =
+        threshold_ns.unwrap_or((LEAST_INTERVALS * line.interval_ns).max(LEAST_NS) + USUAL_TIMES * usual_ns);
     let pauses = pauses_as_seen(line, stamps);
     let mut judged = Judged { usual_ns, threshold_ns, blackouts: Vec::new(), unjudged: Vec::new() };
     for silence in &line.silences {
@@ -209,6 +214,21 @@ mod tests {
         let [blackout] = judged.blackouts[..] else { panic!("{judged:?}") };
         assert!(!blackout.ended);
         assert_eq!((blackout.length_ns, blackout.lost), (100 * MS, 100));
+    }
+
+    #[test]
+    fn what_any_scheduler_does_is_no_blackout_however_short_the_interval_is() {
+        let mut line = Line::new(0, MS / 2, 3 * MS / 2).unwrap();
+        let mut pace = Pace::new(0, MS / 2);
+        for number in 0..1000 {
+            let turn = pace.take(number * MS / 2).unwrap();
+            line.sent(&turn, turn.due_ns, true);
+            if !(100..104).contains(&number) {
+                line.answered(number, turn.due_ns);
+            }
+        }
+        assert_eq!(judge(&line, Stamps::Kernel, None).blackouts, []);
+        assert_eq!(lengths(&judge(&line, Stamps::Kernel, Some(2 * MS))), [2 * MS]);
     }
 
     /// A line whose client stands still in `pause` (numbers of probes), and whose other side in `gap`.

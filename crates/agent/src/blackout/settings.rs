@@ -48,7 +48,7 @@ pub struct Blackout {
     /// Watch until standard input is closed
     #[arg(long)]
     pub until_closed: bool,
-    /// List every silence longer than this [default: 3 intervals, and twice what 95 % of the answers vary by]
+    /// List longer silences [default: 3 intervals, at least 3 ms, and twice what 95 % of the answers vary by]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub threshold: Option<Duration>,
     /// Exit with code 3 if a blackout was longer

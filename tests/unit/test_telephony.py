@@ -154,6 +154,7 @@ def test_a_server_is_told_what_its_role_needs() -> None:
     signalling = ServerConfiguration(role="signalling", address="10.0.0.1", media_address="10.0.0.2").files
     assert "udp:10.0.0.2:2223" in signalling["kamailio.cfg"]
     assert "rtpengine.conf" not in signalling
+    assert ("\nchildren=2\n" in both["kamailio.cfg"], "\nchildren=8\n" in signalling["kamailio.cfg"]) == (True, True)
     # It pings its relay once when it begins: so it begins after it.
     assert "await_machine 10.0.0.2 2224\nkeep /usr/sbin/kamailio" in signalling["serve"]
     media = ServerConfiguration(role="media", address="10.0.0.2", media_ports=(40_000, 40_099)).files

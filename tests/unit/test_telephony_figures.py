@@ -51,7 +51,8 @@ def test_a_refusal_is_not_taken_for_a_load_that_is_too_high() -> None:
 def test_what_was_lost_is_said_with_a_name() -> None:
     cell = cell_of(GUEST, "register-failover", NET, [failover(lost=6, lost_users=["phone9-000197"]), failover()])
     assert cell.limits == [
-        "6 of 400 acknowledged registrations were lost with their host, such as that of phone9-000197"
+        "6 of 800 acknowledged registrations were lost with their host in 1 of 2 failovers, "
+        "such as that of phone9-000197"
     ]
     assert cell.figure("kept_percent").of_repetitions == [98.5, 100.0]
     assert cell.counts["lost"] == 6

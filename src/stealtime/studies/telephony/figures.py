@@ -13,19 +13,17 @@ from stealtime.report.comparison import CellComparison
 from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
 from stealtime.report.summary import CellFigures, Figures
 from stealtime.store.run import Trial
-from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of, limits_of
+from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
-    EstablishmentRate,
     RegistrationFailover,
     Registrations,
     ResponseTimes,
     TwoStageFailover,
 )
-
-SATURATED = "the load is above what the server bears: {unanswered} of {sent} registrations were not acknowledged"
 
 
 class TimeLine(Figures):
@@ -110,7 +108,7 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         parameters=cell.parameters,
         valid=bool(results) and not failures,
         reasons=failures,
-        limits=_limits(results),
+        limits=limits(results),
         repetitions=len(results),
         counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
         figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items() if numbers],
@@ -151,47 +149,3 @@ def _calls(parameters: Mapping[str, JsonValue], results: Sequence[Calls | CallFa
         placement=str(parameters.get("placement", "together")),
     )
     return figures_of(load, results)
-
-
-def _limits(results: Sequence[Any]) -> list[str]:
-    """Say what limits the figures: a load that was too high is said, not hidden."""
-    told = []
-    for one in results:
-        if isinstance(one, Registrations):
-            if one.refused:
-                told.append(f"the server refused {one.refused} of {one.sent} registrations: what does its log say?")
-            if one.unanswered > one.refused:
-                told.append(SATURATED.format(unanswered=one.unanswered - one.refused, sent=one.sent))
-            if one.saturation_per_s is not None and one.rate_per_s > one.saturation_per_s:
-                told.append(
-                    f"{one.rate_per_s:.0f} per second were asked for, and the unprotected server bears "
-                    f"{one.saturation_per_s:.0f}"
-                )
-            if one.offered_per_s < 0.9 * one.rate_per_s:
-                told.append(f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}")
-        if isinstance(one, EstablishmentRate) and not one.is_bounded:
-            told.append(f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second")
-        if isinstance(one, RegistrationFailover | TwoStageFailover) and one.blow_to_answer_ns is None:
-            told.append(f"after the failover no phone was answered any more ({one.unanswered} of {one.sent} were not)")
-        if isinstance(one, RegistrationFailover | TwoStageFailover) and one.lost:
-            told.append(
-                f"{one.lost} of {one.acknowledged} acknowledged registrations were lost with their host, "
-                f"such as that of {one.lost_users[0]}"
-            )
-        if isinstance(one, TwoStageFailover) and one.added.lost:
-            told.append(
-                f"{one.added.lost} of {one.added.acknowledged} acknowledged users could not be found when a primary "
-                f"was added, such as {one.added.lost_users[0]}"
-            )
-    blown = [one for one in results if isinstance(one, RegistrationFailover | CallFailover)]
-    error_ns = max((one.clock_error_ns for one in blown), default=0)
-    if error_ns:
-        told.append(
-            "blow, detection and running were told by the clocks of two other hosts: each is known to within "
-            f"{in_words('error_ns', error_ns)}"
-        )
-    told += limits_of([one for one in results if isinstance(one, Calls | CallFailover)])
-    lapses = sum(one.lapses for one in results)
-    if lapses:
-        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
-    return list(dict.fromkeys(told))

@@ -33,6 +33,11 @@ SHARED_MEMORY_BYTES = 256 << 20
 """Of Kamailio, for registrations and calls; used up as they come. It was seen to be full at 56,000 in 64 MiB. A kernel
 with less memory than this in all refuses it."""
 
+_UDP_WORKERS = 2
+_UDP_WORKERS_APART = 8
+"""Where the relay is on another machine: each waits for its answer, which a checkpoint may hold back, and does nothing
+else meanwhile. Eight are Kamailio's default."""
+
 _HIGHEST_PORT = 65535
 
 
@@ -45,7 +50,7 @@ class ServerConfiguration:
         address: Its own IPv4 address.
         media_address: Where calls' media are relayed: its own address, or that of the server with the role ``media``.
         media_ports: The first and the last UDP port of relayed media.
-        udp_workers: Processes that Kamailio has for UDP.
+        udp_workers: Processes that Kamailio has for UDP; None: as many as the role needs.
         tcp_workers: Processes that Kamailio has for TCP.
         tcp_connections: How many TCP connections Kamailio takes.
         media_threads: Threads that relay media.
@@ -56,7 +61,7 @@ class ServerConfiguration:
     address: str
     media_address: str | None = None
     media_ports: tuple[int, int] = (30000, 39999)
-    udp_workers: int = 2
+    udp_workers: int | None = None
     tcp_workers: int = 2
     tcp_connections: int = 16384
     media_threads: int = 1
@@ -99,7 +104,7 @@ class ServerConfiguration:
     def _kamailio(self) -> str:
         media_server = "127.0.0.1" if self.role == "both" else self.media_address or self.address
         told: dict[str, object] = {
-            "udp_workers": self.udp_workers,
+            "udp_workers": self.udp_workers or (_UDP_WORKERS_APART if self.role == "signalling" else _UDP_WORKERS),
             "tcp_workers": self.tcp_workers,
             "tcp_connections": self.tcp_connections,
             "address": self.address,

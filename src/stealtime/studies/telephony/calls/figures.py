@@ -129,22 +129,6 @@ def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallF
     )
 
 
-def limits_of(results: Sequence[Calls | CallFailover]) -> list[str]:
-    """Tell what a reader must know of calls and voice, each thing once."""
-    told = [text for one in results for text in one.voice.limits]
-    for one in results:
-        if one.ended < one.answered:
-            told.append(f"{one.answered - one.ended} of {one.answered} calls were not kept: their BYE was not answered")
-        if isinstance(one, CallFailover) and one.registrations.lost:
-            told.append(
-                f"{one.registrations.lost} of {one.registrations.acknowledged} registrations that were acknowledged "
-                "meanwhile were lost with their host"
-            )
-        if isinstance(one, CallFailover) and one.gap_ns is None:
-            told.append("the longest silence was not at the blow: the gap of the voice is not known")
-    return list(dict.fromkeys(told))
-
-
 def _together(spreads: Sequence[Spread]) -> Spread | None:
     if not spreads:
         return None

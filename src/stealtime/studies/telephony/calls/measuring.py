@@ -18,6 +18,8 @@ _AFTER_S = 2.0
 """From the last word to the first BYE: closing reports, and the delay of a server that holds its output."""
 _ANSWER_S = 1.0
 """What the answers of calls may be apart besides their beginnings."""
+_ANSWER_APART_S = 5.0
+"""The same where signalling asks a relay on another machine, and each answer may wait for three checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ def make_calls(
         StealtimeError: Calls or voice cannot be had.
     """
     client = place.client
-    hold_s = voice_s + numbers.calls / BEGUN_PER_S + _ANSWER_S + _BEFORE_S + _AFTER_S
+    answer_s = _ANSWER_S if place.media_address == place.address else _ANSWER_APART_S
+    hold_s = voice_s + numbers.calls / BEGUN_PER_S + answer_s + _BEFORE_S + _AFTER_S
     with CallSignalling(client, place.address, numbers, folder) as signalling:
         signalling.register()
         destinations = signalling.call(hold_s).destinations(numbers, place.media_address)

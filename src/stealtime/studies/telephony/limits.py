@@ -1,0 +1,116 @@
+"""What a reader must know of a cell's figures, over all repetitions: too high a load, what was lost, what is unknown.
+
+Pure. A thing is told once, however many repetitions have it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.quantities import in_words
+from stealtime.studies.telephony.results import (
+    EstablishmentRate,
+    RegistrationFailover,
+    Registrations,
+    TwoStageFailover,
+)
+
+_OFFERED_SHARE_MIN = 0.9
+
+
+def limits(results: Sequence[Any]) -> list[str]:
+    """Give a sentence for each thing that limits the figures of these results; all are of one probe."""
+    told = [
+        *(text for one in results if isinstance(one, Registrations) for text in _of_load(one)),
+        *(
+            f"no rate was seen to fail: the server may bear more than {one.rate_per_s:.0f} per second"
+            for one in results
+            if isinstance(one, EstablishmentRate) and not one.is_bounded
+        ),
+        *_of_failovers([one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]),
+        *_of_additions([one for one in results if isinstance(one, TwoStageFailover)]),
+        *_of_calls([one for one in results if isinstance(one, Calls | CallFailover)]),
+        *_of_calls_failing_over([one for one in results if isinstance(one, CallFailover)]),
+        *_of_clocks([one for one in results if isinstance(one, RegistrationFailover | CallFailover)]),
+    ]
+    if lapses := sum(one.lapses for one in results):
+        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
+    return list(dict.fromkeys(told))
+
+
+def _of_load(one: Registrations) -> Iterator[str]:
+    if one.refused:
+        yield f"the server refused {one.refused} of {one.sent} registrations: what does its log say?"
+    if one.unanswered > one.refused:
+        unanswered = one.unanswered - one.refused
+        yield (
+            f"the load is above what the server bears: {unanswered} of {one.sent} registrations were not acknowledged"
+        )
+    if one.saturation_per_s is not None and one.rate_per_s > one.saturation_per_s:
+        yield (
+            f"{one.rate_per_s:.0f} per second were asked for, and the unprotected server bears "
+            f"{one.saturation_per_s:.0f}"
+        )
+    if one.offered_per_s < _OFFERED_SHARE_MIN * one.rate_per_s:
+        yield f"of {one.rate_per_s:.0f} per second SIPp offered only {one.offered_per_s:.0f}"
+
+
+def _of_failovers(results: Sequence[RegistrationFailover | TwoStageFailover]) -> Iterator[str]:
+    if silent := [one for one in results if one.blow_to_answer_ns is None]:
+        unanswered, sent = sum(one.unanswered for one in silent), sum(one.sent for one in silent)
+        yield (
+            f"after the failover no phone was answered any more{_in_times(silent, results)} "
+            f"({unanswered} of {sent} were not)"
+        )
+    if losing := [one for one in results if one.lost]:
+        lost, acknowledged = sum(one.lost for one in losing), sum(one.acknowledged for one in results)
+        yield (
+            f"{lost} of {acknowledged} acknowledged registrations were lost with their host"
+            f"{_in_times(losing, results)}, such as that of {losing[0].lost_users[0]}"
+        )
+
+
+def _of_additions(results: Sequence[TwoStageFailover]) -> Iterator[str]:
+    if losing := [one for one in results if one.added.lost]:
+        lost, acknowledged = sum(one.added.lost for one in losing), sum(one.added.acknowledged for one in results)
+        yield (
+            f"{lost} of {acknowledged} acknowledged users could not be found when a primary was added, "
+            f"such as {losing[0].added.lost_users[0]}"
+        )
+
+
+def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
+    yield from (text for one in results for text in one.voice.limits)
+    answered, ended = sum(one.answered for one in results), sum(one.ended for one in results)
+    if ended < answered:
+        yield f"{answered - ended} of {answered} calls were not kept: their BYE was not answered"
+
+
+def _of_calls_failing_over(results: Sequence[CallFailover]) -> Iterator[str]:
+    losing = [one for one in results if one.registrations.lost]
+    if losing:
+        lost = sum(one.registrations.lost for one in losing)
+        acknowledged = sum(one.registrations.acknowledged for one in results)
+        yield (
+            f"{lost} of {acknowledged} registrations that were acknowledged meanwhile were lost with their host"
+            f"{_in_times(losing, results)}"
+        )
+    if unknown := [one for one in results if one.gap_ns is None]:
+        yield (
+            f"the longest silence was not at the blow{_in_times(unknown, results)}: "
+            "the gap of the voice is not known there"
+        )
+
+
+def _of_clocks(results: Sequence[RegistrationFailover | CallFailover]) -> Iterator[str]:
+    error_ns = max((one.clock_error_ns for one in results), default=0)
+    if error_ns:
+        yield (
+            "blow, detection and running were told by the clocks of two other hosts: each is known to within "
+            f"{in_words('error_ns', error_ns)}"
+        )
+
+
+def _in_times(some: Sequence[object], results: Sequence[object]) -> str:
+    """Say in how many failovers it was, where there was more than one."""
+    return "" if len(results) == 1 else f" in {len(some)} of {len(results)} failovers"

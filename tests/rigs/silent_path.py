@@ -44,7 +44,8 @@ class SilentPath:
     def hold(self, start_ns: int, length_ns: int) -> Gap:
         """Stop the counter for that time: what it was asked it answers afterwards. Echoes the kernel answers.
 
-        The moments are those in the middle of the calls that stop it and let it go on.
+        The moments are those before the calls that stop it and let it go on: it runs before this process does, and
+        answers what has gathered before the call is back.
         """
         wait_until(start_ns)
         stopped_ns = self._signal(signal.SIGSTOP)
@@ -52,9 +53,9 @@ class SilentPath:
         return Gap(stopped_ns, self._signal(signal.SIGCONT))
 
     def _signal(self, number: signal.Signals) -> int:
-        before_ns = time.monotonic_ns()
+        at_ns = time.monotonic_ns()
         os.kill(self.counter_pid, number)
-        return (before_ns + time.monotonic_ns()) // 2
+        return at_ns
 
 
 def wait_until(moment_ns: int) -> None:

@@ -247,7 +247,7 @@ def test_durations_are_handed_on_and_wrong_ones_named(
 ) -> None:
     pretend(tmp_path, monkeypatch, 'echo "error: $*" >&2; exit 1')
     told = stealtime("blackout", "--ping", "127.0.0.1", "--for", "2s", "--max-gap", "250ms").err
-    assert "--ping 127.0.0.1 --duration 2000000000ns --interval 1000000ns --max-gap 250000000ns" in told
+    assert "--ping 127.0.0.1 --duration 2000000000ns --interval 500000ns --max-gap 250000000ns" in told
     ended = stealtime("blackout", "--ping", "127.0.0.1", "--for", "2")
     assert (ended.code, "--for: '2' has no unit" in ended.err) == (2, True)
 

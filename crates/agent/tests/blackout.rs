@@ -262,7 +262,7 @@ fn a_service_is_watched_without_any_help_of_its_own() {
     let output = blackout(&["--connect", &at, "-i", "2ms", "-D", "300ms"]);
     let found = document(&output);
     let way = &found["ways"][0];
-    assert_eq!(number(&way["interval_ns"]), 20 * MS);
+    assert_eq!(number(&way["interval_ns"]), 40 * MS);
     assert!(number(&way["answered"]) > 0, "{way}");
     assert_eq!(way["last_value"], Value::Null);
     assert!(found["limits"].to_string().contains("forgotten values cannot be seen"), "{found}");
@@ -292,7 +292,7 @@ fn what_cannot_be_watched_is_told_with_a_hint() {
         (&["--connect", &nobody, "--wait", "100ms"], 1, "Connection refused"),
         (&["--tcp", &greeted], 1, "is no counter"),
         (&["--tcp", &nobody, "--interval", "10us"], 2, "an interval of 10us is shorter than 100us"),
-        (&["--tcp", &nobody, "--threshold", "2ms"], 2, "a threshold of 2ms is shorter than 3 intervals of 1ms"),
+        (&["--tcp", &nobody, "--threshold", "1ms"], 2, "a threshold of 1ms is shorter than 3 intervals of 500us"),
     ];
     for (arguments, code, text) in cases {
         let output = blackout(arguments);

@@ -24,7 +24,8 @@ class ViewDocument(Model):
     """From the last answer to the next one."""
     ended: bool
     own_pause_ns: int
-    """How much of the silence this machine itself stood still, at one of its ends; not in the length."""
+    """How much of the silence this machine itself stood still, at its ends; what is longer than the threshold is not in
+    the length."""
     sent: int
     """Probes that were due in it."""
     lost: int

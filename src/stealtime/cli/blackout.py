@@ -35,18 +35,18 @@ def blackout(
         typer.Option(
             "--connect",
             metavar="HOST:PORT",
-            help="Open a TCP connection to any service, and reset it, each 10 intervals.",
+            help="Open a TCP connection to any service, and reset it, each 20 intervals.",
         ),
     ] = None,
     interval: Annotated[
         str, typer.Option("--interval", "-i", metavar="DURATION", help="From one probe to the next.")
-    ] = "1ms",
+    ] = "500us",
     threshold: Annotated[
         str | None,
         typer.Option(
             "--threshold",
             metavar="DURATION",
-            help="List longer silences.  [default: 3 intervals, and twice what 95 % of the answers vary by]",
+            help="List longer silences.  [default: 3 intervals, at least 3 ms, and twice what 95 % of answers vary by]",
         ),
     ] = None,
     max_gap: Annotated[
@@ -84,10 +84,10 @@ def blackout(
 
         stealtime blackout guest --for 5m
 
-    A probe goes out each millisecond over TCP and over UDP, so that a gap is known to a millisecond. The counter's
-    answers prove that no value it had told was forgotten. Where nothing can be installed: --ping guest, --connect
-    guest:22, alone or besides; they find gaps, but no forgotten values. Times in which this machine stood still itself
-    are not judged.
+    A probe goes out twice a millisecond over TCP and over UDP, so that the length of a gap is known to a millisecond.
+    The counter's answers prove that no value it had told was forgotten. Where nothing can be installed: --ping guest,
+    --connect guest:22, alone or besides; they find gaps, but no forgotten values. Times in which this machine stood
+    still itself are not judged.
 
     Exit codes: 0 nothing was longer than --max-gap, nothing forgotten; 1 no answer; 3 a longer blackout, or a value
     forgotten; 4 not judged: this machine stood still for longer than --max-gap, or could not keep the interval.

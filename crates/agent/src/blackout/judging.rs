@@ -1,14 +1,13 @@
 //! From silences to blackouts: which are longer than is usual on the path, which this machine made itself, and within
 //! which bounds the other side was gone.
 //!
-//! The last answer before a silence of length *s* was given while all was well, and so was the first after it. Probes
-//! are an interval *i* apart and take a round trip *r*. If probes were lost, whatever took them away began up to *i*
-//! after the first of these moments and ended up to *i* before the second one; and it may have taken the answer of a
-//! probe that had passed, up to *r* later. So it lasted between *s* - 2 *i* - *r* and *s*: the middle is told, with
-//! *i* + *r*/2 as the bound of its error. If none was lost, they were held, and the first answer came when it ended:
-//! between *s* - *i* - *r* and *s*. What the path's delay varies by comes on top.
+//! The last answer before a silence was given while all was well, and so was the first after it. In between lies what
+//! is known of the other side's absence: it began after that answer, and at most a round trip *r* after the first
+//! probe was sent that had none (it may have taken the answer of a probe that had passed). It ended after the last
+//! probe was sent that had none, and before the first answer; if that was held, when it came. So it has a least and a
+//! most length; the middle is told. They are 2 *i* + *r* apart (*i* is the interval; of held probes *i* + *r*), and
+//! more if a probe at one of its ends was sent late. What the path's delay varies by comes on top.
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::blackout::line::{LEAST_INTERVALS, Line, Silence};
@@ -17,6 +16,10 @@ use crate::blackout::pace::Pause;
 /// What is usual on a path: this share of its answers comes so little later than due, of those that do not come
 /// together with others. A blackout makes one long step and then a burst, so that many of them do not change it.
 const USUAL: f64 = 0.95;
+
+/// No silence up to this is a blackout unless a shorter threshold is asked for, however short the interval is: a
+/// scheduler or a hypervisor keeps an answer for as long.
+const LEAST_NS: u64 = 3_000_000;
 
 /// How often what is usual must be exceeded, besides the intervals.
 const USUAL_TIMES: u64 = 2;
@@ -34,7 +37,8 @@ pub struct Blackout {
     pub length_ns: u64,
     pub at_least_ns: u64,
     pub at_most_ns: u64,
-    /// How much of it this machine stood still itself, at one of its ends: it is not in `length_ns`.
+    /// How much of it this machine stood still itself, at its ends: what is longer than the threshold is not in
+    /// `length_ns`.
     pub own_pause_ns: u64,
     /// Probes that were due in it.
     pub sent: u64,
@@ -75,8 +79,9 @@ pub enum Stamps {
 /// Judges all silences of a line that has finished.
 pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
     let usual_ns = line.excess.value_at_quantile(USUAL);
-    let threshold_ns = threshold_ns.unwrap_or(LEAST_INTERVALS * line.interval_ns + USUAL_TIMES * usual_ns);
-    let pauses = pauses_as_seen(&line.pauses, &line.trips, stamps);
+    let threshold_ns =
+        threshold_ns.unwrap_or((LEAST_INTERVALS * line.interval_ns).max(LEAST_NS) + USUAL_TIMES * usual_ns);
+    let pauses = pauses_as_seen(line, stamps);
     let mut judged = Judged { usual_ns, threshold_ns, blackouts: Vec::new(), unjudged: Vec::new() };
     for silence in &line.silences {
         if silence.to_ns - silence.from_ns <= threshold_ns {
@@ -84,7 +89,7 @@ pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
         }
         let (from_ns, to_ns) = witnessed(silence, &pauses, threshold_ns);
         if to_ns.saturating_sub(from_ns) > threshold_ns {
-            judged.blackouts.push(blackout(line, silence, to_ns - from_ns));
+            judged.blackouts.push(blackout(line, silence, to_ns - from_ns, threshold_ns));
         } else {
             judged.unjudged.push(Unjudged {
                 from_monotonic_ns: silence.from_ns,
@@ -98,10 +103,10 @@ pub fn judge(line: &Line, stamps: Stamps, threshold_ns: Option<u64>) -> Judged {
 
 /// In which times answers fail to come because of our own pauses: what was not asked is not answered a trip later, and
 /// where the process stamps what it takes in, that is late too.
-fn pauses_as_seen(pauses: &[Pause], trips: &Histogram<u64>, stamps: Stamps) -> Vec<Pause> {
-    let trip_ns = if trips.is_empty() { 0 } else { trips.min() };
+fn pauses_as_seen(line: &Line, stamps: Stamps) -> Vec<Pause> {
+    let trip_ns = line.fastest_ns();
     let from_ns = |pause: &Pause| pause.from_ns + if stamps == Stamps::Kernel { trip_ns } else { 0 };
-    let seen = pauses.iter().map(|pause| Pause { from_ns: from_ns(pause), to_ns: pause.to_ns + trip_ns });
+    let seen = line.pauses.iter().map(|pause| Pause { from_ns: from_ns(pause), to_ns: pause.to_ns + trip_ns });
     seen.collect()
 }
 
@@ -136,22 +141,22 @@ fn around<'pauses>(silence: &Silence, pauses: &'pauses [Pause]) -> &'pauses [Pau
     &pauses[first..end.max(first)]
 }
 
-fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64) -> Blackout {
-    let Silence { from_ns, to_ns, ended, first, end } = *silence;
-    let lost = line.lost_within(first, end);
-    let interval_ns = if lost > 0 || !ended { 2 * line.interval_ns } else { line.interval_ns };
-    // The fastest: a trip that waits for others, as in held output, is not the path's.
-    let unsure_ns = interval_ns + if line.trips.is_empty() { 0 } else { line.trips.min() };
+fn blackout(line: &Line, silence: &Silence, witnessed_ns: u64, slack_ns: u64) -> Blackout {
+    let Silence { from_ns, to_ns, ended, first_sent_ns, lasted_until_ns, first, end } = *silence;
+    let at_least_ns = lasted_until_ns.saturating_sub(first_sent_ns + line.fastest_ns()).min(witnessed_ns);
+    let own_pause_ns = to_ns - from_ns - witnessed_ns;
+    // A short pause of our own leaves an end of it unsure, as an interval does. A long one would be blamed on them.
+    let longest_ns = if own_pause_ns <= slack_ns { to_ns - from_ns } else { witnessed_ns };
     Blackout {
         from_monotonic_ns: from_ns,
         to_monotonic_ns: to_ns,
         ended,
-        length_ns: witnessed_ns.saturating_sub(unsure_ns / 2),
-        at_least_ns: witnessed_ns.saturating_sub(unsure_ns),
+        length_ns: at_least_ns.midpoint(longest_ns),
+        at_least_ns,
         at_most_ns: to_ns - from_ns,
-        own_pause_ns: to_ns - from_ns - witnessed_ns,
+        own_pause_ns,
         sent: line.sent_within(first, end),
-        lost,
+        lost: line.lost_within(first, end),
         reordered: line.reordered.within(first, end),
         duplicated: line.duplicated.within(first, end),
     }
@@ -162,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::blackout::line::tests::line_of;
+    use crate::blackout::line::tests::{late_line_of, line_of};
     use crate::blackout::pace::Pace;
 
     const MS: u64 = 1_000_000;
@@ -211,6 +216,21 @@ mod tests {
         assert_eq!((blackout.length_ns, blackout.lost), (100 * MS, 100));
     }
 
+    #[test]
+    fn what_any_scheduler_does_is_no_blackout_however_short_the_interval_is() {
+        let mut line = Line::new(0, MS / 2, 3 * MS / 2).unwrap();
+        let mut pace = Pace::new(0, MS / 2);
+        for number in 0..1000 {
+            let turn = pace.take(number * MS / 2).unwrap();
+            line.sent(&turn, turn.due_ns, true);
+            if !(100..104).contains(&number) {
+                line.answered(number, turn.due_ns);
+            }
+        }
+        assert_eq!(judge(&line, Stamps::Kernel, None).blackouts, []);
+        assert_eq!(lengths(&judge(&line, Stamps::Kernel, Some(2 * MS))), [2 * MS]);
+    }
+
     /// A line whose client stands still in `pause` (numbers of probes), and whose other side in `gap`.
     fn paused_line(pause: std::ops::Range<u64>, gap: std::ops::Range<u64>) -> Line {
         let mut line = Line::new(0, MS, 3 * MS).unwrap();
@@ -241,10 +261,41 @@ mod tests {
         assert!((18 * MS..=20 * MS).contains(&blackout.length_ns), "{blackout:?}");
         assert_eq!(blackout.at_most_ns, 71 * MS);
         assert!(blackout.own_pause_ns >= 49 * MS);
+        // A short one leaves the end unsure: the middle is told.
+        let judged = judge(&paused_line(117..119, 100..117), Stamps::Kernel, None);
+        let [blackout] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert!(blackout.own_pause_ns > MS, "{blackout:?}");
+        assert!(blackout.at_least_ns.midpoint(blackout.at_most_ns).abs_diff(blackout.length_ns) <= 1, "{blackout:?}");
         // Between two times of proven silence it proves nothing, and takes nothing away.
         let judged = judge(&paused_line(150..160, 100..200), Stamps::Process, None);
         assert_eq!((judged.blackouts.len(), judged.blackouts[0].at_most_ns), (1, 101 * MS), "{judged:?}");
         assert!(judged.blackouts[0].at_least_ns > 98 * MS, "{judged:?}");
+    }
+
+    #[test]
+    fn the_first_lost_and_then_the_others_held_is_a_hold() {
+        let line = line_of(1000, |number| match number {
+            100 => None,
+            101..150 => Some((150 - number) * MS),
+            _ => Some(0),
+        });
+        let judged = judge(&line, Stamps::Kernel, None);
+        let [found] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert_eq!((found.at_least_ns, found.at_most_ns, found.lost), (50 * MS, 51 * MS, 1));
+    }
+
+    #[test]
+    fn what_was_sent_late_is_known_by_when_it_was_sent() {
+        // The first that is lost, and the first that is answered again.
+        let late_ns = |number| match number {
+            101 => 300_000,
+            120 => 900_000,
+            _ => 0,
+        };
+        let line = late_line_of(1000, late_ns, |number| (!(101..120).contains(&number)).then_some(0));
+        let judged = judge(&line, Stamps::Kernel, None);
+        let [found] = judged.blackouts[..] else { panic!("{judged:?}") };
+        assert_eq!((found.at_least_ns, found.length_ns, found.at_most_ns), (17_700_000, 19_300_000, 20_900_000));
     }
 
     proptest! {
@@ -252,11 +303,15 @@ mod tests {
         #[test]
         fn a_blackout_is_within_its_bounds(
             from_ns in 100 * MS..200 * MS, length_ns in 4 * MS..300 * MS, trip_ns in 0..5 * MS, holds: bool,
+            latest_ns in 1..MS / 2,
         ) {
             let to_ns = from_ns + length_ns;
-            let line = line_of(1000, |number| {
+            // Sent late by this and that, but less than half an interval.
+            let late_ns = |number: u64| number * 7919 * 7919 % latest_ns;
+            let leaves_ns = |number: u64| number * MS + late_ns(number) + trip_ns;
+            let line = late_line_of(1000, late_ns, |number| {
                 // It is the answer that is not let through.
-                let leaves_ns = number * MS + trip_ns;
+                let leaves_ns = leaves_ns(number);
                 let is_in_it = (from_ns..to_ns).contains(&leaves_ns);
                 if is_in_it { holds.then_some(trip_ns + to_ns - leaves_ns) } else { Some(trip_ns) }
             });
@@ -265,9 +320,9 @@ mod tests {
             let found = judged.blackouts[0];
             prop_assert!(found.at_least_ns <= length_ns && length_ns <= found.at_most_ns);
             // The histogram of round trips keeps three digits.
-            prop_assert!(found.length_ns.abs_diff(length_ns) <= MS + trip_ns / 2 + trip_ns / 500);
+            prop_assert!(found.length_ns.abs_diff(length_ns) <= MS + latest_ns / 2 + trip_ns / 2 + trip_ns / 500);
             prop_assert!(found.from_monotonic_ns <= from_ns && to_ns <= found.to_monotonic_ns);
-            let lost = (0..1000).filter(|number| (from_ns..to_ns).contains(&(number * MS + trip_ns))).count() as u64;
+            let lost = (0..1000).filter(|number| (from_ns..to_ns).contains(&leaves_ns(*number))).count() as u64;
             prop_assert_eq!(found.lost, if holds { 0 } else { lost });
             prop_assert_eq!(found.reordered, 0);
         }

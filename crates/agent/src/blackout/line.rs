@@ -24,6 +24,12 @@ pub struct Silence {
     /// The first after it, or when nobody listened any more.
     pub to_ns: u64,
     pub ended: bool,
+    /// When the first probe after those that were answered was really sent: whatever took its answer away was there
+    /// when that was due.
+    pub first_sent_ns: u64,
+    /// It did not end before: when the last probe was really sent that its first answer overtook, or when that answer
+    /// came, if that was held.
+    pub lasted_until_ns: u64,
     /// The probes that were sent and due in it: from one to before another.
     pub first: u64,
     pub end: u64,
@@ -151,27 +157,27 @@ impl Line {
             self.reordered.add(number);
         }
         if let Some(before_ns) = self.last_answer_ns {
-            self.stepped(before_ns, at_ns, true);
+            self.stepped(before_ns, at_ns, Some(number));
         }
         self.highest = self.highest.max(Some(number));
         self.last_answer_ns = self.last_answer_ns.max(Some(at_ns));
-        let sent_ns = if last - number < RECENT as u64 { self.recent[recent(number)] } else { self.due_ns(number) };
         // They grow with what they hold, and refuse only what no 64 bits hold.
-        let _ = self.trips.record(at_ns.saturating_sub(sent_ns));
+        let _ = self.trips.record(at_ns.saturating_sub(self.sent_ns(number)));
     }
 
     /// Nothing more is waited for: what is silent since its last answer is so until now.
     pub fn finish(&mut self, now_ns: u64) {
         if let Some(before_ns) = self.last_answer_ns {
-            self.stepped(before_ns, now_ns, false);
+            self.stepped(before_ns, now_ns, None);
         }
     }
 
-    fn stepped(&mut self, from_ns: u64, to_ns: u64, ended: bool) {
+    /// Nothing was heard from the one moment to the other, when this probe was answered, if one was.
+    fn stepped(&mut self, from_ns: u64, to_ns: u64, answered: Option<u64>) {
         // Two stamps of the kernel may be brought over in the other order, by some hundred nanoseconds.
         let length_ns = to_ns.saturating_sub(from_ns);
         // Those that come together, after a silence or because the path lets them out so, are one.
-        if ended && length_ns >= self.interval_ns / 2 {
+        if answered.is_some() && length_ns >= self.interval_ns / 2 {
             let _ = self.excess.record(length_ns.saturating_sub(self.interval_ns));
         }
         self.longest_ns = self.longest_ns.max(length_ns);
@@ -184,7 +190,42 @@ impl Line {
         }
         let first = self.highest.map_or(0, |highest| highest + 1);
         let end = to_ns.saturating_sub(self.start_ns).div_ceil(self.interval_ns);
-        self.silences.push(Silence { from_ns, to_ns, ended, first, end: end.max(first) });
+        self.silences.push(Silence {
+            from_ns,
+            to_ns,
+            ended: answered.is_some(),
+            first_sent_ns: self.first_sent(first).map_or(to_ns, |number| self.sent_ns(number)),
+            lasted_until_ns: self.lasted_until_ns(first, to_ns, answered),
+            first,
+            end: end.max(first),
+        });
+    }
+
+    fn lasted_until_ns(&self, first: u64, to_ns: u64, answered: Option<u64>) -> u64 {
+        let usual_ns = self.interval_ns + self.fastest_ns();
+        let is_held = |number| to_ns.saturating_sub(self.sent_ns(number)) > usual_ns;
+        if answered.is_some_and(is_held) {
+            return to_ns;
+        }
+        let end = answered.or(self.last.map(|last| last + 1)).unwrap_or(first);
+        let overtaken = (first..end).rev().find(|&number| self.sent.has(number));
+        overtaken.map_or(to_ns, |number| self.sent_ns(number))
+    }
+
+    /// The first probe of this number or a later one that was sent.
+    fn first_sent(&self, first: u64) -> Option<u64> {
+        (first..=self.last?).find(|&number| self.sent.has(number))
+    }
+
+    /// When a probe was really sent, or was due if that is long ago.
+    fn sent_ns(&self, number: u64) -> u64 {
+        let is_recent = self.last.is_some_and(|last| last.saturating_sub(number) < RECENT as u64);
+        if is_recent { self.recent[recent(number)] } else { self.due_ns(number) }
+    }
+
+    /// The fastest round trip: one that waits for others, as in held output, is not the path's.
+    pub fn fastest_ns(&self) -> u64 {
+        if self.trips.is_empty() { 0 } else { self.trips.min() }
     }
 
     /// How long no answer has come.
@@ -242,13 +283,19 @@ pub(super) mod tests {
 
     /// A line of a millisecond, of which each probe is answered so many nanoseconds after it was due, or never.
     pub fn line_of(probes: u64, trip_ns: impl Fn(u64) -> Option<u64>) -> Line {
+        late_line_of(probes, |_| 0, trip_ns)
+    }
+
+    /// The same, of which each probe is sent so much later than due; its answer counts from then on.
+    pub fn late_line_of(probes: u64, late_ns: impl Fn(u64) -> u64, trip_ns: impl Fn(u64) -> Option<u64>) -> Line {
         let mut line = Line::new(0, 1_000_000, 3_000_000).unwrap();
         let mut pace = Pace::new(0, 1_000_000);
         let mut answers: Vec<(u64, u64)> = Vec::new();
         for number in 0..probes {
             let turn = pace.take(number * 1_000_000).unwrap();
-            line.sent(&turn, turn.due_ns, true);
-            answers.extend(trip_ns(number).map(|trip_ns| (turn.due_ns + trip_ns, number)));
+            let sent_ns = turn.due_ns + late_ns(number);
+            line.sent(&turn, sent_ns, true);
+            answers.extend(trip_ns(number).map(|trip_ns| (sent_ns + trip_ns, number)));
         }
         answers.sort_unstable();
         for (at_ns, number) in answers {
@@ -260,7 +307,15 @@ pub(super) mod tests {
     #[test]
     fn what_is_never_answered_is_lost_and_the_silence_is_from_answer_to_answer() {
         let line = line_of(100, |number| (!(40..60).contains(&number)).then_some(200_000));
-        let silence = Silence { from_ns: 39_200_000, to_ns: 60_200_000, ended: true, first: 40, end: 61 };
+        let silence = Silence {
+            from_ns: 39_200_000,
+            to_ns: 60_200_000,
+            ended: true,
+            first_sent_ns: 40_000_000,
+            lasted_until_ns: 59_000_000,
+            first: 40,
+            end: 61,
+        };
         assert_eq!(line.silences, [silence]);
         assert_eq!((line.count_sent(), line.count_answered()), (100, 80));
         assert_eq!((line.sent_within(40, 61), line.lost_within(40, 61), line.lost_within(0, u64::MAX)), (21, 20, 20));
@@ -274,6 +329,7 @@ pub(super) mod tests {
         assert_eq!(line.lost_within(0, u64::MAX), 0);
         let silence = line.silences[0];
         assert_eq!((silence.from_ns, silence.to_ns), (39_000_000, 60_000_000));
+        assert_eq!((silence.first_sent_ns, silence.lasted_until_ns), (40_000_000, 60_000_000));
     }
 
     #[test]
@@ -290,7 +346,15 @@ pub(super) mod tests {
         let mut line = line_of(100, |number| (20..80).contains(&number).then_some(0));
         assert_eq!((line.count_sent(), line.silences.len()), (80, 0));
         line.finish(100_000_000);
-        let silence = Silence { from_ns: 79_000_000, to_ns: 100_000_000, ended: false, first: 80, end: 100 };
+        let silence = Silence {
+            from_ns: 79_000_000,
+            to_ns: 100_000_000,
+            ended: false,
+            first_sent_ns: 80_000_000,
+            lasted_until_ns: 99_000_000,
+            first: 80,
+            end: 100,
+        };
         assert_eq!(line.silences, [silence]);
         assert_eq!(line.lost_within(silence.first, silence.end), 20);
     }

@@ -122,10 +122,12 @@ impl Report {
             writeln!(output, ", longest silence {:.3} ms", ms(way.longest_silence_ns))?;
             for Placed { since_start_ns, blackout, .. } in &way.blackouts {
                 let after_s = *since_start_ns as f64 * 1e-9;
-                let (length_ms, interval_ms) = (ms(blackout.length_ns), ms(way.interval_ns));
+                let bound_ns =
+                    (blackout.at_most_ns - blackout.length_ns).max(blackout.length_ns - blackout.at_least_ns);
+                let (length_ms, bound_ms) = (ms(blackout.length_ns), ms(bound_ns));
                 let end = if blackout.ended { "" } else { ", not ended" };
                 let lost = blackout.lost;
-                writeln!(output, "  after {after_s:.3} s: {length_ms:.3} ms (+- {interval_ms:.3}), {lost} lost{end}")?;
+                writeln!(output, "  after {after_s:.3} s: {length_ms:.3} ms (+- {bound_ms:.3}), {lost} lost{end}")?;
             }
             for unjudged in &way.unjudged {
                 let (silence_ms, pause_ms) = (ms(unjudged.silence_ns), ms(unjudged.own_pause_ns));

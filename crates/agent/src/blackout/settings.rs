@@ -20,7 +20,7 @@ stood still itself for longer than --max-gap, or could not keep the pace";
 const SHORTEST: Duration = Duration::from_micros(100);
 
 /// A connection is more work for both sides than a packet.
-pub const CONNECT_INTERVALS: u32 = 10;
+pub const CONNECT_INTERVALS: u32 = 20;
 
 /// `blackout`
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of a command line")]
@@ -36,11 +36,11 @@ pub struct Blackout {
     /// Send ICMP echo requests
     #[arg(long, value_name = "ADDRESS")]
     pub ping: Option<IpAddr>,
-    /// Open a TCP connection, and reset it, every 10 intervals
+    /// Open a TCP connection, and reset it, every 20 intervals
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub connect: Option<SocketAddr>,
     /// From one probe to the next, on an absolute time line
-    #[arg(short, long, value_name = "DURATION", default_value = "1ms", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "DURATION", default_value = "500us", value_parser = parse_duration)]
     pub interval: Duration,
     /// How long to watch, e.g. 10s, 5m [default: until interrupted]
     #[arg(short = 'D', long, value_parser = parse_duration)]
@@ -48,7 +48,7 @@ pub struct Blackout {
     /// Watch until standard input is closed
     #[arg(long)]
     pub until_closed: bool,
-    /// List every silence longer than this [default: 3 intervals, and twice what 95 % of the answers vary by]
+    /// List longer silences [default: 3 intervals, at least 3 ms, and twice what 95 % of the answers vary by]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub threshold: Option<Duration>,
     /// Exit with code 3 if a blackout was longer

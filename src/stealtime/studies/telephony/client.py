@@ -1,6 +1,7 @@
 """Where phones are: a place that starts SIPp, voice and questions, apart from the server and its hosts."""
 
 import contextlib
+import functools
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,8 @@ class LaboratoryClient:
 
     def __init__(self, laboratory: Laboratory) -> None:
         self._laboratory = laboratory
+        self.start = functools.partial(laboratory.start, CLIENT)
+        """Starts a program in its namespace."""
 
     @property
     def address(self) -> str:
@@ -53,18 +56,6 @@ class LaboratoryClient:
     def has_ended(self) -> bool:
         """Whether the laboratory is being removed."""
         return self._laboratory.has_ended
-
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int | IO[bytes] = subprocess.DEVNULL,
-        stderr: int | IO[bytes] = subprocess.DEVNULL,
-        environment: Mapping[str, str] | None = None,
-    ) -> psutil.Popen:
-        """Start a program in its namespace."""
-        return self._laboratory.start(CLIENT, argv, stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
 
 
 class LocalClient:

@@ -7,8 +7,8 @@
 //! wrong from the start. For both the control plane compares the samples' clock with the host's
 //! (`exchange_clock`, `stealtime.vocabulary.clock_agreement`).
 
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use stealtime_wire::{ClockCheck, ClockReading};
 
@@ -27,6 +27,16 @@ const SETTLED_PPM: f64 = LIMIT_PPM / 2.0;
 
 /// A clock that has not settled after so many stretches never will; the trial's own check then says so.
 const MOST_STRETCHES: usize = 40;
+
+/// What the kernel keeps its time with now.
+pub const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// With these Linux keeps its time only until it has found better: `tsc-early` until about a second after it has
+/// begun (`tsc_refine_calibration_work()`).
+const PROVISIONAL: [&str; 3] = ["jiffies", "refined-jiffies", "tsc-early"];
+
+/// A disturbed refinement is begun anew each second; some kernels have nothing better.
+const PROVISIONAL_LIMIT: Duration = Duration::from_secs(4);
 
 const READINGS: usize = 7;
 
@@ -121,10 +131,14 @@ impl Settling {
         }
     }
 
-    /// Waits until the clocks run in step, and gives the reading from which on they do.
+    /// Waits until the kernel has its clock source for good and the clocks run in step, and gives the reading from
+    /// which on they do.
     pub fn wait(&self) -> ClockReading {
-        let second = self.second.unwrap_or_else(|| next_reading(&self.first));
-        let mut readings = [self.first, second, next_reading(&second)];
+        let begun_anew =
+            wait_for_clock_source(|| fs::read_to_string(CLOCK_SOURCE).unwrap_or_default()).then(Self::begin);
+        let Self { first, second } = begun_anew.as_ref().unwrap_or(self);
+        let second = second.unwrap_or_else(|| next_reading(first));
+        let mut readings = [*first, second, next_reading(&second)];
         for _ in 0..MOST_STRETCHES {
             if in_step(&readings) {
                 break;
@@ -133,6 +147,18 @@ impl Settling {
         }
         readings[0]
     }
+}
+
+/// Waits while the clock source is one that the kernel will replace; false if it was none.
+fn wait_for_clock_source(read: impl Fn() -> String) -> bool {
+    let is_provisional = || PROVISIONAL.contains(&read().trim());
+    let deadline = Instant::now() + PROVISIONAL_LIMIT;
+    let mut waited = false;
+    while is_provisional() && Instant::now() < deadline {
+        thread::sleep(STRETCH);
+        waited = true;
+    }
+    waited
 }
 
 /// The clocks at least a stretch after `previous`.
@@ -255,6 +281,16 @@ mod tests {
         let rate = TscRate::since(&first);
         assert!(rate.hz > 1e8 && rate.hz < 1e10, "{rate:?}");
         assert!(read_clocks().tsc > first.tsc);
+    }
+
+    #[test]
+    fn a_clock_source_that_will_be_replaced_is_waited_for() {
+        let names = std::cell::RefCell::new(["tsc-early\n", "tsc-early\n", "tsc\n"].into_iter());
+        assert!(wait_for_clock_source(|| names.borrow_mut().next().unwrap().to_owned()));
+        assert_eq!(names.borrow().len(), 0);
+        for lasting in ["tsc\n", "acpi_pm\n", "kvm-clock\n", ""] {
+            assert!(!wait_for_clock_source(|| lasting.to_owned()));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use stealtime_wire::{Facts, Reading};
 
+use crate::clock::CLOCK_SOURCE;
 use crate::throttling::Limit;
 use crate::{scheduling, sys};
 
@@ -18,7 +19,7 @@ const TEXT_FILES: [(&str, &str); 3] = [
 
 /// The same of what the kernel keeps its time with.
 const CLOCK_FILES: [(&str, &str); 3] = [
-    ("clocksource", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+    ("clocksource", CLOCK_SOURCE),
     ("clocksources", "/sys/devices/system/clocksource/clocksource0/available_clocksource"),
     ("clock_event_device", "/sys/devices/system/clockevents/clockevent0/current_device"),
 ];

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 import pytest_asyncio
+import ssh_server
 from asyncssh.connection import SSHConnection
 
 from stealtime.lab.platforms.model import MachineRequest
@@ -57,20 +58,7 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
     async def execute(process: "asyncssh.SSHServerProcess[bytes]") -> None:
         connections.append(process.channel.get_connection())
-        child = await asyncio.create_subprocess_shell(
-            process.command or "true",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "TMPDIR": str(remote_temporary)},
-        )
-        await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
-        status = await child.wait()
-        # What the child said last is still on its way.
-        await process.stdout.drain()
-        await process.stderr.drain()
-        process.exit(status)
-        await process.wait_closed()
+        await ssh_server.execute(process, {**os.environ, "TMPDIR": str(remote_temporary)})
 
     listener = await asyncssh.listen(
         "127.0.0.1",

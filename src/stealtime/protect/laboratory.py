@@ -21,7 +21,7 @@ from typing import IO, Literal, Self
 import psutil
 
 from stealtime.lab.platforms.leftovers import clear_leftovers, make_short_folder
-from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.process import RUN_MARK, run_mark, start_marked
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory_network import Direction
 from stealtime.protect.members import Surroundings
@@ -197,14 +197,7 @@ class Laboratory:
     ) -> psutil.Popen:
         """Start a process in a node, or at the switch; it is ended with the laboratory."""
         prefix = _prefix(self._switch) if name == SWITCH else self.nodes[name].prefix
-        return psutil.Popen(
-            [*prefix, *argv],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
-            start_new_session=True,
-        )
+        return start_marked([*prefix, *argv], stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
 
     def _build(self) -> None:
         network.make_namespaces([self._switch, *(node.namespace for node in self.nodes.values())])

@@ -9,9 +9,12 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Sequence
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+import psutil
 
 from stealtime._core import owner_of
 from stealtime.lab.platforms.affinity import format_cpus
@@ -45,6 +48,33 @@ def guarded(
     for group in cgroups:
         options += ["--cgroup", str(group)]
     return [str(find_agent()), "guard", *options, "--", "taskset", "--cpu-list", format_cpus(cpus), *argv]
+
+
+def start_marked(
+    argv: Sequence[str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | IO[bytes] = subprocess.DEVNULL,
+    stderr: int | IO[bytes] = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+) -> psutil.Popen:
+    """Start a process that a later start knows as ours; who starts it ends it.
+
+    Args:
+        argv: The command.
+        stdin: As of ``subprocess.Popen``.
+        stdout: Likewise.
+        stderr: Likewise.
+        environment: What it has beside our own environment.
+    """
+    return psutil.Popen(
+        argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
+        start_new_session=True,
+    )
 
 
 class GuestProcess:

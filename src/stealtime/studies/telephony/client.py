@@ -2,14 +2,13 @@
 
 import contextlib
 import functools
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO, Protocol
 
 import psutil
 
-from stealtime.lab.platforms.process import RUN_MARK, run_mark
+from stealtime.lab.platforms.process import start_marked
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
 
@@ -80,14 +79,7 @@ class LocalClient:
         environment: Mapping[str, str] | None = None,
     ) -> psutil.Popen:
         """Start a program here."""
-        started = psutil.Popen(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
-            start_new_session=True,
-        )
+        started = start_marked(argv, stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
         self._started.append(started)
         return started
 

@@ -6,22 +6,22 @@ machine under the tests' feet as soon as it is installed.
 
 import asyncio
 import sys
+from collections.abc import Mapping
 
 import asyncssh
 
 SSH_PORT = 22
-
-
 _PIECE_BYTES = 1 << 16
 
 
-async def execute(process: "asyncssh.SSHServerProcess[bytes]") -> None:
+async def execute(process: "asyncssh.SSHServerProcess[bytes]", environment: Mapping[str, str] | None = None) -> None:
     """Carry out a command; its standard input ends with the connection."""
     child = await asyncio.create_subprocess_shell(
         process.command or "true",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env=environment,
     )
     assert child.stdin is not None
     assert child.stdout is not None

@@ -137,7 +137,7 @@ def run_load(place: Place, load: Load, folder: Path) -> tuple[Registered, CpuTim
 def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: float, folder: Path) -> Attempt:
     """Try a rate for a while, for the search of the highest one."""
     count = max(10, round(rate_per_s * try_s))
-    load = Load(transport=transport, rate_per_s=rate_per_s, count=count, names="search")
+    load = Load(transport=transport, rate_per_s=rate_per_s, count=count)
     registered, _, _ = run_load(place, load, folder)
     return Attempt(
         rate_per_s=rate_per_s,

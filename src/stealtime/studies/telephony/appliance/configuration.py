@@ -30,8 +30,8 @@ INIT = "init"
 """What a guest runs first; it is no part of that folder there."""
 
 SHARED_MEMORY_BYTES = 256 << 20
-"""Of Kamailio, for registrations and calls; used up as they come. It was seen to be full at 56,000 in 64 MiB. A kernel
-with less memory than this in all refuses it."""
+"""Of Kamailio in a guest, for registrations and calls; used up as they come. It was seen to be full at 56,000 in 64
+MiB. A kernel with less memory than this in all refuses it."""
 
 _UDP_WORKERS = 2
 _UDP_WORKERS_APART = 8
@@ -54,6 +54,7 @@ class ServerConfiguration:
         tcp_workers: Processes that Kamailio has for TCP.
         tcp_connections: How many TCP connections Kamailio takes.
         media_threads: Threads that relay media.
+        shared_memory_bytes: Of Kamailio.
         fronts: The addresses of those that hand requests on to it, whose word of another server it takes.
     """
 
@@ -65,6 +66,7 @@ class ServerConfiguration:
     tcp_workers: int = 2
     tcp_connections: int = 16384
     media_threads: int = 1
+    shared_memory_bytes: int = SHARED_MEMORY_BYTES
     fronts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ class ServerConfiguration:
                 lines.append(f"await_port {CONTROL_PORT:04X}")
             elif self.media_address is not None:
                 lines.append(f"await_machine {self.media_address} {COMMAND_PORT}")
-            lines.append(keep_kamailio(SHARED_MEMORY_BYTES))
+            lines.append(keep_kamailio(self.shared_memory_bytes))
         return serve_script(lines)
 
     def _kamailio(self) -> str:

@@ -17,7 +17,7 @@ from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
 from stealtime.lab.image.tools import pack_tree
-from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT, SHARED_MEMORY_BYTES
+from stealtime.studies.telephony.appliance.configuration import CONFIGURATION_FOLDER, INIT
 from stealtime.studies.telephony.appliance.root import KAMAILIO, Role, Root, obtain_root, programs_of
 
 _MODULES = (ModuleWish("virtio_pci"), ModuleWish("virtio_net"), ModuleWish("virtio_rng", required=False))
@@ -46,6 +46,15 @@ class Configuration(Protocol):
         ...
 
 
+class GuestConfiguration(Configuration, Protocol):
+    """What a server in a guest is told."""
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """How much Kamailio gets, if the role has one."""
+        ...
+
+
 @dataclass(frozen=True)
 class Image:
     """What a guest boots."""
@@ -71,7 +80,7 @@ def configuration_folder(configuration: Configuration) -> Path:
     return folder
 
 
-def obtain_image(configuration: Configuration, kernel_choice: str) -> Image:
+def obtain_image(configuration: GuestConfiguration, kernel_choice: str) -> Image:
     """Give the initramfs of a server, packed first if it is not in the cache.
 
     Raises:
@@ -92,7 +101,7 @@ def obtain_image(configuration: Configuration, kernel_choice: str) -> Image:
     obtain_entry(folder, build)
     archive = folder / _ARCHIVE
     unpacked_bytes = sum(path.stat().st_size for path in root.tree.rglob("*") if path.is_file())
-    shared_bytes = SHARED_MEMORY_BYTES if KAMAILIO in programs_of(configuration.role) else 0
+    shared_bytes = configuration.shared_memory_bytes if KAMAILIO in programs_of(configuration.role) else 0
     needed_bytes = max(archive.stat().st_size + unpacked_bytes, shared_bytes) + _MEMORY_BESIDE_IMAGE_BYTES
     return Image(archive, -(-needed_bytes // (16 * _MIB)) * 16 * _MIB, root)
 

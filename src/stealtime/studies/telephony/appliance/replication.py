@@ -86,6 +86,11 @@ class ReplicaConfiguration:
         }
 
     @property
+    def shared_memory_bytes(self) -> int:
+        """How much Kamailio gets."""
+        return self._alone.shared_memory_bytes
+
+    @property
     def _alone(self) -> ServerConfiguration:
         return ServerConfiguration(role="both", address=self.address)
 

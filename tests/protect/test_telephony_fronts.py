@@ -24,7 +24,7 @@ from stealtime.studies.telephony.sipp.program import Transport, start_sipp, wide
 from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
-    pytest.mark.guest,
+    pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]

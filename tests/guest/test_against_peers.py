@@ -31,7 +31,7 @@ from stealtime.wire.message import ProbeRequest, RunTrial, WakeupProbe
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
-ROUNDS = int(os.environ.get("STEALTIME_PEER_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("STEALTIME_PEER_ROUNDS", "3"))
 RUN_S = 3
 RATIO_MAX = 2**0.5
 """Of the medians, either way: half-way from equal maxima to a factor of two. The tools differ by their loops (1 us),

@@ -19,6 +19,8 @@ pytestmark = [
 
 INTERVAL = os.environ.get("STEALTIME_CLOCK_INTERVAL", "50ms")
 WATCHED_S = 20.0
+LEFT_ALONE_S = 12.0
+"""What is lost uncorrected only has to be as much as the member says."""
 SETTLES_S = 10.0
 """Until the guest knows how much it loses."""
 SETTLES_AFTER_FAILOVER_S = 5.0
@@ -82,9 +84,9 @@ def test_a_clock_that_is_left_alone_loses_what_the_member_says(record_property: 
         hosts = TwoHosts(laboratory, interval=INTERVAL, mode="net", kernel_arguments="stealtime.clock=free")
         active = hosts.boot()
         before, status_before = seen(hosts, active.host)
-        time.sleep(WATCHED_S)
+        time.sleep(LEFT_ALONE_S)
         after, status_after = seen(hosts, active.host)
         lost_s = before.real_s - after.real_s
         record_property("clocks", f"{lost_s=} {before=} {after=}")
-        assert lost_s > LEAST_LOSS_S
+        assert lost_s > LEAST_LOSS_S * LEFT_ALONE_S / WATCHED_S
         assert_told(lost_s, after.bound_s + before.bound_s, status_before, status_after)

@@ -14,7 +14,7 @@ from protect_command import STEALTIME
 
 from stealtime.protect.laboratory import GUEST_INTERFACE, Laboratory
 from stealtime.store.model import Failure
-from stealtime.studies.telephony.calls.results import Calls
+from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.results import RegistrationFailover, Registrations
 
 pytestmark = [
@@ -56,6 +56,12 @@ duration = "2s"
 mode = ["net+bypass"]
 placement = ["together", "apart"]
 streams = [4]
+
+[[probes]]
+probe = "call-failover"
+duration = "1s"
+mode = ["net+bypass"]
+streams = [4]
 """
 
 
@@ -74,7 +80,7 @@ def write(folder: Path, text: str = CAMPAIGN) -> str:
 def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp_path: Path) -> None:
     run, shown = finished_run(machines.run(tmp_path, write(tmp_path)), tmp_path)
     results = {trial.record.cell.measurement: trial for trial in run.measured}
-    assert len(results) == 4
+    assert len(results) == 5
 
     registered = results["register-100ms-net-50-udp"].result(Registrations)
     assert registered.acknowledged == registered.sent == 100
@@ -98,6 +104,12 @@ def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp
         assert (called.dialogues.ended, called.voice.heard) == (2, 4), name
         assert called.voice.received > 0, name
         assert called.server_cpu_ns > 0, name
+
+    kept = results["call-failover-100ms-net+bypass-4"].result(CallFailover)
+    assert (kept.dialogues.ended, kept.voice.heard, kept.registrations.lost) == (2, 4, 0)
+    assert 0 < kept.registrations.acknowledged <= kept.registrations.sent
+    assert kept.clock_error_ns > 0
+    assert kept.blown_ns - kept.clock_error_ns < kept.running_ns
     assert "When the server's host dies while phones register" in shown
     assert [machines.left_on(name) for name in ADDRESSES] == [[], []]
 
@@ -193,3 +205,19 @@ def test_a_host_without_a_daemon_is_named(tmp_path: Path) -> None:
     with Laboratory() as laboratory:
         machines = MachinesOverSsh(laboratory, without_daemon=("b",))
         assert_refused(machines, tmp_path, HEAD, "no daemon receives machines on", "systemctl start stealtime-host")
+
+
+def test_a_host_that_is_cut_off_is_taken_for_lost(tmp_path: Path) -> None:
+    with Laboratory() as laboratory:
+        machines = MachinesOverSsh(laboratory)
+        running = machines.run(tmp_path, write(tmp_path, HEAD))
+        deadline = time.monotonic() + 60
+        while not any("sip-" in word for word in machines.left_on("b")):
+            assert time.monotonic() < deadline, machines.log("b")
+            time.sleep(0.2)
+        laboratory.cut("b", "clients", "both")
+        _, said = running.communicate(timeout=120)
+        assert running.returncode == 1, said
+        failure = stored_run(tmp_path).trials[0].record.failure
+        assert failure is not None
+        assert f"{ADDRESSES['b']} answers no more" in failure.message, failure

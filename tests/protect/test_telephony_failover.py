@@ -25,7 +25,7 @@ repetitions = 1
 [[probes]]
 probe = "register-failover"
 duration = "1s"
-transport = ["udp", "tcp-one"]
+transport = ["udp", "tcp-one", "tcp-each"]
 mode = ["net"]
 rate = [100]
 
@@ -47,7 +47,7 @@ def start(folder: Path) -> "subprocess.Popen[str]":
 def test_no_acknowledged_registration_is_lost_with_its_host(tmp_path: Path) -> None:
     run, shown = finished_run(start(tmp_path), tmp_path)
     trials = {trial.record.cell.measurement: trial for trial in run.measured}
-    assert len(trials) == 3
+    assert len(trials) == 4
     for name, trial in trials.items():
         seen = trial.result(RegistrationFailover)
         assert (seen.lost, seen.lost_users, seen.unanswered) == (0, [], 0), name

@@ -70,6 +70,7 @@ def test_what_could_not_be_offered_was_not_borne() -> None:
 def test_an_answer_to_a_retransmission_is_a_failure() -> None:
     assert Attempt(100, 100, 50, 50, 1).failure == "1 retransmissions"
     assert Attempt(100, 100, 50, 49, 0).failure == "1 of 50 not acknowledged"
+    assert Attempt(100, 100, 50, 50, 0, late=2).failure == "2 of 50 acknowledged after more than 500 ms"
     assert Attempt(100, 100, 50, 50, 0).failure is None
 
 

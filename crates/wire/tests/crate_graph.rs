@@ -25,6 +25,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
+    ("quickclose", &[]),
     ("capture", &["pagetrack"]),
     ("succession", &[]),
     ("shipping", &["succession"]),

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _BEGINS_WITHIN_S = 60.0
 """A slow host loads Python, and ends first what an earlier campaign left."""
 _ANSWERS_WITHIN_S = 60.0
+_LOST_AFTER_S = 20.0
+"""A host that is overloaded is slow to answer a question; its ssh server and the network are not that slow."""
 _COPIED_WITHIN_S = 900.0
 _ENDS_WITHIN_S = 60.0
 _EXITS_WITHIN_S = 5.0
@@ -208,7 +210,7 @@ async def lent_hosts(platforms: Sequence[SshPlatform], program: str, folder: Pat
         hosts: list[LentHost] = []
         try:
             for number, platform in enumerate(platforms):
-                connection = await connections.enter_async_context(platform.connect())
+                connection = await connections.enter_async_context(platform.connect(lost_after_s=_LOST_AFTER_S))
                 log = folder / f"host-{number}.log"
                 try:
                     process = await connection.create_process(

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _CONNECT_WITHIN_S = 15.0
 _COMMAND_WITHIN_S = 20.0
 _END_WITHIN_S = 5.0
+_KEEPALIVES = 3
+"""Unanswered, before a host is taken for lost, as ``ServerAliveCountMax`` of ssh_config(5)."""
 _MAKE_FOLDER = 'umask 077 && mktemp -d "${TMPDIR:-/tmp}/stealtime-XXXXXXXX"'
 
 
@@ -115,8 +117,12 @@ class SshPlatform:
                         await channel.shutdown()
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async def connect(self, lost_after_s: float | None = None) -> AsyncIterator[asyncssh.SSHClientConnection]:
         """Log in there.
+
+        Args:
+            lost_after_s: How long a host that answers nothing is waited for; it is asked three times meanwhile. None:
+                nothing is asked, so that a machine that is measured has nothing more to do.
 
         Raises:
             MachineError: The host cannot be reached, is not the one that is known, or refuses us.
@@ -126,6 +132,9 @@ class SshPlatform:
             options["username"] = self.user
         if self.port is not None:
             options["port"] = self.port
+        if lost_after_s is not None:
+            options["keepalive_interval"] = lost_after_s / (_KEEPALIVES + 1)
+            options["keepalive_count_max"] = _KEEPALIVES
         try:
             connection = await asyncssh.connect(self.host, **options)
         except asyncssh.HostKeyNotVerifiable as error:

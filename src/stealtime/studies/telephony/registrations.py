@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.place.model import CpuTimes, Place
-from stealtime.studies.telephony.saturation import Attempt
+from stealtime.studies.telephony.saturation import ANSWERED_BY_NS, Attempt
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.studies.telephony.sipp.program import (
     ANSWERED_WITHIN_S,
@@ -145,6 +145,7 @@ def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: f
         sent=len(registered.sent_ns),
         acknowledged=len(registered.answered_ns),
         retransmissions=registered.finished.counts.retransmissions,
+        late=sum(response_ns > ANSWERED_BY_NS for response_ns in registered.response_ns),
     )
 
 

@@ -35,6 +35,8 @@ class RateAttempt(Model):
     sent: int
     acknowledged: int
     retransmissions: int
+    late: int = 0
+    """Acknowledged later than a client over UDP waits before it sends again."""
     failure: str | None
     """Why it was not borne; None if it was."""
 

@@ -1,15 +1,18 @@
 """The highest rate of registrations or sessions that a server bears, searched as RFC 7502 (section 4) does it.
 
 RFC 7501 calls them the *registration rate* and the *session establishment rate*: the maximum of the attempt rate at
-which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after the
-client sent it again, which a server at its limit provokes; and a try whose load SIPp could not offer says nothing for
-the server. Pure.
+which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after
+:data:`ANSWERED_BY_NS`. Over UDP a client has sent it again by then, which a server at its limit provokes; over TCP
+nothing is sent again, and a server could put off its answers until the try is over. A try whose load SIPp could not
+offer says nothing for the server. Pure.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 STEPS_MAX = 14
+ANSWERED_BY_NS = 500_000_000
+"""RFC 3261, T1: after so long a client sends again over UDP."""
 _OFFERED_SHARE_MIN = 0.9
 """Of the wanted rate. Less is a generator that did not keep up, on a host that it shares with the server."""
 
@@ -24,6 +27,9 @@ class Attempt:
     sent: int
     acknowledged: int
     retransmissions: int
+    late: int = 0
+    """Acknowledged after :data:`ANSWERED_BY_NS`, counted from the first copy of the request; over UDP also among the
+    retransmissions."""
 
     @property
     def failure(self) -> str | None:
@@ -32,6 +38,8 @@ class Attempt:
             return f"{self.sent - self.acknowledged} of {self.sent} not acknowledged"
         if self.retransmissions:
             return f"{self.retransmissions} retransmissions"
+        if self.late:
+            return f"{self.late} of {self.sent} acknowledged after more than {ANSWERED_BY_NS / 1e6:g} ms"
         if self.offered_per_s < _OFFERED_SHARE_MIN * self.rate_per_s:
             return f"only {self.offered_per_s:.0f} per second could be offered"
         return None

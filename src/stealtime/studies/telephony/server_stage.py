@@ -14,7 +14,7 @@ from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.stand import NotProtectedError
 from stealtime.store.results import Result
 from stealtime.studies.telephony.place.model import Place
-from stealtime.studies.telephony.trials import TRIALS, Server
+from stealtime.studies.telephony.trials import TRIALS, Server, find_saturation, unknown_saturation
 
 _SERVER_PARAMETERS = ("mode", "interval_ns", "placement", "primaries")
 
@@ -46,6 +46,10 @@ class ServerStage(BlockingStage):
     def carry_out(self, cell: PlannedCell) -> Result:
         """Carry out a trial with a server that answers."""
         with self._trial_folder() as folder:
+            transport = unknown_saturation(cell.cell.parameters, self._saturation)
+            if transport is not None:
+                # Also where the cells without protection are not of this run, or were measured before it was resumed.
+                find_saturation(self._server({"mode": "off"}), transport, folder)
             return TRIALS[cell.cell.probe](self._server(cell.cell.parameters), cell, folder)
 
     def give_up(self) -> None:

@@ -46,7 +46,8 @@ class Server:
 
     Attributes:
         place: Where it runs.
-        saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found.
+        saturation: What the unprotected server of this boot was found to bear, by transport; filled as it is found, and
+            before a load that is a share of it.
     """
 
     place: Place
@@ -67,6 +68,25 @@ def find_registration_rate(server: Server, cell: PlannedCell, folder: Path) -> R
     return RegistrationRate(**_found(found))
 
 
+def unknown_saturation(parameters: Mapping[str, JsonValue], known: Mapping[str, float]) -> Transport | None:
+    """Give the transport over which the rate of a load is a share of a saturation that nobody has found yet, if any."""
+    if "share" not in parameters or parameters["transport"] in known:
+        return None
+    return _transport(parameters)
+
+
+def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
+    """Find what an unprotected server bears.
+
+    Raises:
+        StealtimeError: It bears nothing.
+    """
+    found = _search_registrations(server, transport, _TRY_S, folder)
+    if not found.rate_per_s:
+        raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
+    server.saturation[transport] = found.rate_per_s
+
+
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
     """Search the highest rate of sessions."""
     try_s = cell.duration_ns / 1e9
@@ -77,7 +97,7 @@ def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> Sessio
 def register(server: Server, cell: PlannedCell, folder: Path) -> Registrations:
     """Have phones register at a rate."""
     parameters, transport = cell.cell.parameters, _transport(cell.cell.parameters)
-    rate, saturation = _rate(server, parameters, transport, folder)
+    rate, saturation = _rate(server, parameters, transport)
     duration_s = cell.duration_ns / 1e9
     load = Load(transport=transport, rate_per_s=rate, count=max(10, round(rate * duration_s)))
     with steady(server.place):
@@ -150,22 +170,10 @@ def _that_fails_over(server: Server) -> Place:
     return server.place
 
 
-def _rate(
-    server: Server, parameters: Mapping[str, JsonValue], transport: Transport, folder: Path
-) -> tuple[float, float | None]:
+def _rate(server: Server, parameters: Mapping[str, JsonValue], transport: Transport) -> tuple[float, float | None]:
     """Give the rate of a load, and the saturation that it is a share of."""
     if "share" not in parameters:
         return _number(parameters["rate_per_s"]), None
-    if transport not in server.saturation:
-        if not server.is_unprotected:
-            raise StealtimeError(
-                f"what the unprotected server bears over {transport} is not known yet",
-                hint="measure the mode `off` with a share first, or give a rate",
-            )
-        found = _search_registrations(server, transport, _TRY_S, folder)
-        if not found.rate_per_s:
-            raise StealtimeError(f"the server bears no rate over {transport}: {found.attempts[-1].failure}")
-        server.saturation[transport] = found.rate_per_s
     saturation = server.saturation[transport]
     return max(1.0, saturation * _number(parameters["share"])), saturation
 

@@ -107,7 +107,7 @@ class CallSignalling:
             if self._callers.process.poll() is not None or time.monotonic() > deadline:
                 raise StealtimeError(
                     f"{len(answers.relays)} of {wanted} calls were answered: {self._callers.last_words()}",
-                    hint="try fewer streams",
+                    hint="what the server wrote last is in the log of the trial; if it says nothing, try fewer streams",
                 )
             time.sleep(_POLL_S)
         # Every phone was invited before it answered.

@@ -5,6 +5,7 @@ the real-time clock; its statistics are a CSV file. Stamps are put on the monoto
 """
 
 import functools
+import os
 import resource
 import shutil
 import signal
@@ -17,6 +18,7 @@ from typing import Literal
 
 import psutil
 
+from stealtime.lab.libraries import find_library
 from stealtime.studies.telephony.appliance.configuration import SIP_PORT
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.sipp.log import LoggedMessage, parse_log
@@ -26,7 +28,14 @@ from stealtime.vocabulary.errors import StealtimeError
 Transport = Literal["udp", "tcp-one", "tcp-each"]
 """How phones reach the server: all over one UDP socket, over one TCP connection, or with a connection each."""
 
-_OPTIONS: dict[Transport, tuple[str, ...]] = {"udp": ("-t", "u1"), "tcp-one": ("-t", "t1"), "tcp-each": ("-t", "tn")}
+_ROOM = ("-buff_size", str(4 << 20))
+"""For what is on its way at one socket: a server whose output is held answers some hundred phones at once. SIPp's own
+64 KiB lost them over UDP and slowed down TCP; this is as much as Linux gives a connection by itself (``tcp_wmem``)."""
+_OPTIONS: dict[Transport, tuple[str, ...]] = {
+    "udp": ("-t", "u1", *_ROOM),
+    "tcp-one": ("-t", "t1", *_ROOM),
+    "tcp-each": ("-t", "tn"),
+}
 _SOCKETS_MAX = 40_000
 _OTHER_FILES = 1_000
 _CLIENT_PORTS = "1024 65535"
@@ -180,7 +189,10 @@ def start_sipp(client: Client, order: SippOrder, folder: Path) -> Sipp:
     offset_ns = time.time_ns() - time.monotonic_ns()
     with (folder / "printed.log").open("wb") as printed:
         process = client.start(
-            ["env", f"--chdir={folder}", *argv], stdout=printed, stderr=printed, environment={"TERM": "dumb"}
+            ["env", f"--chdir={folder}", *argv],
+            stdout=printed,
+            stderr=printed,
+            environment={"TERM": "dumb", "LD_PRELOAD": _preloaded()},
         )
     return Sipp(process, folder, order.limit_s, offset_ns)
 
@@ -192,6 +204,12 @@ def widen_ports(client: Client) -> None:
     setting = client.start(["sh", "-ec", script])
     if setting.wait(timeout=_ENDS_WITHIN_S) != 0:
         raise StealtimeError("the phones cannot be given more ports")
+
+
+def _preloaded() -> str:
+    """Name the library without which SIPp stands still while a connection is closed, and what the user preloads."""
+    library = find_library(Path(__file__).parent, "stealtime_quickclose")
+    return " ".join([str(library), *filter(None, [os.environ.get("LD_PRELOAD")])])
 
 
 def _sockets() -> int:

@@ -1,0 +1,49 @@
+//! A socket whose options are set the way SIPp sets them.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::size_of;
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use stealtime_quickclose::setsockopt;
+
+fn set<Value>(socket: c_int, level: c_int, name: c_int, value: &Value) -> c_int {
+    // SAFETY: the value lives for the call.
+    unsafe { setsockopt(socket, level, name, ptr::from_ref(value).cast(), size_of::<Value>() as libc::socklen_t) }
+}
+
+fn get<Value>(socket: c_int, level: c_int, name: c_int, mut value: Value) -> Value {
+    let mut length = size_of::<Value>() as libc::socklen_t;
+    // SAFETY: the value and its length live for the call.
+    let result = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut length) };
+    assert_eq!(result, 0, "{}", io::Error::last_os_error());
+    value
+}
+
+#[test]
+fn the_wish_to_wait_for_the_peer_is_left_out() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let wish = libc::linger { l_onoff: 1, l_linger: 1 };
+    assert_eq!(set(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &wish), 0);
+    let none = libc::linger { l_onoff: 7, l_linger: 7 };
+    let now = get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, none);
+    assert_eq!((now.l_onoff, now.l_linger), (0, 0));
+}
+
+#[test]
+fn every_other_option_is_set() {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert_eq!(get(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 7), 0);
+    assert_eq!(set(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, &1), 0);
+    assert_eq!(get(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 7), 1);
+}
+
+#[test]
+fn a_refusal_is_told_as_by_the_c_library() {
+    assert_eq!(set(-1, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1), -1);
+    assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EBADF));
+}

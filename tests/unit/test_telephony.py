@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from stealtime.campaigns.aliases import alias_words
 from stealtime.campaigns.file import find_campaign, read_campaign
@@ -22,7 +23,7 @@ from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
 from stealtime.studies.telephony.sipp.program import find_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
-from stealtime.studies.telephony.trials import response_times
+from stealtime.studies.telephony.trials import response_times, unknown_saturation
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
@@ -80,6 +81,13 @@ LOG = (
     "contact phone000001 |2026-11-24\t13:00:00.000601\t1795525200.000601\n"
     "sent phone000002 3|2026-11-24\t13:00:0"
 )
+
+
+def test_a_saturation_is_searched_for_a_share_of_one_that_nobody_knows() -> None:
+    share: dict[str, JsonValue] = {"share": 0.5, "transport": "tcp-one", "mode": "net"}
+    assert unknown_saturation(share, {"udp": 400.0}) == "tcp-one"
+    assert unknown_saturation(share, {"tcp-one": 400.0}) is None
+    assert unknown_saturation({"rate_per_s": 100, "transport": "udp"}, {}) is None
 
 
 def test_sipps_log_is_read_by_user_on_the_monotonic_clock() -> None:

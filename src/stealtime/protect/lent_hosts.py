@@ -107,7 +107,9 @@ class LentHost:
                 f"{self.address} has not answered {command!r} within {within_s:g} s", hint="is the host overloaded?"
             ) from None
         except (asyncssh.Error, OSError) as error:
-            raise StealtimeError(f"the connection to {self.address} was lost: {error}") from error
+            raise StealtimeError(
+                f"the connection to {self.address} was lost: {error}", hint="is it still there?"
+            ) from error
         if "error" in answer:
             kind = NotProtectedError if answer.get("lapse") else StealtimeError
             raise kind(f"{answer['error']} (says {self.address})", hint=answer.get("hint"))
@@ -166,6 +168,10 @@ class LentHost:
                 done = await self.connection.run(f"cat > {shlex.quote(str(target))}", stdin=source, encoding=None)
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise StealtimeError(f"{source.name} cannot be copied to {self.address}: {error or 'no answer'}") from error
+        if done.exit_status is None:
+            raise StealtimeError(
+                f"the connection to {self.address} was lost while {source.name} was copied", hint="is it still there?"
+            )
         if done.exit_status != 0:
             said = done.stderr.decode("utf-8", "replace").strip() if isinstance(done.stderr, bytes) else done.stderr
             raise StealtimeError(

@@ -11,13 +11,17 @@ use std::ptr;
 
 use stealtime_quickclose::setsockopt;
 
+fn length_of<Value>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<Value>()).unwrap()
+}
+
 fn set<Value>(socket: c_int, level: c_int, name: c_int, value: &Value) -> c_int {
     // SAFETY: the value lives for the call.
-    unsafe { setsockopt(socket, level, name, ptr::from_ref(value).cast(), size_of::<Value>() as libc::socklen_t) }
+    unsafe { setsockopt(socket, level, name, ptr::from_ref(value).cast(), length_of::<Value>()) }
 }
 
 fn get<Value>(socket: c_int, level: c_int, name: c_int, mut value: Value) -> Value {
-    let mut length = size_of::<Value>() as libc::socklen_t;
+    let mut length = length_of::<Value>();
     // SAFETY: the value and its length live for the call.
     let result = unsafe { libc::getsockopt(socket, level, name, (&raw mut value).cast(), &raw mut length) };
     assert_eq!(result, 0, "{}", io::Error::last_os_error());

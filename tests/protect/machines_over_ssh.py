@@ -17,14 +17,18 @@ import ssh_server
 from protect_command import STEALTIME
 
 from stealtime.lab.image.cache import cache_folder
+from stealtime.lab.image.kernel import find_kernel
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.endpoint import DEFAULT_PORT
 from stealtime.protect.identity import make_identity
 from stealtime.protect.laboratory import GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.protect.state import STATE_VARIABLE
+from stealtime.studies.telephony.appliance.root import Role, obtain_root
+from stealtime.studies.telephony.place.guest import KERNEL
 
 ADDRESSES = {"a": "10.77.1.1", "b": "10.77.1.2"}
 """Where ssh reaches them, on the network of the guests."""
+_ROLES: tuple[Role, ...] = ("both", "signalling", "media")
 _UP_WITHIN_S = 30.0
 
 
@@ -37,6 +41,10 @@ class MachinesOverSsh:
     """
 
     def __init__(self, laboratory: Laboratory, *, without_daemon: Sequence[str] = ()) -> None:
+        # The third machine's network has no mirror of Debian: what a campaign fetches must be in the cache.
+        find_kernel(KERNEL)
+        for role in _ROLES:
+            obtain_root(role)
         self.laboratory = laboratory
         self.folder = laboratory.folder
         self.images = self.folder / "images"

@@ -10,18 +10,17 @@ of the machine itself.
 import itertools
 import os
 import shutil
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Literal, Self
+from typing import Literal, Self, Unpack
 
 import psutil
 
 from stealtime.lab.platforms.leftovers import clear_leftovers, make_short_folder
-from stealtime.lab.platforms.process import RUN_MARK, run_mark, start_marked
+from stealtime.lab.platforms.process import RUN_MARK, StartedWith, run_mark, start_marked
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory_network import Direction
 from stealtime.protect.members import Surroundings
@@ -185,19 +184,10 @@ class Laboratory:
         """Kill all processes of a node at once; give their pids. Its links stay, as those of a dead host do."""
         return network.kill_processes(self.nodes[name].namespace)
 
-    def start(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int | IO[bytes] = subprocess.DEVNULL,
-        stderr: int | IO[bytes] = subprocess.DEVNULL,
-        environment: Mapping[str, str] | None = None,
-    ) -> psutil.Popen:
+    def start(self, name: str, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a process in a node, or at the switch; it is ended with the laboratory."""
         prefix = _prefix(self._switch) if name == SWITCH else self.nodes[name].prefix
-        return start_marked([*prefix, *argv], stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
+        return start_marked([*prefix, *argv], **given)
 
     def _build(self) -> None:
         network.make_namespaces([self._switch, *(node.namespace for node in self.nodes.values())])

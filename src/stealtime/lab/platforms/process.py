@@ -12,7 +12,7 @@ import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, TypedDict, Unpack
 
 import psutil
 
@@ -50,29 +50,24 @@ def guarded(
     return [str(find_agent()), "guard", *options, "--", "taskset", "--cpu-list", format_cpus(cpus), *argv]
 
 
-def start_marked(
-    argv: Sequence[str],
-    *,
-    stdin: int = subprocess.DEVNULL,
-    stdout: int | IO[bytes] = subprocess.DEVNULL,
-    stderr: int | IO[bytes] = subprocess.DEVNULL,
-    environment: Mapping[str, str] | None = None,
-) -> psutil.Popen:
-    """Start a process that a later start knows as ours; who starts it ends it.
+class StartedWith(TypedDict, total=False):
+    """What a process is given by who starts it; streams are as of ``subprocess.Popen``, and none by default."""
 
-    Args:
-        argv: The command.
-        stdin: As of ``subprocess.Popen``.
-        stdout: Likewise.
-        stderr: Likewise.
-        environment: What it has beside our own environment.
-    """
+    stdin: int
+    stdout: int | IO[bytes]
+    stderr: int | IO[bytes]
+    environment: Mapping[str, str]
+    """What it has beside our own environment."""
+
+
+def start_marked(argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
+    """Start a process that a later start knows as ours; who starts it ends it."""
     return psutil.Popen(
         argv,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env={**os.environ, **(environment or {}), RUN_MARK: run_mark()},
+        stdin=given.get("stdin", subprocess.DEVNULL),
+        stdout=given.get("stdout", subprocess.DEVNULL),
+        stderr=given.get("stderr", subprocess.DEVNULL),
+        env={**os.environ, **given.get("environment", {}), RUN_MARK: run_mark()},
         start_new_session=True,
     )
 

@@ -2,13 +2,12 @@
 
 import contextlib
 import functools
-import subprocess
-from collections.abc import Mapping, Sequence
-from typing import IO, Protocol
+from collections.abc import Sequence
+from typing import Protocol, Unpack
 
 import psutil
 
-from stealtime.lab.platforms.process import start_marked
+from stealtime.lab.platforms.process import StartedWith, start_marked
 from stealtime.protect.laboratory import CLIENT, Laboratory
 
 
@@ -25,15 +24,7 @@ class Client(Protocol):
         """Whether it is being removed, so that nothing is worth waiting for."""
         ...
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int | IO[bytes] = subprocess.DEVNULL,
-        stderr: int | IO[bytes] = subprocess.DEVNULL,
-        environment: Mapping[str, str] | None = None,
-    ) -> psutil.Popen:
+    def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a program there; it ends with the client."""
         ...
 
@@ -69,17 +60,9 @@ class LocalClient:
         self.has_ended = False
         self._started: list[psutil.Popen] = []
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int | IO[bytes] = subprocess.DEVNULL,
-        stderr: int | IO[bytes] = subprocess.DEVNULL,
-        environment: Mapping[str, str] | None = None,
-    ) -> psutil.Popen:
+    def start(self, argv: Sequence[str], **given: Unpack[StartedWith]) -> psutil.Popen:
         """Start a program here."""
-        started = start_marked(argv, stdin=stdin, stdout=stdout, stderr=stderr, environment=environment)
+        started = start_marked(argv, **given)
         self._started.append(started)
         return started
 

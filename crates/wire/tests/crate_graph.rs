@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
-    ("quickclose", &[]),
+    ("sippsockets", &[]),
     ("capture", &["pagetrack"]),
     ("succession", &[]),
     ("shipping", &["succession"]),

@@ -207,8 +207,8 @@ def widen_ports(client: Client) -> None:
 
 
 def _preloaded() -> str:
-    """Name the library without which SIPp stands still while a connection is closed, and what the user preloads."""
-    library = find_library(Path(__file__).parent, "stealtime_quickclose")
+    """Name the library that gives SIPp sockets for a server whose output is held, and what the user preloads."""
+    library = find_library(Path(__file__).parent, "stealtime_sippsockets")
     return " ".join([str(library), *filter(None, [os.environ.get("LD_PRELOAD")])])
 
 

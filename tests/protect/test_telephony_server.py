@@ -146,6 +146,20 @@ def test_a_phone_registers_at_a_protected_server_apart_from_its_media(own_labora
         place.stop()
 
 
+def test_a_guest_that_ends_before_its_server_answers_is_named_at_once(own_laboratory: Laboratory) -> None:
+    place = GuestPlace(Stand(own_laboratory), "ends", "off")
+    place.start()
+    try:
+        machine = poll(lambda: next((member.qemu_pid for member in place.members()), None), 30.0)
+        assert machine is not None
+        os.kill(machine, signal.SIGKILL)
+        # Else it would be the error of the server, two minutes later.
+        with pytest.raises(StealtimeError, match="the member of 'ends-both' on the host 'a' ended"):
+            place.await_ready()
+    finally:
+        place.stop()
+
+
 def _lapsed(place: GuestPlace, members: Sequence[MemberStatus], from_ns: int) -> bool:
     try:
         place.refuse_lapse(members, from_ns)

@@ -18,6 +18,7 @@ import psutil
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.ending import ending_error
 from stealtime.protect.endpoint import DEFAULT_PORT, StandbyHost
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.identity import make_identity
@@ -151,6 +152,7 @@ class StandGuest:
         self.stand = stand
         self.known_as = known_as
         self._node = node
+        self._hosts = tuple(dict.fromkeys((known_as, *HOSTS)))
         self.ip_address = guest_address(number)
         hosts = {host.name: host for host in stand.hosts}
         self.vm = VmFile.model_validate(
@@ -208,6 +210,16 @@ class StandGuest:
         """Give what its members on a host wrote about themselves."""
         return [json.loads(line) for line in self.member(name).events.read_text().splitlines()]
 
+    def refuse_end(self) -> None:
+        """See that it lives, on whichever host.
+
+        Raises:
+            StealtimeError: None of its members does.
+        """
+        folders = [self.member(name) for name in self._hosts]
+        if not any(folder.lives() for folder in folders):
+            raise ending_error(f"the member of {self.vm.name!r} on the host {self.known_as!r} ended", folders[0].log)
+
     def await_ready(self, unlike: frozenset[int] = frozenset(), within_s: float = PATIENCE_S) -> MemberStatus:
         """Wait until it is protected (in mode ``off``: until it runs); give what its active member says.
 
@@ -221,7 +233,8 @@ class StandGuest:
         seen: list[MemberStatus | None] = []
 
         def find() -> MemberStatus | None:
-            seen[:] = [self.status(name) for name in dict.fromkeys((self.known_as, *HOSTS))]
+            self.refuse_end()
+            seen[:] = [self.status(name) for name in self._hosts]
             members = [member for member in seen if member is not None]
             if self.vm.mode == "off":
                 return next((member for member in members if member.role == "solo"), None)

@@ -17,14 +17,28 @@ _PAUSE_S = 0.1
 _COMPLAINTS = ("ERROR", "CRITICAL", "not found", "cannot", "Kernel panic")
 
 
-def await_answer(client: Client, address: str, within_s: float, last_words: Callable[[], str]) -> None:
+def await_answer(
+    client: Client,
+    address: str,
+    within_s: float,
+    last_words: Callable[[], str],
+    refuse_end: Callable[[], object] = lambda: None,
+) -> None:
     """Wait until a server answers OPTIONS.
+
+    Args:
+        client: Where its phones are.
+        address: Its own.
+        within_s: How long.
+        last_words: Gives what it wrote.
+        refuse_end: Raises the error to give where what it runs in has ended: no answer will come.
 
     Raises:
         StealtimeError: It does not; ``last_words`` is its note.
     """
     deadline = time.monotonic() + within_s
     while not answers(client, address):
+        refuse_end()
         if time.monotonic() > deadline or client.has_ended:
             said = last_words()
             error = StealtimeError(

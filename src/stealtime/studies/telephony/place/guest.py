@@ -110,7 +110,7 @@ class GuestPlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words, self._refuse_end)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:
@@ -151,6 +151,10 @@ class GuestPlace:
         consoles = sorted(self.stand.state.path.glob("*/*/console.log"))
         ends = [path.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] for path in consoles]
         return "\n".join([*("\n".join(lines) for lines in ends), self.stand.last_words()])
+
+    def _refuse_end(self) -> None:
+        for guest in self.guests:
+            guest.refuse_end()
 
 
 def guests_cpu_times(laboratory: Laboratory, hosts: Sequence[str], members: Sequence[MemberStatus]) -> CpuTimes:

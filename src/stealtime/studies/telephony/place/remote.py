@@ -84,7 +84,7 @@ class RemotePlace:
     def await_ready(self) -> None:
         """Wait until all guests are protected as they shall be, and the server answers."""
         self.await_protected()
-        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words, self.members)
         self.await_protected()
 
     def await_protected(self, unlike: frozenset[int] = frozenset()) -> list[MemberStatus]:

@@ -94,8 +94,8 @@ class ReplicatedPlace:
         """Wait until both guests run, and the one that has the address answers."""
         self._await_running()
         # The server that does not have the shared address answers at its own.
-        for own in _OWN_ADDRESSES:
-            await_answer(self.client, own, _UP_WITHIN_S, self.last_words)
+        for guest, own in zip(self.guests, _OWN_ADDRESSES, strict=True):
+            await_answer(self.client, own, _UP_WITHIN_S, self.last_words, guest.refuse_end)
         await_answer(self.client, self.address, _UP_WITHIN_S, self.last_words)
 
     def serving_host(self) -> str:

@@ -124,7 +124,7 @@ class TwoStagePlace:
         """Wait until all primaries are protected as they shall be, and all servers answer."""
         self.await_protected()
         for guest in self.guests:
-            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words)
+            await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.refuse_end)
         self.fronts.await_ready()
         self.await_protected()
 
@@ -162,7 +162,7 @@ class TwoStagePlace:
             raise StealtimeError(f"there is no host for another primary beside {len(self.guests)}")
         guest = self._begin_primary()
         guest.await_ready(within_s=_UP_WITHIN_S)
-        await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words)
+        await_answer(self.client, guest.ip_address, _UP_WITHIN_S, self.last_words, guest.refuse_end)
         guest.await_ready(within_s=_UP_WITHIN_S)
         if before_dealt is not None:
             before_dealt()

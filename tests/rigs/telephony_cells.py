@@ -107,6 +107,7 @@ def rate(rate_per_s: float, *, is_bounded: bool = True) -> RegistrationRate:
     """One attempt, which was borne."""
     attempt = RateAttempt(
         rate_per_s=rate_per_s,
+        duration_s=1.0,
         offered_per_s=rate_per_s,
         sent=100,
         acknowledged=100,

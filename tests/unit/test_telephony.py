@@ -19,7 +19,7 @@ from stealtime.studies.telephony.place.answering import complaint
 from stealtime.studies.telephony.place.guest import mode_of
 from stealtime.studies.telephony.place.model import Mode
 from stealtime.studies.telephony.registrations import Load, first_times
-from stealtime.studies.telephony.saturation import STEPS_MAX, Attempt, search
+from stealtime.studies.telephony.saturation import HELD_TRIES, STEPS_MAX, Attempt, search
 from stealtime.studies.telephony.sipp.log import parse_log
 from stealtime.studies.telephony.sipp.program import find_sipp
 from stealtime.studies.telephony.sipp.statistics import parse_statistics
@@ -30,49 +30,70 @@ from stealtime.vocabulary.errors import StealtimeError, UsageError
 def bears(limit_per_s: float, *, offers_per_s: float = 1e9):  # type: ignore[no-untyped-def]
     """Give a server that acknowledges everything up to a rate, and a generator that offers up to another one."""
 
-    def attempt(rate_per_s: float) -> Attempt:
+    def attempt(rate_per_s: float, duration_s: float) -> Attempt:
         acknowledged = 1_000 if rate_per_s <= limit_per_s else 990
-        return Attempt(rate_per_s, min(rate_per_s, offers_per_s), 1_000, acknowledged, 0)
+        return Attempt(rate_per_s, duration_s, min(rate_per_s, offers_per_s), 1_000, acknowledged, 0)
 
     return attempt
 
 
 @pytest.mark.parametrize("limit_per_s", [3.0, 40.0, 399.0, 400.0, 515.0, 3_000.0, 19_999.0])
 def test_the_highest_rate_is_found_within_the_resolution(limit_per_s: float) -> None:
-    found = search(bears(limit_per_s), first_per_s=400, most_per_s=20_000, resolution=1.15)
+    found = search(bears(limit_per_s), try_s=1, first_per_s=400, most_per_s=20_000, resolution=1.15)
     assert found.rate_per_s <= limit_per_s < 1.16 * found.rate_per_s
     assert found.is_bounded
     assert len({one.rate_per_s for one in found.attempts}) <= STEPS_MAX
 
 
 def test_a_server_that_bears_all_that_is_tried_is_not_bounded() -> None:
-    found = search(bears(1e9), first_per_s=400, most_per_s=5_000, resolution=1.15)
+    found = search(bears(1e9), try_s=1, first_per_s=400, most_per_s=5_000, resolution=1.15)
     assert (found.rate_per_s, found.is_bounded) == (5_000, False)
 
 
 def test_a_rate_that_fails_once_is_tried_again() -> None:
     hiccups = iter([True, False])
 
-    def attempt(rate_per_s: float) -> Attempt:
+    def attempt(rate_per_s: float, duration_s: float) -> Attempt:
         is_lost = rate_per_s > 900 or (rate_per_s == 400 and next(hiccups))
-        return Attempt(rate_per_s, rate_per_s, 1_000, 999 if is_lost else 1_000, 0)
+        return Attempt(rate_per_s, duration_s, rate_per_s, 1_000, 999 if is_lost else 1_000, 0)
 
-    found = search(attempt, first_per_s=400, most_per_s=20_000, resolution=1.15)
+    found = search(attempt, try_s=1, first_per_s=400, most_per_s=20_000, resolution=1.15)
     assert [one.rate_per_s for one in found.attempts[:3]] == [400, 400, 800]
     assert 800 <= found.rate_per_s <= 900
 
 
+@pytest.mark.parametrize("try_s", [1.0, 3.0])
+def test_a_rate_that_a_queue_bears_for_a_while_is_not_what_is_found(try_s: float) -> None:
+    def attempt(rate_per_s: float, duration_s: float) -> Attempt:
+        is_lost = (rate_per_s - 1_000) * duration_s > 1_500
+        return Attempt(rate_per_s, duration_s, rate_per_s, 1_000, 999 if is_lost else 1_000, 0)
+
+    found = search(attempt, try_s=try_s, first_per_s=400, most_per_s=20_000, resolution=1.15)
+    assert found.is_bounded
+    assert attempt(found.rate_per_s, HELD_TRIES * try_s).failure is None
+    assert attempt(1.16 * found.rate_per_s, HELD_TRIES * try_s).failure is not None
+    held = [one for one in found.attempts if one.duration_s == HELD_TRIES * try_s]
+    assert (held[-1].rate_per_s, held[-1].failure) == (found.rate_per_s, None)
+
+
+def test_a_server_that_bears_nothing_for_long_bears_nothing() -> None:
+    def attempt(rate_per_s: float, duration_s: float) -> Attempt:
+        return Attempt(rate_per_s, duration_s, rate_per_s, 1_000, 1_000 if duration_s == 1 else 999, 0)
+
+    assert search(attempt, try_s=1, first_per_s=400, most_per_s=800, resolution=1.15).rate_per_s == 0
+
+
 def test_what_could_not_be_offered_was_not_borne() -> None:
-    found = search(bears(1e9, offers_per_s=1_000), first_per_s=400, most_per_s=20_000, resolution=1.15)
+    found = search(bears(1e9, offers_per_s=1_000), try_s=1, first_per_s=400, most_per_s=20_000, resolution=1.15)
     assert found.rate_per_s < 1_200
     assert any((one.failure or "").startswith("only 1000 per second could be offered") for one in found.attempts)
 
 
 def test_an_answer_to_a_retransmission_is_a_failure() -> None:
-    assert Attempt(100, 100, 50, 50, 1).failure == "1 retransmissions"
-    assert Attempt(100, 100, 50, 49, 0).failure == "1 of 50 not acknowledged"
-    assert Attempt(100, 100, 50, 50, 0, late=2).failure == "2 of 50 acknowledged after more than 500 ms"
-    assert Attempt(100, 100, 50, 50, 0).failure is None
+    assert Attempt(100, 1, 100, 50, 50, 1).failure == "1 retransmissions"
+    assert Attempt(100, 1, 100, 50, 49, 0).failure == "1 of 50 not acknowledged"
+    assert Attempt(100, 1, 100, 50, 50, 0, late=2).failure == "2 of 50 acknowledged after more than 500 ms"
+    assert Attempt(100, 1, 100, 50, 50, 0).failure is None
 
 
 LOG = (

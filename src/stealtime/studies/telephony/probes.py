@@ -14,6 +14,7 @@ from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, give
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
+from stealtime.studies.telephony.saturation import HELD_TRIES
 from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
@@ -71,7 +72,7 @@ class RegistrationRateCells(ProbeCells):
     """``registration-rate``: how many registrations a second a server bears without a failure, searched."""
 
     probe: Literal["registration-rate"]
-    """The name of the probe. The duration is that of each try."""
+    """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
     transport: list[TransportName] = Field(default=["udp", "tcp-one", "tcp-each"], min_length=1)
     """How phones reach the server: over one UDP socket, over one TCP connection, or with a TCP connection each."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
@@ -90,7 +91,7 @@ class SessionRateCells(ProbeCells):
     """``session-rate``: how many sessions a second a server bears without a failure, each established and ended."""
 
     probe: Literal["session-rate"]
-    """The name of the probe. The duration is that of each try."""
+    """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """As of ``registration-rate``."""
     interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
@@ -337,7 +338,7 @@ _UNANSWERED_S = 8.0
 
 
 def _searched_beyond_s(_parameters: Mapping[str, JsonValue], duration_s: float) -> float:
-    return _BOOT_S + (_TRIES_OF_A_RATE - 1) * duration_s + _UNANSWERED_S
+    return _BOOT_S + (_TRIES_OF_A_RATE + HELD_TRIES - 1) * duration_s + _UNANSWERED_S
 
 
 def _registered_beyond_s(_parameters: Mapping[str, JsonValue], _duration_s: float) -> float:

@@ -141,6 +141,7 @@ def attempt_rate(place: Place, transport: Transport, rate_per_s: float, try_s: f
     registered, _, _ = run_load(place, load, folder)
     return Attempt(
         rate_per_s=rate_per_s,
+        duration_s=try_s,
         offered_per_s=registered.offered_per_s,
         sent=len(registered.sent_ns),
         acknowledged=len(registered.answered_ns),

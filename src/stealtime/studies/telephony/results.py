@@ -31,6 +31,8 @@ class RateAttempt(Model):
     """One try of a rate."""
 
     rate_per_s: float
+    duration_s: float | None = None
+    """For how long it was to be offered; None in older runs."""
     offered_per_s: float
     sent: int
     acknowledged: int

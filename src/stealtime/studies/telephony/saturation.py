@@ -4,13 +4,16 @@ RFC 7501 calls them the *registration rate* and the *session establishment rate*
 which every attempt succeeds. An attempt fails here if it is not answered at all, refused, or answered only after
 :data:`ANSWERED_BY_NS`. Over UDP a client has sent it again by then, which a server at its limit provokes; over TCP
 nothing is sent again, and a server could put off its answers until the try is over. A try whose load SIPp could not
-offer says nothing for the server. Pure.
+offer says nothing for the server. What was found is held for longer before it counts: a server that falls behind by
+little shows it late. Pure.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 STEPS_MAX = 14
+HELD_TRIES = 3
+"""A rate that was found must be borne once more, for so many times as long as a try."""
 ANSWERED_BY_NS = 500_000_000
 """RFC 3261, T1: after so long a client sends again over UDP."""
 _OFFERED_SHARE_MIN = 0.9
@@ -22,6 +25,8 @@ class Attempt:
     """What became of one try of a rate."""
 
     rate_per_s: float
+    duration_s: float
+    """For how long it was to be offered."""
     offered_per_s: float
     """What SIPp sent."""
     sent: int
@@ -57,32 +62,47 @@ class Saturation:
 
 
 def search(
-    attempt: Callable[[float], Attempt], *, first_per_s: float, most_per_s: float, resolution: float
+    attempt: Callable[[float, float], Attempt],
+    *,
+    try_s: float,
+    first_per_s: float,
+    most_per_s: float,
+    resolution: float,
 ) -> Saturation:
-    """Double the rate until it fails, then halve the interval in between; a rate fails that failed twice.
+    """Double the rate until it fails, then halve the interval in between; lower what was found until it is held.
 
-    One lost registration in thousands is often the host's doing, which shares its CPUs with server and phones.
+    A rate fails that failed twice: one lost registration in thousands is often the host's doing, which shares its CPUs
+    with server and phones.
 
     Args:
-        attempt: Tries a rate.
+        attempt: Tries a rate, for so many seconds.
+        try_s: How long a try lasts; the last ones last :data:`HELD_TRIES` times as long.
         first_per_s: The first rate; halved while it fails.
         most_per_s: No higher rate is tried.
         resolution: The interval ends where its upper end is at most so many times the lower one, as 1.1.
     """
     attempts: list[Attempt] = []
+
+    def is_borne(rate: float, duration_s: float) -> bool:
+        attempts.append(attempt(rate, duration_s))
+        if attempts[-1].failure is not None:
+            attempts.append(attempt(rate, duration_s))
+        return attempts[-1].failure is None
+
     borne, failed = 0.0, float("inf")
     rate = min(first_per_s, most_per_s)
     for _ in range(STEPS_MAX):
-        attempts.append(attempt(rate))
-        if attempts[-1].failure is not None:
-            attempts.append(attempt(rate))
-        if attempts[-1].failure is None:
+        if is_borne(rate, try_s):
             borne = rate
         else:
             failed = rate
         if borne >= most_per_s or (borne > 0 and failed / borne <= resolution) or failed <= 1:
             break
         rate = _next(borne, failed, most_per_s)
+    steps = STEPS_MAX
+    while borne and not is_borne(borne, HELD_TRIES * try_s):
+        failed, steps = borne, steps - 1
+        borne = borne / resolution if steps else 0.0
     return Saturation(borne, tuple(attempts), failed < float("inf"))
 
 

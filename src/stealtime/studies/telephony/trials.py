@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,7 +91,7 @@ def find_saturation(server: Server, transport: Transport, folder: Path) -> None:
 def find_session_rate(server: Server, cell: PlannedCell, folder: Path) -> SessionRate:
     """Search the highest rate of sessions."""
     try_s = cell.duration_ns / 1e9
-    found = _search(lambda rate, own: attempt_sessions(server.place, rate, try_s, own), _FIRST_SESSIONS_PER_S, folder)
+    found = _search(partial(attempt_sessions, server.place), try_s, _FIRST_SESSIONS_PER_S, folder)
     return SessionRate(**_found(found))
 
 
@@ -179,16 +180,17 @@ def _rate(server: Server, parameters: Mapping[str, JsonValue], transport: Transp
 
 
 def _search_registrations(server: Server, transport: Transport, try_s: float, folder: Path) -> Saturation:
-    return _search(
-        lambda rate, own: attempt_rate(server.place, transport, rate, try_s, own), _FIRST_REGISTRATIONS_PER_S, folder
-    )
+    return _search(partial(attempt_rate, server.place, transport), try_s, _FIRST_REGISTRATIONS_PER_S, folder)
 
 
-def _search(attempt: Callable[[float, Path], Attempt], first_per_s: float, folder: Path) -> Saturation:
+def _search(
+    attempt: Callable[[float, float, Path], Attempt], try_s: float, first_per_s: float, folder: Path
+) -> Saturation:
     """Search the highest rate; each try has a folder of its own."""
     tries = itertools.count()
     return search(
-        lambda rate: attempt(rate, folder / f"try-{next(tries)}"),
+        lambda rate_per_s, duration_s: attempt(rate_per_s, duration_s, folder / f"try-{next(tries)}"),
+        try_s=try_s,
         first_per_s=first_per_s,
         most_per_s=_MOST_PER_S,
         resolution=_RESOLUTION,

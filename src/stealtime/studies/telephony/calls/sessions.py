@@ -52,6 +52,7 @@ def attempt_sessions(place: Place, rate_per_s: float, try_s: float, folder: Path
         raise StealtimeError(f"SIPp began no session: {finished.said}", hint="is its address or a port taken?")
     return Attempt(
         rate_per_s=rate_per_s,
+        duration_s=try_s,
         offered_per_s=offered_per_s(sent.values()),
         sent=len(sent),
         # With its BYE: a session that cannot be ended was none.

@@ -39,14 +39,15 @@ class Attempt:
     @property
     def failure(self) -> str | None:
         """Why the rate was not borne; None if it was."""
+        # First: what comes late, or not at all, may then be SIPp's doing.
+        if self.offered_per_s < _OFFERED_SHARE_MIN * self.rate_per_s:
+            return f"only {self.offered_per_s:.0f} per second could be offered"
         if self.acknowledged < self.sent:
             return f"{self.sent - self.acknowledged} of {self.sent} not acknowledged"
         if self.retransmissions:
             return f"{self.retransmissions} retransmissions"
         if self.late:
             return f"{self.late} of {self.sent} acknowledged after more than {ANSWERED_BY_NS / 1e6:g} ms"
-        if self.offered_per_s < _OFFERED_SHARE_MIN * self.rate_per_s:
-            return f"only {self.offered_per_s:.0f} per second could be offered"
         return None
 
 

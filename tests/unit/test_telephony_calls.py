@@ -151,6 +151,11 @@ def test_an_answer_that_comes_again_counts_once_and_another_one_is_refused() -> 
         gather([_answered(20000, "a:1"), _answered(20000, "a:2")])
 
 
+def test_a_call_that_hangs_up_after_the_last_word_was_up_long_enough() -> None:
+    answers = gather([LoggedMessage("leaving", "20000", "-", 30), LoggedMessage("leaving", "20002", "-", 40)])
+    assert (answers.left_before(30), answers.left_before(40)) == ([], [20000])
+
+
 def _talk(sent: int, delays_ns: dict[int, int], silence_ns: int | None = None, **changed: Any) -> dict[str, Any]:
     """Give what one end tells: it sent so many, and heard packets with these delays, each a bucket of its own."""
     received = sum(delays_ns.values())

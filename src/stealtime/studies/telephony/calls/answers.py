@@ -33,6 +33,10 @@ class Answers:
         """From the BYE of each call to its 200."""
         return [float(at_ns - self.left_ns[call]) for call, at_ns in self.ended_ns.items()]
 
+    def left_before(self, at_ns: int) -> list[int]:
+        """Give the calls that began to hang up before a moment."""
+        return [call for call, left_ns in self.left_ns.items() if left_ns < at_ns]
+
 
 def gather(messages: Iterable[LoggedMessage]) -> Answers:
     """Put the lines of the callers' log together, call by call.

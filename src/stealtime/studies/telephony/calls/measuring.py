@@ -66,7 +66,8 @@ def make_calls(
             if meanwhile is not None:
                 meanwhile()
             voice.await_last_word()
-            used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
+            last_word_ns = time.monotonic_ns()
+            used, elapsed_ns = place.cpu_times().since(before), last_word_ns - began_ns
             heard = voice.end()
-        signalling.refuse_ended()
+        signalling.refuse_ended(last_word_ns)
         return Measured(signalling.end(), heard, used, elapsed_ns)

@@ -57,8 +57,8 @@ browser=$!
 ((PIPESTATUS[0] == 0)) || status=1
 wait "$browser" || status=1
 cat "$logs/pytest-browser.log"
-# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: Rust's tests are built beside
-# them, in time that nobody else wants. The step then says why that failed, or finds nothing to do.
+# The times of machines under KVM mean nothing here, and they leave half of both CPUs idle: Rust's tests are built
+# beside them, in time that nobody else wants. The step then says why that failed, or finds nothing to do.
 chrt --idle 0 cargo test --workspace --locked --no-run >/dev/null 2>&1 &
 building=$!
 ring kvm tests/kvm

@@ -21,6 +21,7 @@ from stealtime.studies.telephony.calls.results import (
     Voice,
     spread_of,
 )
+from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.quantities import KINDS
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -278,6 +279,27 @@ def test_too_little_evidence_is_not_judged_and_says_why() -> None:
     assert "fewer than 10,000 packets in a mode (500)" in texts
     assert "fewer than 4 failovers" in texts
     assert found[0].text.startswith("No mode is recommended")
+
+
+@pytest.mark.parametrize(("lost", "is_borne"), [(300, True), (301, False)])
+def test_no_mode_is_recommended_for_a_load_that_the_server_does_not_bear(lost: int, is_borne: bool) -> None:
+    cells = [_cell("no-net", _ALIKE, lost=lost), _cell("net+bypass", _ALIKE, lost=lost), _failed_over(4)]
+    (found,) = recommend(cells)
+    assert [one.verdict for one in found.judgements] == ["yes", "yes", "yes"]
+    assert found.text.startswith("One machine in the mode net+bypass") == is_borne
+    assert ("the server does not bear this load. Of 40,000 packets of voice 1,204 were lost" in found.text) != is_borne
+
+
+def test_a_load_of_calls_that_is_not_borne_is_said_but_not_what_a_death_took() -> None:
+    def calls(lost: int) -> Calls:
+        return Calls(dialogues=_dialogues(), voice=_voice(lost=lost), server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
+
+    assert limits([calls(300), calls(300)]) == []
+    assert limits([calls(300), calls(303)]) == [
+        "the load is above what the server bears: 603 of 20,000 packets of voice were lost, 3.0 % are the most"
+    ]
+    died = _failover()
+    assert limits([died.model_copy(update={"voice": _voice(lost=9_000, silence_began_ns=990 * _MS)})]) == []
 
 
 def test_one_guest_is_held_against_the_two_of_the_source_where_they_were_measured() -> None:

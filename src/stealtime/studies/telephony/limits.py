@@ -6,6 +6,8 @@ Pure. A thing is told once, however many repetitions have it.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from stealtime.report import notation
+from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.quantities import in_words
 from stealtime.studies.telephony.results import (
@@ -81,6 +83,13 @@ def _of_additions(results: Sequence[TwoStageFailover]) -> Iterator[str]:
 
 def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
     yield from (text for one in results for text in one.voice.limits)
+    calls = [one for one in results if isinstance(one, Calls)]
+    lost, sent = sum(one.packets_lost for one in calls), sum(one.packets for one in calls)
+    if lost > (most := rule().voice_lost_share_max) * sent:
+        yield (
+            f"the load is above what the server bears: {lost:,} of {sent:,} packets of voice were lost, "
+            f"{notation.percent(most)} are the most"
+        )
     answered, ended = sum(one.answered for one in results), sum(one.ended for one in results)
     if ended < answered:
         yield f"{answered - ended} of {answered} calls were not kept: their BYE was not answered"

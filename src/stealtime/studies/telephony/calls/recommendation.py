@@ -25,6 +25,7 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    voice_lost_share_max: float
     voice_ratio_max: float
     signalling_lost_max: int
     retransmissions_max: int
@@ -89,7 +90,12 @@ def _of_load(platform: str, streams: int, cells: Sequence[JudgedCalls]) -> Recom
     judgements = [_delay(both, free), _loss(both, free), _signalling(failovers)]
     verdicts = {one.verdict for one in judgements}
     every = f"a checkpoint every {notation.trimmed_duration(interval_ns)}" if interval_ns is not None else "no interval"
-    if verdicts == {"yes"}:
+    if free is not None and free.lost > rule().voice_lost_share_max * free.sent:
+        text = (
+            f"No mode is recommended: the server does not bear this load. Of {free.sent:,} packets of voice "
+            f"{free.lost:,} were lost in no-net, {notation.percent(rule().voice_lost_share_max)} are the most."
+        )
+    elif verdicts == {"yes"}:
         text = f"One machine in the mode net+bypass, {every}: it gives both what net and what no-net give."
     elif "no" in verdicts:
         text = (
@@ -112,9 +118,11 @@ def _interval(cells: Sequence[CallFigures]) -> tuple[int | None, str]:
         return known[0][0], "No other interval was measured."
     chosen = calm[-1] if calm else known[0][0]
     return chosen, (
-        f"Of {len(known)} intervals it is the longest with at most {rule().retransmissions_max} retransmissions."
+        f"Of {len(known)} intervals {notation.trimmed_duration(chosen)} is the longest with at most "
+        f"{rule().retransmissions_max} retransmissions."
         if calm
-        else f"At each of {len(known)} intervals requests were sent anew; it is the shortest."
+        else f"At each of {len(known)} intervals requests were sent anew; "
+        f"{notation.trimmed_duration(chosen)} is the shortest."
     )
 
 
@@ -176,7 +184,7 @@ def _cost(both: CallFigures | None, cells: Sequence[CallFigures]) -> str:
         if off is not None and off.host_cpu_share is not None
         else ""
     )
-    return f"It costs {notation.percent(both.host_cpu_share)} of a CPU of the host side{against}."
+    return f"net+bypass costs {notation.percent(both.host_cpu_share)} of a CPU of the host side{against}."
 
 
 def _cost_of_two(both: CallFigures | None, apart: Sequence[CallFigures]) -> str:

@@ -85,10 +85,10 @@ def _of_calls(results: Sequence[Calls | CallFailover]) -> Iterator[str]:
     yield from (text for one in results for text in one.voice.limits)
     calls = [one for one in results if isinstance(one, Calls)]
     lost, sent = sum(one.packets_lost for one in calls), sum(one.packets for one in calls)
-    if lost > (most := rule().voice_lost_share_max) * sent:
+    if not rule().is_borne(lost, sent):
         yield (
             f"the load is above what the server bears: {lost:,} of {sent:,} packets of voice were lost, "
-            f"{notation.percent(most)} are the most"
+            f"{notation.percent(rule().voice_lost_share_max)} are the most"
         )
     answered, ended = sum(one.answered for one in results), sum(one.ended for one in results)
     if ended < answered:

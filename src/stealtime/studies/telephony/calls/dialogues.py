@@ -113,7 +113,7 @@ class CallSignalling:
         # Every phone was invited before it answered.
         return Relays(answers.relays, told_relays(self._phones.messages(), "invited"))
 
-    def refuse_ended(self, last_word_ns: int) -> None:
+    def refuse_hung_up_before(self, last_word_ns: int) -> None:
         """See that all calls were up until the last word.
 
         Not until it was heard: an overloaded relay has voice of many seconds ago, and ends that miss the closing

@@ -67,7 +67,7 @@ def make_calls(
                 meanwhile()
             voice.await_last_word()
             last_word_ns = time.monotonic_ns()
-            used, elapsed_ns = place.cpu_times().since(before), last_word_ns - began_ns
+            used, elapsed_ns = place.cpu_times().since(before), time.monotonic_ns() - began_ns
             heard = voice.end()
-        signalling.refuse_ended(last_word_ns)
+        signalling.refuse_hung_up_before(last_word_ns)
         return Measured(signalling.end(), heard, used, elapsed_ns)

@@ -32,6 +32,10 @@ class Rule(BaseModel):
     packets_min: int
     failovers_min: int
 
+    def is_borne(self, lost: int, sent: int) -> bool:
+        """Tell whether a server bears calls of whose packets of voice so many were lost while nothing died."""
+        return lost <= self.voice_lost_share_max * sent
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -90,7 +94,7 @@ def _of_load(platform: str, streams: int, cells: Sequence[JudgedCalls]) -> Recom
     judgements = [_delay(both, free), _loss(both, free), _signalling(failovers)]
     verdicts = {one.verdict for one in judgements}
     every = f"a checkpoint every {notation.trimmed_duration(interval_ns)}" if interval_ns is not None else "no interval"
-    if free is not None and free.lost > rule().voice_lost_share_max * free.sent:
+    if free is not None and not rule().is_borne(free.lost, free.sent):
         text = (
             f"No mode is recommended: the server does not bear this load. Of {free.sent:,} packets of voice "
             f"{free.lost:,} were lost in no-net, {notation.percent(rule().voice_lost_share_max)} are the most."

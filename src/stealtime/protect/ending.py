@@ -14,19 +14,21 @@ from stealtime.vocabulary.errors import StealtimeError
 _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
 
 
-def ending_error(what: str, log: Path) -> StealtimeError:
+def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeError:
     """Give the error for a process that has ended.
 
     Args:
         what: What ended, as the beginning of a sentence: ``the member of 'phone' ended``.
         log: Where it wrote.
+        where: Names that place for the hint; None: its path, which must outlive us.
     """
     reason, hint = parse_last_words(read_tail(log).splitlines())
     if reason is None and log.exists() and log.stat().st_size == 0 and os.statvfs(log.parent).f_bavail == 0:
         return StealtimeError(f"{what}, and {log.parent} has no room for a word of why", hint="make room there")
     if reason is None:
-        return StealtimeError(f"{what}; {last_words(log)}", hint=f"see {log}")
-    return StealtimeError(f"{what}: {reason}", hint=f"{hint}; its log: {log}" if hint is not None else f"see {log}")
+        return StealtimeError(f"{what}; {last_words(log)}", hint=where or f"see {log}")
+    rest = where or (f"see {log}" if hint is None else f"its log: {log}")
+    return StealtimeError(f"{what}: {reason}", hint=rest if hint is None else f"{hint}; {rest}")
 
 
 def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:

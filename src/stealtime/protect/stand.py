@@ -218,7 +218,11 @@ class StandGuest:
         """
         folders = [self.member(name) for name in self._hosts]
         if not any(folder.lives() for folder in folders):
-            raise ending_error(f"the member of {self.vm.name!r} on the host {self.known_as!r} ended", folders[0].log)
+            what = f"the member of {self.vm.name!r} on the host {self.known_as!r} ended"
+            # Its log goes with the laboratory.
+            error = ending_error(what, folders[0].log, "what all members wrote last is with this error")
+            error.add_note(self.stand.last_words())
+            raise error
 
     def await_ready(self, unlike: frozenset[int] = frozenset(), within_s: float = PATIENCE_S) -> MemberStatus:
         """Wait until it is protected (in mode ``off``: until it runs); give what its active member says.

@@ -11,6 +11,8 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+pytest_plugins = ["skips"]
+
 _FIGURES = pytest.StashKey[list[str]]()
 
 

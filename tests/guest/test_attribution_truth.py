@@ -2,8 +2,8 @@
 
 Natively, under User-Mode Linux and under QEMU: a hog of higher priority on the CPU, a neighbour switched on and off, a
 quota, a thief inside the machine, RT throttling. Of the injected lost time at least 95 % must land where it belongs,
-and less than 10 % of the excess may stay unexplained. What breaks this rule is measured once more and must break it
-again: the host of a virtual machine takes what it likes, and does not say so.
+and less than 10 % of the excess may stay unexplained. The host of a virtual machine takes what it likes, and does not
+say so: what breaks this rule is measured again with its ring (``tools/test.sh``), and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,6 @@ import pytest
 from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns, measure_attributed, measured_ns
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
 from outside_observer import observing
-from retried import retried_once
 
 from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
@@ -64,7 +63,6 @@ async def platform(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@retried_once
 async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     hog = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "5ms", "off": "45ms"}
     attributed = await measure_attributed(campaign(platform, {"neighbours": [hog]}), tmp_path)
@@ -73,7 +71,6 @@ async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, 
     tell(f"attribution, hog: {text}")
 
 
-@retried_once
 async def test_a_neighbour_switched_on_and_off_is_named(
     platform: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -92,7 +89,6 @@ async def test_a_neighbour_switched_on_and_off_is_named(
     tell(f"attribution, neighbour: {text}")
 
 
-@retried_once
 async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     scenario = {"share": {"quota_percent": 50}, **({"priority": 0} if platform == "native" else {})}
     attributed = await measure_attributed(campaign(platform, scenario), tmp_path)
@@ -104,7 +100,6 @@ async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[s
     tell(f"attribution, quota of 50 %: {text}; cpu.stat around the trial {value_ns(views.throttled_ns) / 1e6:.1f} ms")
 
 
-@retried_once
 async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     injection = {"every": "50ms", "steal": "5ms"}
     attributed = await measure_attributed(campaign(platform, {}, injection=injection), tmp_path)
@@ -116,7 +111,6 @@ async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path
     tell(f"attribution, thief inside: {text}")
 
 
-@retried_once
 async def test_rt_throttling_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     # How long the probe was held back is told by who looked on from outside, not by the samples that are judged.
     if platform == "native":

@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
-from retried import retried_once
 from watched_guests import faulting, move, ours, prefer
 
 from stealtime.capacity.collector import Collector
@@ -98,7 +97,6 @@ def explained(*judgements: Judgement) -> str:
 
 
 @pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
-@retried_once
 async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
     tmp_path: Path, platform: str, tell: Callable[[str], None]
 ) -> None:
@@ -120,7 +118,6 @@ async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="where guests fit each needs a CPU")
-@retried_once
 async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -161,15 +158,14 @@ async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -
         assert host.verdict != "over-provisioned host" or max(busy) < 40, f"busy {busy}: {explained(host)}"
 
 
-@retried_once
 async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     async with guest(tmp_path / "a", threads=6) as machine:
         prefer(machine)
         unseen = await watch(machine)
-        if least_run_percent(unseen) < 95:
-            pytest.skip("real-time threads of others leave the guest less than its CPU")
+        ran_percent = least_run_percent(unseen)
+        assert ran_percent >= 95, f"this host is not quiet: others left the guest {ran_percent:.0f} % of its CPU"
         seen = await watch(machine, view=True)
     _, (judged,) = verdicts(seen)
     assert judged.verdict == "under-provisioned guest", explained(judged)
@@ -181,7 +177,6 @@ async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(
     assert "--guest-view" in (withheld.because or "")
 
 
-@retried_once
 async def test_a_guest_that_a_quota_holds_back_is_told_so_and_its_host_is_not_blamed(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -223,7 +218,6 @@ def busy_percent(first: Any, last: Any) -> float:
     return 100 * (total - gained["idle"] - gained["iowait"] - gained["steal"]) / total
 
 
-@retried_once
 async def test_counters_agree_with_psutil_and_a_second_reader(tmp_path: Path, tell: Callable[[str], None]) -> None:
     async with guest(tmp_path / "a", threads=1, platform="qemu-tcg-paravirt") as machine:
         threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]
@@ -279,7 +273,6 @@ def not_counted_s(cpu: int) -> float:
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="a neighbour elsewhere needs a second CPU")
 @pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
-@retried_once
 async def test_neighbours_are_named_and_nobody_else_is_blamed(
     tmp_path: Path, platform: str, tell: Callable[[str], None]
 ) -> None:

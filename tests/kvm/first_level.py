@@ -15,11 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeVar
-from unittest import SkipTest
 
 from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
@@ -38,26 +36,20 @@ _MODULES = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "kvm", "kvm_amd", "ms
 _MODULES += ["bridge", "veth", "tun", "sch_ingress", "cls_bpf", "act_mirred"]
 _MEMORY_MIB = 4096
 _CPUS = 2
-_ATTEMPTS = 3
-"""Now and then QEMU's translator, which runs the processors as threads, trips over the kernel's patching of its own
-code (Linux 6.12: an `int3` in `sched_clock_cpu`, in `__schedule`). The machine is then booted once more."""
 _BOOT_LIMIT_S = 60.0
 _KEPT_VARIABLES = ("XDG_CACHE_HOME", "XDG_DATA_HOME", "HOME")
-
-
-Answer = TypeVar("Answer")
 
 
 class FirstLevelError(AssertionError):
     """The machine did not come up, ended, or a command in it failed; holds what was said last."""
 
 
-class FirstLevelTripped(FirstLevelError, SkipTest):  # noqa: N818 - what it did, more than what is wrong
-    """Its own kernel panicked each time, which says nothing of what is tested in it: who needs it is skipped."""
-
-
 class FirstLevel:
-    """The machine, booted anew where it trips.
+    """The machine, booted anew for the next command where its kernel has panicked.
+
+    Now and then QEMU's translator, which runs the processors as threads, trips over the kernel's patching of its own
+    code (Linux 6.12: an `int3` in `sched_clock_cpu`, in `__schedule`). Whoever needed it then has failed, and is run
+    again with the ring.
 
     Args:
         kernel: What it boots.
@@ -79,43 +71,8 @@ class FirstLevel:
         """Boot it until it takes commands.
 
         Raises:
-            FirstLevelError: It did not come up, several times.
+            FirstLevelError: It did not come up.
         """
-        self._attempt(self._boot_once)
-
-    def run(self, command: str | Sequence[str], *, within_s: float) -> str:
-        """Run a command of the host's in there, and give what it printed.
-
-        Raises:
-            FirstLevelError: It failed, or needed longer.
-        """
-        line = command if isinstance(command, str) else shlex.join(command)
-        assert "\n" not in line
-        return self._attempt(lambda: self._run_once(line, within_s))
-
-    def end(self) -> None:
-        """End it."""
-        self._running.close()
-
-    def _attempt(self, what: Callable[[], Answer]) -> Answer:
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return what()
-            except FirstLevelError:
-                if not self._has_panicked():
-                    raise
-                self._boot_once()
-        try:
-            return what()
-        except FirstLevelError as error:
-            if not self._has_panicked():
-                raise
-            raise FirstLevelTripped(f"the first level tripped {_ATTEMPTS} times: {error}") from error
-
-    def _has_panicked(self) -> bool:
-        return self._console.exists() and "Kernel panic" in self._console.read_text(errors="replace")
-
-    def _boot_once(self) -> None:
         self._running.close()
         ours, theirs = socket.socketpair()
         self._running.enter_context(ours)
@@ -130,12 +87,28 @@ class FirstLevel:
         self._commands, self._answers = ours, ours.makefile("r")
         self._expect("ready", _BOOT_LIMIT_S, self._console)
 
-    def _run_once(self, line: str, within_s: float) -> str:
+    def run(self, command: str | Sequence[str], *, within_s: float) -> str:
+        """Run a command of the host's in there, and give what it printed.
+
+        Raises:
+            FirstLevelError: It failed, or needed longer.
+        """
+        line = command if isinstance(command, str) else shlex.join(command)
+        assert "\n" not in line
+        if self._has_panicked():
+            self.boot()
         self._count += 1
         log = self.exchange / f"{self._count}.log"
         self._commands.sendall(f"{self._count} {line}\n".encode())
         self._expect(f"{self._count} 0", within_s, log)
         return log.read_text(errors="replace")
+
+    def end(self) -> None:
+        """End it."""
+        self._running.close()
+
+    def _has_panicked(self) -> bool:
+        return self._console.exists() and "Kernel panic" in self._console.read_text(errors="replace")
 
     def _expect(self, answer: str, within_s: float, log: Path) -> None:
         self._commands.settimeout(within_s)

@@ -22,11 +22,6 @@ LONG_NS = 1_000_000.0
 """Samples longer than this are what the disturbances of these tests are made of. A translated loop also runs a third
 slower for 100 ms now and then; that is no stall and has no event."""
 
-
-ATTEMPTS = 3
-FOREIGN_SHARE_MAX = 0.01
-"""Of the measured time. A host whose own business takes more of the measured CPU is measured again: a disturbance that
-falls into another one is not this one's loss."""
 OWN_NAMES = {"neighbour 1", "injection", "agent", "idle"}
 
 
@@ -66,7 +61,8 @@ class Attributed:
         return (
             f"{self.trial.record.trial_id}: {self.attribution.spikes} spikes, "
             f"{self.attribution.excess_ns / 1e6:.1f} ms ({causes}), not judged {self.attribution.not_judged}, "
-            f"unexplained of the long ones {100 * self.unexplained_share:.1f} %, time line +- {line.error_ns:.0f} ns"
+            f"unexplained of the long ones {100 * self.unexplained_share:.1f} %, strangers took "
+            f"{100 * self.foreign_share:.1f} % of the time, time line +- {line.error_ns:.0f} ns"
         )
 
 
@@ -76,21 +72,12 @@ class _Unseen:
 
 
 async def measure_attributed(document: dict[str, Any], folder: Path) -> Attributed:
-    """Measure the only cell of a campaign and attribute it; once more if others took too much of the measured CPU.
+    """Measure the only cell of a campaign and attribute it.
 
     Args:
         document: The campaign, as its file says it.
         folder: Where the runs go.
     """
-    tries: list[Attributed] = []
-    for attempt in range(ATTEMPTS):
-        tries.append(await _measure_once(document, folder / str(attempt)))
-        if tries[-1].foreign_share <= FOREIGN_SHARE_MAX:
-            break
-    return min(tries, key=lambda one: one.foreign_share)
-
-
-async def _measure_once(document: dict[str, Any], folder: Path) -> Attributed:
     campaign = Campaign.model_validate({"name": "truth", "tracing": "on", "scenarios": ["truth"], **document})
     order = Order(campaign=campaign, runs_folder=folder, command_line=("truth",))
     finished = await execute(order, await prepare(order), _Unseen())

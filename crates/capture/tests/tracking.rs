@@ -361,7 +361,7 @@ fn assert_refused_for_good(kind: TrackerKind, reason: &str) {
     assert_eq!(kind, TrackerKind::SoftDirty, "{reason}");
     let known = ["CONFIG_MEM_SOFT_DIRTY", "soft-dirty bit does not tell", "swap is on", "huge pages are on"];
     assert!(known.iter().any(|part| reason.contains(part)), "{reason}");
-    eprintln!("soft-dirty is not tested: {reason}");
+    eprintln!("skipped: soft-dirty: {reason}");
 }
 
 macro_rules! for_each_tracker {

@@ -111,7 +111,7 @@ fn in_a_folder_processes_with_the_same_pid_lose_no_step() {
         command
     };
     if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("not tested: this host gives no PID namespaces");
+        eprintln!("skipped: this host gives no PID namespaces");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from stealtime.campaigns.beside import Beside, set_up_beside
 from stealtime.campaigns.events import Observer
+from stealtime.campaigns.intention import stage_of
 from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import refuse_other_machine
-from stealtime.campaigns.registry import probes
 from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import below
@@ -101,7 +101,7 @@ class LocalExecutor:
     async def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AsyncIterator[Booted]:
         """Boot a machine and what its trials need around it; see :class:`Executor`."""
         placement = self.plan.placements[boot.scenario]
-        stage = probes()[boot.cells[0].cell.probe].stage
+        stage = stage_of(boot)
         if stage is not None:
             async with stage.boot(boot, placement, folder) as booted:
                 yield booted

@@ -90,9 +90,11 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][-1]) if isinstance(first["loc"][-1], str) else str(first["loc"][-2])
-        raise UsageError(
-            f"{key} cannot be {first['input']!r}: {first['msg'].removeprefix('Value error, ').lower()}"
-        ) from error
+        # As a file writes it.
+        key = key.removesuffix("_ns")
+        if first["type"] == "value_error":
+            raise UsageError(f"{key}: {first['ctx']['error']}") from error
+        raise UsageError(f"{key} cannot be {first['input']!r}: {first['msg'].lower()}") from error
 
 
 def _refuse_unknown_scenarios(campaign: Campaign, names: tuple[str, ...]) -> None:

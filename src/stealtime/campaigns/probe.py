@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
 from stealtime.store.durations import DURATIONS
 from stealtime.store.results import ResultKind, Streams
-from stealtime.vocabulary.quantities import DurationNs
+from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.message import ExtraGroup, ProbeRequest
 
@@ -26,10 +26,25 @@ Tracing = Literal["off", "on", "both"]
 """Whether a cell is measured with tracing; ``both`` makes two cells that are interleaved, to see what tracing costs."""
 
 
+_LONGEST_TRIAL_NS = 366 * NANOSECONDS["d"]
+"""No more than a year: a mistyped unit is told before anything starts, and all sums of times stay far from 64 bits."""
+
+
+def _at_most_a_year(duration_ns: int) -> int:
+    if duration_ns > _LONGEST_TRIAL_NS:
+        days = duration_ns // NANOSECONDS["d"]
+        raise ValueError(f"a trial of {days} days is too long; one may take {_LONGEST_TRIAL_NS // NANOSECONDS['d']}")
+    return duration_ns
+
+
+TrialDurationNs = Annotated[DurationNs, AfterValidator(_at_most_a_year)]
+"""How long one trial measures."""
+
+
 class ProbeCells(Table):
     """``[[probes]]``: a few cells of one probe."""
 
-    duration_ns: DurationNs = Field(alias="duration")
+    duration_ns: TrialDurationNs = Field(alias="duration")
     """How long one trial measures."""
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
@@ -48,7 +63,7 @@ class ProbeCells(Table):
 class ShortProbe(Table):
     """``[short.PROBE]``: what changes in all cells of a probe."""
 
-    duration_ns: DurationNs | None = Field(default=None, alias="duration")
+    duration_ns: TrialDurationNs | None = Field(default=None, alias="duration")
     """Replaces the duration of each of its cells."""
     max_samples: int | None = Field(default=None, alias="samples", ge=1, le=1_000_000_000)
     """Stop earlier, after this many samples."""
@@ -84,6 +99,9 @@ class Stage:
     """Sets up what the trials of a boot need, with a folder for logs until they are stored; leaving it ends all of it.
 
     It raises ``StealtimeError`` if that cannot be had."""
+    refuse: "Callable[[PlannedBoot, Placement], None]" = lambda _boot, _placement: None
+    """Raises ``StealtimeError`` if what a boot needs cannot be had, as far as that is known without setting anything
+    up: the platform, rights and programs. Asked before a run begins."""
     suits: "Callable[[PlatformTraits, Mapping[str, JsonValue]], bool]" = lambda _traits, _parameters: True
     """Whether a cell of these parameters can be had on a platform: a native server is not protected, for one. Others
     are left out of the plan."""

@@ -16,10 +16,12 @@ from stealtime.campaigns.beside import placement_record, thread_records
 from stealtime.campaigns.estimate import Estimate, estimate, read_history
 from stealtime.campaigns.events import Observer, RunStarted
 from stealtime.campaigns.executor import LocalExecutor
+from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
 from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.preflight import check_before_start
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Runner, Tally
 from stealtime.lab.host import Host, pin_control_plane
@@ -44,6 +46,8 @@ class Order:
     """Scenarios that stand on the command line, and not only in the campaign."""
     loop_of: Run | None = None
     """Measure with the busy loop of this run."""
+    threshold_ns: int | None = None
+    """The longest overhead that is accepted; None accepts each."""
     host: Host = field(default_factory=Host)
     """Where."""
 
@@ -62,6 +66,8 @@ class Prepared:
     """As in the order."""
     loops: tuple[LoopRecord, ...] = ()
     """Those of the run that the order names; the others are calibrated."""
+    remarks: tuple[str, ...] = ()
+    """What the checks before the start found that does not prevent it, in sentences."""
 
     @property
     def skipped_by_name(self) -> list[str]:
@@ -86,12 +92,13 @@ class Finished:
 
 
 async def prepare(order: Order) -> Prepared:
-    """Check the platforms and lay out the plan; nothing is written.
+    """Check the platforms, lay out the plan and make all checks before the start; no run is written.
 
     Raises:
         UsageError: The campaign names a platform or CPU that there is not, or differs from the run's that is resumed;
             or the loop that was asked for is not to be had.
-        StealtimeError: No platform can be used, or no scenario can be had.
+        StealtimeError: No platform can be used, or no scenario can be had, or a check of ``campaigns.preflight`` knows
+            that something would fail later.
     """
     if order.resume is not None and order.loop_of is not None:
         raise UsageError(f"{order.resume.run_id} has its loop already, and --loop-of {order.loop_of.run_id} is another")
@@ -114,8 +121,18 @@ async def prepare(order: Order) -> Prepared:
     if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
         platforms[NATIVE] = everything[NATIVE]
-    expected = estimate(left, read_history(order.runs_folder))
-    return Prepared(left, expected, tuple(records), platforms, already_there, order.named_scenarios, tuple(loops))
+    intention = Intention(left, platforms, host, order.runs_folder, order.threshold_ns)
+    remarks = await check_before_start(intention)
+    return Prepared(
+        left,
+        estimate(left, read_history(order.runs_folder)),
+        tuple(records),
+        platforms,
+        already_there,
+        order.named_scenarios,
+        tuple(loops),
+        remarks,
+    )
 
 
 async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finished:

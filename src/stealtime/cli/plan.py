@@ -37,7 +37,8 @@ def print_plan(prepared: "Prepared") -> None:
     console.print(table)
     console.print()
     unlike = unlike_words(prepared.plan)
-    for words in [*prepared.plan.alias_words, *prepared.plan.skipped_words, *([unlike] if unlike is not None else [])]:
+    told = [*prepared.plan.alias_words, *prepared.plan.skipped_words, *([unlike] if unlike is not None else [])]
+    for words in [*told, *prepared.remarks]:
         console.print(words, markup=False, soft_wrap=True)
     expected = prepared.estimate
     count = len(prepared.plan.cells)
@@ -121,6 +122,7 @@ def print_plan_document(prepared: "Prepared") -> None:
             {"name": one.name, "reason": one.reason, "hint": one.hint} for one in prepared.plan.skipped_scenarios
         ],
         "skipped": [record.model_dump() for record in prepared.plan.skipped],
+        "remarks": list(prepared.remarks),
         "estimate": {
             "total_s": expected.total_s,
             "measuring_s": expected.measuring_s,

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -185,7 +186,7 @@ def run(
     threshold_ns = duration_of("--max-overhead", max_overhead)
     if junit is not None:
         _check_is_file_name(junit)
-    order = _order(campaign, overrides, cpu, out, resume, loop_of)
+    order = replace(_order(campaign, overrides, cpu, out, resume, loop_of), threshold_ns=threshold_ns)
     if dry_run:
         from stealtime.cli.plan import print_plan, print_plan_document
 
@@ -293,8 +294,9 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
         console.print(words, markup=False, soft_wrap=True)
     for words in prepared.plan.skipped_words:
         console.print(words, style="yellow", markup=False, soft_wrap=True)
-    if (unlike := unlike_words(prepared.plan)) is not None:
-        console.print(unlike, style="yellow", markup=False, soft_wrap=True)
+    unlike = unlike_words(prepared.plan)
+    for words in [*([unlike] if unlike is not None else []), *prepared.remarks]:
+        console.print(words, style="yellow", markup=False, soft_wrap=True)
     if not prepared.plan.boots:
         raise UsageError(
             f"there is nothing left to measure: all {prepared.already_there} cells have been measured",

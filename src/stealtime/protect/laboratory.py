@@ -88,6 +88,18 @@ class Node:
         return Surroundings(prefix=self.prefix, environment=((RUN_MARK, run_mark()),))
 
 
+def refuse_without_root() -> None:
+    """See that this process may make a laboratory.
+
+    Raises:
+        StealtimeError: It may not.
+    """
+    if os.geteuid() != 0:
+        raise StealtimeError(
+            "a laboratory of network namespaces needs root", hint="run the same command as root, or with sudo"
+        )
+
+
 class Laboratory:
     """A context manager: the networks are there inside, and gone with all their processes after it.
 
@@ -118,10 +130,7 @@ class Laboratory:
         self._cuts: set[tuple[str, NetworkName]] = set()
 
     def __enter__(self) -> Self:
-        if os.geteuid() != 0:
-            raise StealtimeError(
-                "a laboratory of network namespaces needs root", hint="run the same command as root, or with sudo"
-            )
+        refuse_without_root()
         clear_leftovers()
         network.clear_laboratories()
         self.folder = make_short_folder()

@@ -26,6 +26,8 @@ BYTES = {
     "MiB": 1 << 20,
     "GiB": 1 << 30,
 }
+_MOST = 2**63 - 1
+"""What a signed 64-bit number holds, as everything that counts ns or bytes does: 292 years, 8 EiB."""
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-zµ]+)\s*")
 
 
@@ -117,6 +119,8 @@ def _parse(text: str, units: dict[str, int], expected: str, plain_unit: str) -> 
     if not stripped:
         raise ValueError(f"an empty text is not {expected}")
     whole = round(total)
+    if whole > _MOST:
+        raise ValueError(f"{text!r} is more than can be counted, {_MOST} {plain_unit}; expected {expected}")
     if whole <= 0:
         raise ValueError(f"{text!r} is less than 1 {plain_unit}; expected {expected}")
     return whole

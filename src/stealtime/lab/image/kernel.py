@@ -66,6 +66,16 @@ def find_kernel(choice: str) -> Kernel:
     return _find_kernel_file(choice, Path(choice))
 
 
+def check_kernel(choice: str) -> None:
+    """See that a choice can be a kernel, without fetching any: a package that is not cached is fetched by a boot.
+
+    Raises:
+        UsageError: The path is not a kernel, or the host's kernel is not readable.
+    """
+    if choice not in debian.META_PACKAGES:
+        find_kernel(choice)
+
+
 def is_cached(choice: str) -> bool:
     """Tell whether ``find_kernel`` would answer without fetching anything; costs a few file look-ups."""
     if choice not in debian.META_PACKAGES:

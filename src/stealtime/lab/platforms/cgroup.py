@@ -118,6 +118,22 @@ def find_hierarchy(mounts: Path = MOUNTS) -> CpuHierarchy:
     )
 
 
+def refuse_without_groups(mounts: Path = MOUNTS) -> None:
+    """See that groups can be made, as far as that is known without making one.
+
+    Args:
+        mounts: A file in the form of ``/proc/self/mounts``.
+
+    Raises:
+        CpuGroupError: There is no hierarchy for them, or it may not be written.
+    """
+    where = find_hierarchy(mounts)
+    # In systemd's own tree each group lies in a scope, which systemd makes, or refuses, on demand.
+    by_systemd = where.version == 2 and is_first_process()
+    if not by_systemd and not os.access(where.root, os.W_OK, effective_ids=True):
+        raise CpuGroupError(f"no CPU group can be made in {where.root}: it may not be written", hint=_ROOT_HINT)
+
+
 @asynccontextmanager
 async def cpu_group(
     name: str, share: Share, *, realtime: bool = False, hierarchy: CpuHierarchy | None = None

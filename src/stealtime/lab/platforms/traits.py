@@ -21,6 +21,8 @@ class PlatformTraits:
     """Whether its agent can trace its kernel. Natively the host's trace is the machine's."""
     is_seen_from_host: bool = False
     """Whether the host's trace shows what runs inside: guests of User-Mode Linux are processes of the host."""
+    boots_chosen_kernel: bool = False
+    """Whether its machines boot the kernel that a campaign chooses."""
     shares_host_counter: bool = True
     """Whether it reads the host's own time-stamp counter, without an offset."""
     is_told_host_rate: bool = False
@@ -55,6 +57,7 @@ def _qemu(
     return PlatformTraits(
         description=f"{how}, {devices}",
         has_own_kernel_trace=True,
+        boots_chosen_kernel=True,
         shares_host_counter=False,
         is_told_host_rate=is_tcg,
         most_vcpus=most_vcpus,

@@ -69,7 +69,13 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
         yield stage
 
 
-PROTECTED = Stage(scenario="protected", boot=_boot)
+def _refuse(boot: PlannedBoot, placement: Placement) -> None:
+    from stealtime.studies.protection.stage import refuse
+
+    refuse(boot, placement)
+
+
+PROTECTED = Stage(scenario="protected", boot=_boot, refuse=_refuse)
 PROBES = (
     Probe(name="failover", cells=FailoverCells, stage=PROTECTED),
     Probe(name="roundtrip", cells=RoundTripCells, stage=PROTECTED),

@@ -20,7 +20,8 @@ from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.blow import last_state
 from stealtime.protect.epochs import read_epochs
-from stealtime.protect.laboratory import NETWORKS, Laboratory
+from stealtime.protect.laboratory import NETWORKS, Laboratory, refuse_without_root
+from stealtime.protect.programs import find_pagetrack, find_replicator
 from stealtime.protect.stand import (
     COUNTER_PORT,
     EMULATED_TIMING,
@@ -45,18 +46,35 @@ class LapsedError(StealtimeError):
     """The guest lost its standby while it was measured, as on a crowded host; it goes on, and gets another."""
 
 
+def refuse(boot: PlannedBoot, _placement: Placement) -> None:
+    """See that the two hosts can be set up, without doing so; see ``campaigns.probe.Stage``.
+
+    Raises:
+        StealtimeError: The platform cannot be protected, or rights or programs are missing.
+    """
+    _accelerator_of(boot.platform)
+    refuse_without_root()
+    find_replicator()
+    find_pagetrack()
+
+
 @asynccontextmanager
 async def protected(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator["ProtectedStage"]:
     """Set up the two hosts; see ``campaigns.probe.Stage``."""
-    accelerator = paravirtual_accelerator(boot.platform)
-    if accelerator is None:
-        raise StealtimeError(
-            f"a protected machine is not to be had as {boot.platform}", hint="choose the platform `paravirt`"
-        )
+    accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(Laboratory(HOSTS)) as laboratory:
         stage = ProtectedStage(boot, placement, folder, laboratory, accelerator)
         await asyncio.to_thread(stage.open)
         yield stage
+
+
+def _accelerator_of(platform: str) -> str:
+    accelerator = paravirtual_accelerator(platform)
+    if accelerator is None:
+        raise StealtimeError(
+            f"a protected machine is not to be had as {platform}", hint="choose the platform `paravirt`"
+        )
+    return accelerator
 
 
 class ProtectedStage(BlockingStage):

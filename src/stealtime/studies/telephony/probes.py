@@ -328,6 +328,12 @@ async def _boot(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncI
         yield stage
 
 
+def _refuse(boot: PlannedBoot, placement: Placement) -> None:
+    from stealtime.studies.telephony.stage import refuse
+
+    refuse(boot, placement)
+
+
 # As seen on a host of 2 CPUs. A server that is another one than that of the last cell is booted in its first trial.
 _BOOT_S = 4.0
 _SETTING_UP_S = 6.0
@@ -362,7 +368,7 @@ def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: f
     return _called_beyond_s(parameters, duration_s) + duration_s + _ASKING_S
 
 
-TELEPHONY = Stage(scenario="telephony", takes_real_hosts=True, boot=_boot, suits=suits)
+TELEPHONY = Stage(scenario="telephony", takes_real_hosts=True, boot=_boot, refuse=_refuse, suits=suits)
 PROBES = (
     Probe(
         name="registration-rate",

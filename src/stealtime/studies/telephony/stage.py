@@ -12,7 +12,8 @@ from stealtime.campaigns.planner import PlannedBoot
 from stealtime.lab.platforms.qemu_flavour import paravirtual_accelerator
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import Placement
-from stealtime.protect.laboratory import Laboratory
+from stealtime.protect.laboratory import Laboratory, refuse_without_root
+from stealtime.protect.programs import find_pagetrack, find_replicator
 from stealtime.protect.stand import HOSTS, Stand
 from stealtime.studies.telephony.client import LaboratoryClient
 from stealtime.studies.telephony.place.fronts import FIRST_STAGE_NODES
@@ -26,6 +27,21 @@ from stealtime.studies.telephony.sipp.program import find_sipp, widen_ports
 from stealtime.vocabulary.errors import StealtimeError
 
 
+def refuse(boot: PlannedBoot, placement: Placement) -> None:
+    """See that the hosts and their networks can be set up, without doing so; see ``campaigns.probe.Stage``.
+
+    Raises:
+        StealtimeError: The platform has no server, or rights or programs are missing.
+    """
+    find_sipp()
+    if placement.hosts is None:
+        is_native = _accelerator_of(boot.platform) is None
+        refuse_without_root()
+        if not is_native:
+            find_replicator()
+            find_pagetrack()
+
+
 @asynccontextmanager
 async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path) -> AsyncIterator[ServerStage]:
     """Set up the hosts and their networks, or borrow those of the scenario; see ``campaigns.probe.Stage``."""
@@ -36,17 +52,23 @@ async def telephony_stage(boot: PlannedBoot, placement: Placement, folder: Path)
         async with remote_stage(boot, placement, placement.hosts, folder) as remote:
             yield remote
         return
-    accelerator = None
-    if not traits_of(boot.platform).is_native:
-        accelerator = paravirtual_accelerator(boot.platform)
-        if accelerator is None:
-            raise StealtimeError(
-                f"a SIP server is not to be had as {boot.platform}", hint="choose the platforms `native` and `paravirt`"
-            )
+    accelerator = _accelerator_of(boot.platform)
     async with entered_in_thread(_laboratory(boot)) as laboratory:
         stage = TelephonyStage(boot, placement, folder, laboratory, accelerator)
         await asyncio.to_thread(stage.open)
         yield stage
+
+
+def _accelerator_of(platform: str) -> str | None:
+    """Give the accelerator of a server's guest; None where it runs natively."""
+    if traits_of(platform).is_native:
+        return None
+    accelerator = paravirtual_accelerator(platform)
+    if accelerator is None:
+        raise StealtimeError(
+            f"a SIP server is not to be had as {platform}", hint="choose the platforms `native` and `paravirt`"
+        )
+    return accelerator
 
 
 def _laboratory(boot: PlannedBoot) -> Laboratory:

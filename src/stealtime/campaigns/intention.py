@@ -1,0 +1,45 @@
+"""What a run is about to do, as the checks before it see it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stealtime.campaigns.planner import Plan, PlannedBoot
+from stealtime.campaigns.probe import Stage
+from stealtime.campaigns.registry import probes
+from stealtime.lab.host import Host
+from stealtime.lab.platforms.model import Platform
+
+
+@dataclass(frozen=True)
+class Intention:
+    """A plan that nothing was done for yet."""
+
+    plan: Plan
+    """What is left to measure; a resumed run's plan may be empty."""
+    platforms: Mapping[str, Platform]
+    """Those of the plan, and ``native``, which calibrates."""
+    host: Host
+    runs_folder: Path
+    threshold_ns: int | None
+    """The longest overhead that the user accepts (``--max-overhead``); None accepts each."""
+
+    @property
+    def boots(self) -> tuple[PlannedBoot, ...]:
+        """All machines that are to be booted, in their order."""
+        return self.plan.boots
+
+    @property
+    def on_machines(self) -> list[PlannedBoot]:
+        """The boots whose trials an agent in the machine carries out."""
+        return [boot for boot in self.boots if stage_of(boot) is None]
+
+    @property
+    def on_stages(self) -> list[tuple[PlannedBoot, Stage]]:
+        """The boots whose trials a stage carries out, each with it."""
+        return [(boot, stage) for boot in self.boots if (stage := stage_of(boot)) is not None]
+
+
+def stage_of(boot: PlannedBoot) -> Stage | None:
+    """Give the stage that carries out the cells of a boot; None where an agent in the machine does."""
+    return probes()[boot.cells[0].cell.probe].stage

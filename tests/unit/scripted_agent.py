@@ -108,6 +108,8 @@ class ScriptedPlatform:
     trials: list[TrialRequest] = field(default_factory=list)
     loads: list[int] = field(default_factory=list)
     """The trials that a load was started for."""
+    cancelled_after: float = 0.4
+    """Of its duration, how much a cancelled trial has measured."""
     cancelled: int = 0
     """How many trials were cancelled."""
     traces: list[TraceRequest] = field(default_factory=list)
@@ -172,7 +174,7 @@ class ScriptedPlatform:
                             send(TracingDone(trial=trial, outcome=_tracing_outcome()))
                         case CancelTrial():
                             self.cancelled += 1
-                            await self._trial(self.trials[-1], writer, send, "invalid")
+                            await self._trial(self.trials[-1], writer, send, "cancelled")
                         case RunTrial() as request:
                             self.trials.append(request)
                             if await self._trial(request, writer, send) == "die":
@@ -200,17 +202,17 @@ class ScriptedPlatform:
             await asyncio.Event().wait()
         if behaviour == "refuse":
             send(Failed(trial=request.trial, error="9 is no priority here", hint="choose another"))
-        if behaviour in ("measure", "invalid"):
+        if behaviour in ("measure", "invalid", "cancelled"):
             send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
             if isinstance(request.probe, ContendProbe):
                 self._stream(request.trial, "iterations", _iterations(), writer, send)
-                send(_done(request, None, CONTENTION, is_valid=behaviour == "measure"))
+                send(_done(request, None, CONTENTION, end=behaviour))
                 return behaviour
             if isinstance(request.probe, RtloadProbe):
                 jobs, told = scripted_tasks.play(request.probe, request.duration_ns)
                 self._stream(request.trial, "jobs", jobs, writer, send)
                 self._stream(request.trial, "events", _events(), writer, send)
-                counted = _done(request, None, {"polluted_pages": 7}, is_valid=behaviour == "measure")
+                counted = _done(request, None, {"polluted_pages": 7}, end=behaviour)
                 send(counted.model_copy(update={"rtload": told}))
                 return behaviour
             samples, layout = _samples(request)
@@ -218,7 +220,9 @@ class ScriptedPlatform:
             self._stream(request.trial, "events", _events(), writer, send)
             if request.tracing is not None:
                 self._stream(request.trial, "trace", _trace_rows(), writer, send)
-            send(_done(request, layout, {"recorded": samples.num_rows}, is_valid=behaviour == "measure"))
+            watched_ns = round(request.duration_ns * (self.cancelled_after if behaviour == "cancelled" else 1.0))
+            counters = {"recorded": samples.num_rows, "watched_ns": watched_ns}
+            send(_done(request, layout, counters, end=behaviour))
         return behaviour
 
     def _stream(
@@ -345,12 +349,15 @@ def _stream(table: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _done(request: TrialRequest, layout: Layout | None, counters: dict[str, int], *, is_valid: bool) -> TrialDone:
-    invalid = Finding(code="tsc_disagrees", level="invalidates", text="the clock ran 900 ppm fast")
+def _done(request: TrialRequest, layout: Layout | None, counters: dict[str, int], *, end: str) -> TrialDone:
+    findings = {
+        "invalid": [Finding(code="tsc_disagrees", level="invalidates", text="the clock ran 900 ppm fast")],
+        "cancelled": [Finding(code="cancelled", level="limits", text="the trial was cancelled before its time")],
+    }
     return TrialDone(
         trial=request.trial,
         request=TrialRequest.model_validate(request.model_dump(exclude={"type"})),
-        findings=[] if is_valid else [invalid],
+        findings=findings.get(end, []),
         clock=ClockRecord(
             name="tsc",
             units_per_s=UNITS_PER_S,

@@ -54,6 +54,9 @@ class ScriptedStage:
         )  # fmt: skip
         return Measured(record, None)
 
+    async def stop(self) -> bool:
+        return False
+
     async def is_alive(self) -> bool:
         return True
 

@@ -311,7 +311,10 @@ async def test_a_machine_whose_second_is_wrong_is_invalid_and_its_neighbours_are
             assert trial.record.clocks.host.state == "not independent"
 
 
-async def test_an_interruption_keeps_what_is_whole_and_a_resumed_run_does_the_rest(tmp_path: Path) -> None:
+async def test_an_interruption_keeps_what_is_whole_and_a_resumed_run_does_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 0.05)
     third_cell_hangs = asyncio.Event()
 
     def behaviour(request: TrialRequest) -> str:

@@ -75,6 +75,10 @@ class BlockingStage(ABC):
         """Carry out one trial; see ``campaigns.executor.Booted``."""
         return await asyncio.to_thread(self._measure, cell)
 
+    async def stop(self) -> bool:
+        """Its trials give their figures at their end alone; see ``campaigns.executor.Booted``."""
+        return False
+
     async def is_alive(self) -> bool:
         """What is set up lives; that with which a trial failed was given up."""
         return True

@@ -129,7 +129,7 @@ def read_history(runs_folder: Path) -> History:
     boots: dict[str, list[float]] = defaultdict(list)
     overheads: dict[tuple[str, str, bool], list[float]] = defaultdict(list)
     for run in _last_runs(runs_folder):
-        for trial in run.measured:
+        for trial in run.whole:
             record = trial.record
             cell = record.cell
             if record.machine is not None:

@@ -54,6 +54,28 @@ class CellStoring:
 
 
 @dataclass(frozen=True)
+class CellStopping:
+    """A trial was asked to end, because the run was interrupted; what it measured is still to come."""
+
+    cell: PlannedCell
+
+
+@dataclass(frozen=True)
+class CellCutShort:
+    """A part of a trial is on disk; the rest was not measured."""
+
+    cell: PlannedCell
+    record: TrialRecord
+
+
+@dataclass(frozen=True)
+class CellDropped:
+    """The run was interrupted and nothing could be kept of the trial that was carried out."""
+
+    cell: PlannedCell
+
+
+@dataclass(frozen=True)
 class CellMeasured:
     """A trial is whole on disk."""
 
@@ -84,6 +106,9 @@ Event = (
     | CellStarted
     | CellProgressed
     | CellStoring
+    | CellStopping
+    | CellCutShort
+    | CellDropped
     | CellMeasured
     | CellFailed
     | MachineLost

@@ -19,6 +19,7 @@ from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import LoopRecord, MachineRecord
+from stealtime.vocabulary.errors import StealtimeError
 
 
 class Booted(Protocol):
@@ -29,6 +30,14 @@ class Booted(Protocol):
 
         Raises:
             StealtimeError: There is no outcome.
+        """
+        ...
+
+    async def stop(self) -> bool:
+        """Ask the trial that is carried out to end now: ``measure`` then gives what was measured.
+
+        Returns:
+            False where it cannot be asked.
         """
         ...
 
@@ -163,6 +172,13 @@ class _LocalMachine:
     async def measure(self, cell: PlannedCell) -> Measured:
         self.trials += 1
         return await measure(self.machine, self.beside, cell, self.trials, self.settings, self.observer)
+
+    async def stop(self) -> bool:
+        try:
+            await self.machine.connection.cancel()
+        except StealtimeError:
+            return False
+        return True
 
     async def is_alive(self) -> bool:
         return await is_alive(self.machine) and self.beside.neighbours.failure() is None

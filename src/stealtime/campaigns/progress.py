@@ -11,10 +11,13 @@ from rich.text import Text
 from stealtime.campaigns.events import (
     Booting,
     Calibrating,
+    CellCutShort,
+    CellDropped,
     CellFailed,
     CellMeasured,
     CellProgressed,
     CellStarted,
+    CellStopping,
     CellStoring,
     Event,
     MachineLost,
@@ -68,6 +71,12 @@ class PlainProgress:
                 self._say(f"[{self._count}/{self._total}] {cell.trial_id}: failed")
                 for line in failure_lines(failure):
                     self._say(f"    {line}")
+            case CellStopping(cell):
+                self._say(stopping_words(cell))
+            case CellCutShort(cell, record):
+                self._say(f"{cell.trial_id}: {outcome_words(record)}")
+            case CellDropped(cell):
+                self._say(dropped_words(cell))
             case MachineLost(boot, reason):
                 self._say(f"{boot.platform} was lost: {reason}")
             case CellStarted() | CellProgressed() | CellStoring():
@@ -120,6 +129,12 @@ class LiveProgress:
                 self._console.print(Text(f"{cell.trial_id}: failed", style="red"))
                 for line in failure_lines(failure):
                     self._console.print(Text(f"    {line}"), soft_wrap=True)
+            case CellStopping(cell):
+                self._doing = stopping_words(cell)
+            case CellCutShort(cell, record):
+                self._console.print(Text(f"{cell.trial_id}: {outcome_words(record)}", style="yellow"))
+            case CellDropped(cell):
+                self._console.print(Text(dropped_words(cell), style="yellow"))
             case MachineLost(boot, reason):
                 self._console.print(Text(f"{boot.platform} was lost: {reason}", style="yellow"))
 
@@ -150,6 +165,16 @@ class LiveProgress:
         return words if self._max_ns is None else f"{words}, max {self._max_ns / 1000:.1f} us"
 
 
+def stopping_words(cell: PlannedCell) -> str:
+    """Say what an interruption waits for."""
+    return f"{cell.trial_id}: taking what was measured so far; Ctrl-C once more gives it up"
+
+
+def dropped_words(cell: PlannedCell) -> str:
+    """Say that an interruption left nothing of a trial."""
+    return f"{cell.trial_id}: interrupted before it had a figure; nothing of it is kept"
+
+
 def outcome_words(record: TrialRecord) -> str:
     """Say in a few words what came of a trial: the number of samples, and why it is invalid if it is."""
     outcome = record.outcome
@@ -158,6 +183,8 @@ def outcome_words(record: TrialRecord) -> str:
     invalid = [finding.text for finding in outcome.findings if finding.level == "invalidates"]
     count = outcome.counters.get("recorded")
     words = f"{count} samples" if count is not None else "measured"
+    if record.cut_short is not None:
+        return f"{words}, cut short: {'; '.join(invalid)}"
     return f"{words}, invalid: {'; '.join(invalid)}" if invalid else words
 
 

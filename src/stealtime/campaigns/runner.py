@@ -1,5 +1,8 @@
 """Carrying out a plan: machines booted one after the other, their cells measured, every whole cell kept.
 
+An interruption asks the trial that runs to end and keeps what it measured, marked as cut short; a second one does not
+wait for that.
+
 A machine that dies or goes silent is booted once more for the cells it still owes, the one it died in last, so that a
 cell which kills its machine takes no other with it. What fails then has failed, and the run goes on. A cell that used
 up its timeout has failed at once. A neighbour that dies makes the trial that it dies in invalid; for the cells after
@@ -10,23 +13,27 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stealtime.campaigns.beside import NeighbourError
+from stealtime.campaigns.cutting import INTERRUPTED, is_empty, marked
 from stealtime.campaigns.events import (
     Booting,
     Calibrating,
+    CellCutShort,
+    CellDropped,
     CellFailed,
     CellMeasured,
     CellStarted,
+    CellStopping,
     CellStoring,
     Event,
     MachineLost,
     Observer,
 )
-from stealtime.campaigns.executor import Executor
+from stealtime.campaigns.executor import Booted, Executor
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import OtherMakerError
 from stealtime.campaigns.trial import Measured
@@ -36,6 +43,9 @@ from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWrit
 from stealtime.vocabulary.errors import StealtimeError
 
 _BOOTS_A_MACHINE = 2
+LAST_WORDS_S = 20.0
+"""What an interrupted trial may take to give what it measured: its neighbours stop, and a minute of samples comes, over
+a slow channel perhaps."""
 _LOGS = ("serial.log", "agent.log")
 
 
@@ -48,6 +58,8 @@ class Tally:
     invalid: list[str] = field(default_factory=list)
     """Of the measured ones, those that must not be used."""
     failed: list[str] = field(default_factory=list)
+    cut_short: list[str] = field(default_factory=list)
+    """Those of which a part was kept: none of the measured ones."""
 
 
 class _Start:
@@ -92,7 +104,7 @@ class Runner:
             DiskError: The run cannot be written further.
             OtherMakerError: A machine is not the one that a resumed run was measured on.
             StealtimeError: The busy loop could not be calibrated.
-            asyncio.CancelledError: Interrupted; the current cell is dropped, what is whole is kept.
+            asyncio.CancelledError: Interrupted; what the current cell has measured is kept, marked as cut short.
         """
         state = "interrupted"
         try:
@@ -177,7 +189,7 @@ class Runner:
                 self._tell(CellStarted(cell))
                 started = _Start()
                 try:
-                    measured = await machine.measure(cell)
+                    measured = await self._measure(machine, cell, folder)
                     self._tell(CellStoring(cell))
                     await self._store(measured, folder)
                 except DiskError:
@@ -205,6 +217,50 @@ class Runner:
                 else:
                     queue.append(cell)
         return lost if queue else None
+
+    async def _measure(self, machine: Booted, cell: PlannedCell, folder: Path) -> Measured:
+        """Carry out one trial.
+
+        Raises:
+            StealtimeError: There is no outcome.
+            asyncio.CancelledError: Interrupted; what it had measured is on the disk.
+        """
+        measuring = asyncio.create_task(machine.measure(cell))
+        try:
+            return await asyncio.shield(measuring)
+        except asyncio.CancelledError:
+            is_kept = False
+            try:
+                is_kept = await self._cut_short(machine, cell, measuring, folder)
+            finally:
+                if not is_kept:
+                    self._tell(CellDropped(cell))
+                measuring.cancel()
+                await asyncio.gather(measuring, return_exceptions=True)
+            raise
+
+    async def _cut_short(
+        self, machine: Booted, cell: PlannedCell, measuring: "asyncio.Task[Measured]", folder: Path
+    ) -> bool:
+        """Take what an interrupted trial has measured, if that comes in time; tells whether it did."""
+        if not await machine.stop():
+            return False
+        self._tell(CellStopping(cell))
+        await asyncio.wait({measuring}, timeout=LAST_WORDS_S)
+        if not measuring.done() or measuring.cancelled() or measuring.exception() is not None:
+            return False
+        measured = measuring.result()
+        record = marked(measured.record, INTERRUPTED)
+        if is_empty(record):
+            return False
+        await self._store(replace(measured, record=record), folder)
+        if record.state == "cut_short":
+            self.tally.cut_short.append(record.trial_id)
+            self._tell(CellCutShort(cell, record))
+        else:
+            self._count(record)
+            self._tell(CellMeasured(cell, record))
+        return True
 
     async def _store(self, measured: Measured, folder: Path) -> None:
         """Write a trial; an interruption waits for it, since what is measured should not be lost."""

@@ -114,7 +114,7 @@ async def prepare(order: Order) -> Prepared:
     planned = plan(order.campaign, records, HostCpus(host.cpus, order.measured_cpu, host.name))
     done: set[str] = set()
     if order.resume is not None:
-        done = {trial.record.trial_id for trial in order.resume.measured}
+        done = {trial.record.trial_id for trial in order.resume.whole}
     left = planned.without(done)
     already_there = len(planned.cells) - len(left.cells)
     loops = [] if order.loop_of is None else loops_of(order.loop_of, planned.loops_ns)

@@ -13,7 +13,7 @@ from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
 from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is
 put in by ``store.upgrade``."""
 
@@ -220,15 +220,26 @@ class Failure(Model):
     """The last lines of the serial log, or of the agent's where there is none."""
 
 
+class CutShort(Model):
+    """A trial that ended before its time; what it had measured is kept until the cell is measured as a whole."""
+
+    watched_s: float
+    """How long it measured, without the pauses in which samples were stored."""
+    wanted_s: float
+    """How long it was to measure."""
+    why: str
+    """What ended it: a part of a sentence."""
+
+
 class TrialRecord(Model):
     """``trial.json``: one execution of a cell."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     cell: Cell
     repetition: int = Field(ge=1)
     host: str
     """The name of the one that it was measured on, as in ``Manifest.hosts``."""
-    state: Literal["measured", "failed"]
+    state: Literal["measured", "cut_short", "failed"]
     started_at: datetime
     elapsed_s: float
     """Of all of it: clocks, loads, tracing, tables; for the estimate of later plans."""
@@ -248,7 +259,15 @@ class TrialRecord(Model):
     host_views: HostViews | None = None
     hypervisor_counters: HypervisorCounters | Absent | None = None
     """None in runs of versions that did not ask for them."""
+    cut_short: CutShort | None = None
+    """How far a trial came that was cut short; None of every other."""
     failure: Failure | None = None
+    """Why it failed; of one that was cut short what ended it, where that was no wish."""
+
+    @property
+    def has_result(self) -> bool:
+        """Whether there are figures: of all of its time, or of the part of it until it was cut short."""
+        return self.state != "failed"
 
     @property
     def trial_id(self) -> str:
@@ -292,7 +311,7 @@ class Provenance(Model):
 class Manifest(Model):
     """``manifest.json``: what was run, on what, and how far it came."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     run_id: str
     created_at: datetime
     finished_at: datetime | None = None

@@ -37,7 +37,7 @@ def default_runs_folder() -> Path:
 
 @dataclass(frozen=True)
 class Trial:
-    """One execution of a cell, whole on disk."""
+    """One execution of a cell, whole on disk or marked as cut short."""
 
     folder: Path
     record: TrialRecord
@@ -85,7 +85,7 @@ class Trial:
         Raises:
             StealtimeError: One of them is missing or is truncated.
         """
-        if self.record.state == "measured":
+        if self.record.has_result:
             for path in self._expected_tables():
                 _check_parquet_end(path)
 
@@ -131,7 +131,7 @@ class Run:
 
     @cached_property
     def trials(self) -> list[Trial]:
-        """All trials that are whole, in the order they were measured.
+        """All trials that are whole or marked as cut short, in the order they were measured.
 
         Raises:
             StealtimeError: A ``trial.json`` is damaged.
@@ -148,7 +148,12 @@ class Run:
 
     @property
     def measured(self) -> list[Trial]:
-        """The trials that have a result."""
+        """The trials that have a result: of all of their time, or of the part until they were cut short."""
+        return [trial for trial in self.trials if trial.record.has_result]
+
+    @property
+    def whole(self) -> list[Trial]:
+        """The trials that measured all of their time: those that a resumed run does not measure again."""
         return [trial for trial in self.trials if trial.record.state == "measured"]
 
     @property

@@ -1,4 +1,4 @@
-"""Writing a run: one process at a time, and every cell is whole or not there."""
+"""Writing a run: one process at a time, and every cell is whole, marked as cut short, or not there."""
 
 import errno
 import fcntl
@@ -22,6 +22,7 @@ from stealtime.store.run import (
     PARTIAL_PREFIX,
     TRIAL,
     Run,
+    read_document,
 )
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.wire.message import TrialOutcome
@@ -129,6 +130,9 @@ class RunWriter:
 
         It is synced before the next cell is measured, so that writing back does not disturb that one.
 
+        A part that was kept of a trial that was cut short makes way for the whole trial and for a longer part. A
+        failure is written down beside it.
+
         Args:
             record: Becomes ``trial.json``.
             tables: The streams to convert; None for a failed trial.
@@ -141,6 +145,11 @@ class RunWriter:
         cells = self.folder / CELLS
         final = cells / record.trial_id
         partial = cells / f"{PARTIAL_PREFIX}{record.trial_id}"
+        kept = _kept_part(final)
+        if kept is not None and not _is_more(record, kept):
+            if record.failure is not None:
+                self._note(final, kept.model_copy(update={"failure": record.failure}))
+            return final
         try:
             with disk_errors(final):
                 partial.mkdir()
@@ -153,7 +162,7 @@ class RunWriter:
                     _sync(path)
                 _sync_folder(partial)
                 if final.exists():
-                    # The failed trial that a resumed run replaces.
+                    # The failed trial, or the part of one, that a resumed run replaces.
                     final.rename(cells / f"{PARTIAL_PREFIX}replaced-{record.trial_id}")
                 partial.rename(final)
                 _sync_folder(cells)
@@ -162,6 +171,18 @@ class RunWriter:
             raise
         _remove(cells / f"{PARTIAL_PREFIX}replaced-{record.trial_id}")
         return final
+
+    def _note(self, cell: Path, record: TrialRecord) -> None:
+        """Write the record of a trial anew; its tables stay.
+
+        Raises:
+            DiskError: It cannot be written; the one before stays.
+        """
+        temporary = cell / f"{PARTIAL_PREFIX}{TRIAL}"
+        with disk_errors(cell):
+            _write_synced(temporary, record.model_dump_json(indent=2).encode())
+            temporary.rename(cell / TRIAL)
+            _sync_folder(cell)
 
     def close(self) -> None:
         """Give the lock back."""
@@ -219,6 +240,25 @@ def _write_tables(tables: Tables, folder: Path, record: TrialRecord, outcome: Tr
             write_trace(stream, folder / name, tracing)
     if tables.neighbours:
         write_neighbours(tables.neighbours, folder / NEIGHBOURS)
+
+
+def _kept_part(cell: Path) -> TrialRecord | None:
+    """Give the record of a trial that was cut short, if ``cell`` holds one."""
+    if not (cell / TRIAL).is_file():
+        return None
+    try:
+        record = read_document(cell / TRIAL, TrialRecord, "it is replaced")
+    except StealtimeError:
+        # Nobody can read it: whatever comes is more.
+        return None
+    return record if record.state == "cut_short" else None
+
+
+def _is_more(new: TrialRecord, kept: TrialRecord) -> bool:
+    """Whether a trial is to take the place of the part of an earlier one."""
+    if new.cut_short is None or kept.cut_short is None:
+        return new.state == "measured"
+    return new.cut_short.watched_s > kept.cut_short.watched_s
 
 
 def _take_lock(folder: Path) -> int:

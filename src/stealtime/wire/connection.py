@@ -165,6 +165,8 @@ class AgentConnection:
         self._frames: deque[Frame] = deque()
         self._clock_exchanges = 0
         self._request: str | None = None
+        self._runs_trial = False
+        self._cancels_next = False
         self._broken: str | None = None
 
     async def hello(self, deadline_s: float = 10.0) -> AgentHello:
@@ -237,9 +239,15 @@ class AgentConnection:
         """
         async with self._spooling(f"running trial {request.trial}", folder) as spool:
             await self._send(request)
-            done = await self._receive_tables(
-                request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
-            )
+            self._runs_trial = True
+            try:
+                if self._cancels_next:
+                    await self._send(CancelTrial())
+                done = await self._receive_tables(
+                    request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
+                )
+            finally:
+                self._runs_trial = self._cancels_next = False
         for name in needs:
             self._require(spool, name, f"trial {request.trial} without {name}")
         return TrialResult(done, spool.paths)
@@ -292,10 +300,14 @@ class AgentConnection:
     async def cancel(self) -> None:
         """Ask the agent to stop the running trial and send what there is; ``run_trial`` then returns that.
 
+        Where none runs yet, the next one is stopped as soon as it does.
+
         Raises:
             StealtimeError: The channel is closed.
         """
-        await self._send(CancelTrial())
+        self._cancels_next = not self._runs_trial
+        if self._runs_trial:
+            await self._send(CancelTrial())
 
     async def shutdown(self, within_s: float = 3.0) -> None:
         """Ask the agent to end, wait until it has closed the channel, and close it here.

@@ -30,7 +30,7 @@ def observed_services(run: "Run") -> list[ObservedService]:
     least: dict[str, ObservedService] = {}
     for trial in run.trials:
         cell = trial.record.cell
-        if trial.record.state != "measured" or cell.probe != "tick":
+        if not trial.record.has_result or cell.probe != "tick":
             continue
         machine = cell.platform if cell.scenario == "alone" else f"{cell.platform} {cell.scenario}"
         service = service_of(trial, machine)

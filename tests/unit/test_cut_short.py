@@ -1,0 +1,147 @@
+"""What a trial measured until it was cut short stays, says so, and makes way for the whole trial."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from command import Command, make_command
+from scripted_agent import Behaviour, ScriptedPlatform
+from test_runner import CAMPAIGN, Bench, only
+
+from stealtime.campaigns.events import CellCutShort, CellDropped
+from stealtime.campaigns.runner import Tally
+from stealtime.store.run import Run, Trial
+from stealtime.store.writer import RunWriter
+from stealtime.vocabulary.errors import ExitCode
+from stealtime.wire.message import TrialRequest
+
+ONCE = CAMPAIGN.replace("repetitions = 2", "repetitions = 1")
+CUT = "native.alone.switch-10.r1"
+
+
+@pytest.fixture(autouse=True)
+def no_syncing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+class Interrupted:
+    """A run that is interrupted while ``switch`` of ten threads is measured.
+
+    Args:
+        folder: Of the run.
+        what: The agent does with that trial, until it is cancelled.
+        after: How much of the trial is measured by then.
+    """
+
+    def __init__(self, folder: Path, what: str = "until cancelled", after: float = 0.4) -> None:
+        self.is_there = asyncio.Event()
+        self.what = what
+        self.platform = ScriptedPlatform("native", self._behave, cancelled_after=after)
+        self.bench = Bench(folder, [self.platform], ONCE)
+
+    def _behave(self, request: TrialRequest) -> str:
+        what = only(10, self.what)(request)
+        if what == self.what:
+            self.is_there.set()
+        return what
+
+    async def run(self, writer: RunWriter, interruptions: int = 1) -> Run:
+        task = asyncio.create_task(self.bench.run(writer))
+        await self.is_there.wait()
+        for _ in range(interruptions):
+            task.cancel()
+            await asyncio.sleep(0.01)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        writer.close()
+        return Run.open(writer.folder)
+
+    async def resume(self, run: Run, behaviour: Behaviour) -> Tally:
+        self.platform.behaviour = behaviour
+        done = {trial.record.trial_id for trial in run.whole}
+        writer = RunWriter.reopen(run)
+        tally = await self.bench.run(writer, self.bench.plan.without(done))
+        writer.close()
+        return tally
+
+
+def cut_cell(run: Run) -> Trial:
+    return next(trial for trial in Run.open(run.folder).trials if trial.record.trial_id == CUT)
+
+
+async def test_an_interrupted_trial_stays_and_says_how_long_it_watched(tmp_path: Path) -> None:
+    interrupted = Interrupted(tmp_path)
+    run = await interrupted.run(interrupted.bench.create())
+    record = cut_cell(run).record
+    assert record.state == "cut_short"
+    assert record.cut_short is not None
+    assert (record.cut_short.watched_s, record.cut_short.wanted_s) == (0.0004, 0.001)
+    assert record.cut_short.why == "the run was interrupted"
+    assert record.outcome is not None
+    assert [(one.code, one.level) for one in record.outcome.findings] == [("cut_short", "invalidates")]
+    run.check_tables()
+    assert CUT in {trial.record.trial_id for trial in run.measured}
+    assert CUT not in {trial.record.trial_id for trial in run.whole}
+    assert [event.cell.trial_id for event in interrupted.bench.recorder.of(CellCutShort)] == [CUT]
+
+
+async def test_a_trial_that_had_its_time_when_it_was_interrupted_is_whole(tmp_path: Path) -> None:
+    interrupted = Interrupted(tmp_path, after=1.0)
+    run = await interrupted.run(interrupted.bench.create())
+    record = cut_cell(run).record
+    assert (record.state, record.cut_short) == ("measured", None)
+    assert record.outcome is not None
+    assert record.outcome.findings == []
+
+
+async def test_what_was_cut_short_is_measured_anew_and_makes_way_for_the_whole(tmp_path: Path) -> None:
+    interrupted = Interrupted(tmp_path)
+    run = await interrupted.run(interrupted.bench.create())
+    tally = await interrupted.resume(run, lambda _: "measure")
+    assert tally.measured[0] == CUT
+    assert cut_cell(run).record.state == "measured"
+    assert not list(run.folder.rglob(".partial-*"))
+
+
+async def test_what_was_cut_short_stays_until_there_is_more(tmp_path: Path) -> None:
+    interrupted = Interrupted(tmp_path)
+    run = await interrupted.run(interrupted.bench.create())
+    tally = await interrupted.resume(run, only(10, "refuse"))
+    record = cut_cell(run).record
+    assert tally.failed == [CUT]
+    assert record.cut_short is not None
+    assert record.failure is not None
+    assert "9 is no priority here" in record.failure.message
+    for after, watched_s in ((0.2, 0.0004), (0.7, 0.0007)):
+        again = Interrupted(tmp_path, after=after)
+        again.bench = Bench(tmp_path, [again.platform], ONCE)
+        await again.run(RunWriter.reopen(Run.open(run.folder)))
+        kept = cut_cell(run).record.cut_short
+        assert kept is not None
+        assert kept.watched_s == watched_s
+
+
+async def test_a_second_interruption_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 3600.0)
+    interrupted = Interrupted(tmp_path, "hang")
+    run = await interrupted.run(interrupted.bench.create(), interruptions=2)
+    assert CUT not in {trial.record.trial_id for trial in run.trials}
+    assert [event.cell.trial_id for event in interrupted.bench.recorder.of(CellDropped)] == [CUT]
+
+
+async def test_a_run_with_a_cell_cut_short_is_shown_and_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupted = Interrupted(tmp_path / "stealtime" / "runs")
+    await interrupted.run(interrupted.bench.create())
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    stealtime: Command = make_command(monkeypatch, capsys)
+    shown = stealtime("show", "last", "--json")
+    assert shown.code == ExitCode.NOT_JUDGED
+    cells = {(cell["probe"], cell["parameters"].get("threads")): cell for cell in json.loads(shown.out)["cells"]}
+    assert not cells["switch", 10]["valid"]
+    assert cells["switch", 10]["stats"]["count"] == 1000
+    assert cells["switch", 10]["reasons"] == ["it watched 0.0 s of 0.0 s: the run was interrupted"]
+    assert cells["tick", None]["valid"]

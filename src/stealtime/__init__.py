@@ -1,5 +1,15 @@
 """A laboratory for virtual machines."""
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-__version__ = version("stealtime")
+if TYPE_CHECKING:
+    __version__: str
+else:
+
+    def __getattr__(name: str) -> str:
+        """Look the version up once somebody asks: that takes longer than all else before a command is loaded."""
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib.metadata import version
+
+        return version("stealtime")

@@ -5,6 +5,7 @@ Nothing here measures; :mod:`stealtime.campaigns.runner` does.
 
 import asyncio
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,9 +29,9 @@ from stealtime.lab.host import Host, pin_control_plane
 from stealtime.lab.platforms.model import Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
-from stealtime.store.run import Run
-from stealtime.store.writer import RunWriter, new_run_id
-from stealtime.vocabulary.errors import UsageError
+from stealtime.store.run import Run, default_runs_folder, moment_to_take_up
+from stealtime.store.writer import DiskError, RunWriter, new_run_id
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,12 @@ class Finished:
     folder: Path
     plan: Plan
     tally: Tally
+    stopped: DiskError | None = None
+    """Why it came to its end early, or without its last notes in the manifest; what is whole counts all the same."""
+
+
+class InterruptedRunError(StealtimeError):
+    """A run was ended from outside; what was measured until then is kept."""
 
 
 async def prepare(order: Order) -> Prepared:
@@ -141,9 +148,9 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
     An interruption (Ctrl-C, SIGTERM, SIGHUP) ends all machines and leaves the run with what is whole.
 
     Raises:
-        DiskError: The run cannot be written further.
+        DiskError: The run cannot be written, and nothing was measured.
         UsageError: Another process writes the run, or something else measured it so far.
-        asyncio.CancelledError: Interrupted.
+        InterruptedRunError: Interrupted; the hint names the run.
     """
     own_cpus = tuple(os.sched_getaffinity(0))
     placement = prepared.plan.first_placement
@@ -157,9 +164,15 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
         refuse_other_maker(order.resume, now)
         machines = machines_of(order.resume)
         writer = RunWriter.reopen(order.resume)
-        writer.update(platforms=list(prepared.records), provenance=[*writer.manifest.provenance, now])
+        writer.update(
+            platforms=list(prepared.records),
+            provenance=[*writer.manifest.provenance, now],
+            taken_up_at=moment_to_take_up(writer.folder.parent, now.at),
+        )
     else:
         writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
+    way_on = f"`stealtime run --resume {writer.manifest.run_id}{elsewhere(order.runs_folder)}`"
+    stopped: DiskError | None = None
     try:
         with _cancelled_by_signals():
             writer.update(host_threads=thread_records(pin_control_plane(prepared.plan.housekeeping_cpus)))
@@ -175,19 +188,33 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
             )
             runner = Runner(prepared.plan, {host.name: executor}, writer, observer)
             try:
-                tally = await runner.run()
+                await runner.run()
+            except DiskError as error:
+                if not runner.tally.measured:
+                    raise
+                stopped = DiskError(error.message, hint=f"free some space, then go on with {way_on}")
             except OtherMakerError:
                 # Who measured nothing is none of those who made the run.
                 if not runner.tally.measured:
                     writer.update(provenance=writer.manifest.provenance[:-1])
                 raise
             known = writer.manifest.hosts
-            writer.update(hosts=known | {host.name: known.get(host.name, facts) | {"load_after": host.read_load()}})
+            try:
+                writer.update(hosts=known | {host.name: known.get(host.name, facts) | {"load_after": host.read_load()}})
+            except DiskError as error:
+                stopped = stopped or error
+    except asyncio.CancelledError:
+        raise InterruptedRunError("interrupted; what was measured is kept", hint=f"continue with {way_on}") from None
     finally:
         # The statistics of what was measured may use every CPU again.
         pin_control_plane(own_cpus)
         writer.close()
-    return Finished(writer.folder, prepared.plan, tally)
+    return Finished(writer.folder, prepared.plan, runner.tally, stopped)
+
+
+def elsewhere(runs_folder: Path) -> str:
+    """Give the option that a command needs to find the runs there; nothing where it looks by itself."""
+    return "" if runs_folder == default_runs_folder() else f" --out {shlex.quote(str(runs_folder))}"
 
 
 async def _check(platforms: Mapping[str, Platform]) -> list[PlatformRecord]:
@@ -203,6 +230,7 @@ def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
     return Manifest(
         run_id=new_run_id(now.at.strftime("%Y%m%dT%H%M%SZ"), order.campaign.name),
         created_at=now.at,
+        taken_up_at=moment_to_take_up(order.runs_folder, now.at),
         command_line=now.command_line,
         stealtime_version=now.stealtime_version,
         git_describe=now.git_describe,

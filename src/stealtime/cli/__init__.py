@@ -3,17 +3,20 @@
 Commands are one file each; they import their room inside the function, so that ``stealtime -h`` stays fast.
 """
 
-import os
+import signal
 import sys
 from typing import Annotated
 
 import typer
 
 import stealtime
-from stealtime.vocabulary.errors import ExitCode, StealtimeError
+from stealtime.cli import streams
+from stealtime.cli.output import tell_error
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, weightiest
 
 _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"
+_GROUPS = ("protect", "sched")
 
 
 def main() -> None:
@@ -21,15 +24,11 @@ def main() -> None:
 
     ``--debug`` is taken anywhere on the line: who meets an error adds it at the end.
     """
+    streams.prepare()
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
     try:
-        code = _run([argument for argument in arguments if argument != "--debug"])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read us has seen enough (`stealtime ls | head`); Python must not complain again when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.FINE
+        code = _run(_as_meant([argument for argument in arguments if argument != "--debug"]))
     except StealtimeError as error:
         if debug:
             raise
@@ -51,14 +50,36 @@ def main() -> None:
         if debug:
             raise
         code = _tell(f"internal error in stealtime: {type(error).__name__}: {error}", _ISSUES, ExitCode.FAILED)
-    sys.exit(int(code))
+    sys.exit(int(_after_output(code)))
 
 
-def _run(arguments: list[str]) -> int:
-    result = _application()(args=arguments, prog_name="stealtime", standalone_mode=False)
+def _after_output(code: ExitCode) -> ExitCode:
+    """Tell if what was printed could not be written; whoever has closed a pipe has seen enough (``| head``)."""
+    lost = streams.lost_output()
+    if lost is None or isinstance(lost, BrokenPipeError):
+        return code
+    hint = "give it a place that can be written, such as a file on another disk: > FILE"
+    return weightiest(code, _tell(f"standard output cannot be written: {lost.strerror}", hint, ExitCode.FAILED))
+
+
+def _as_meant(arguments: list[str]) -> list[str]:
+    """Give the arguments of somebody who asks what there is: no command, ``help``, ``version``."""
+    if not arguments or (len(arguments) == 1 and arguments[0] in _GROUPS):
+        return [*arguments, "--help"]
+    if arguments[0] == "help":
+        return [*arguments[1:], "--help"]
+    return ["--version"] if arguments == ["version"] else arguments
+
+
+def _run(arguments: list[str]) -> ExitCode:
+    application = _application()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        # All is loaded (see `stealtime.start`): from here on there may be something to put right.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    result = application(args=arguments, prog_name="stealtime", standalone_mode=False)
     if result == _INTERRUPTED_IN_TYPER:
         raise KeyboardInterrupt
-    return result if isinstance(result, int) else ExitCode.FINE
+    return ExitCode(result) if isinstance(result, int) else ExitCode.FINE
 
 
 def _application() -> typer.Typer:
@@ -123,9 +144,7 @@ def _version(wanted: bool) -> None:
 
 
 def _tell(message: str, hint: str | None, code: ExitCode) -> ExitCode:
-    sys.stderr.write(f"error: {message}\n")
-    if hint is not None:
-        sys.stderr.write(f"hint: {hint}\n")
+    tell_error(message, hint)
     return code
 
 

@@ -19,7 +19,7 @@ def export(
     start_ns is relative to the start of sample 0. For cells that were traced or had neighbours, those tables are
     written too; their times are cycles of the time-stamp counter of the traced machine, or of the host.
     """
-    from stealtime.cli.output import message_console, print_document
+    from stealtime.cli.output import message_console, print_document, print_line
     from stealtime.report.csv import write_summary_csv
     from stealtime.report.summary import summarize
     from stealtime.store.durations import DURATIONS
@@ -46,9 +46,9 @@ def export(
         )
         return
     for file in files:
-        typer.echo(
+        print_line(
             f"{file['file']}  {file['samples']} samples"
             if "samples" in file
             else f"{file['file']}  {file['rows']} rows"
         )
-    typer.echo(str(csv / "summary.csv"))
+    print_line(str(csv / "summary.csv"))

@@ -18,9 +18,10 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
         print_document({"schema_version": 1, "folder": str(folder), "runs": rows})
         return
     if not rows:
-        message_console().print(f"there is no run in {folder}; measure one with `stealtime run`", markup=False)
+        message_console().print(f"there is no run in {folder}; measure one with `stealtime run`")
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "date", "campaign", "state"):
@@ -29,7 +30,9 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         if row["state"] == "damaged":
-            table.add_row(row["run"], "", "", "[red]damaged[/red]", "", "", "", approximate_size(row["size_bytes"]))
+            table.add_row(
+                row["run"], "", "", Text("damaged", style="red"), "", "", "", approximate_size(row["size_bytes"])
+            )
             continue
         table.add_row(
             row["run"],
@@ -42,7 +45,7 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     data_console().print(table)
     for row in rows:
         if row["problem"] is not None:
-            message_console().print(row["problem"], markup=False, soft_wrap=True)
+            message_console().print(row["problem"], soft_wrap=True)
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, weightiest
+from stealtime.vocabulary.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -17,27 +20,65 @@ def print_document(document: "BaseModel | Mapping[str, Any]") -> None:
         document: A model or a mapping; it holds its own ``schema_version``.
     """
     if isinstance(document, Mapping):
-        text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(document, indent=2, ensure_ascii=_must_be_ascii(), allow_nan=False)
     else:
-        text = document.model_dump_json(indent=2)
+        text = document.model_dump_json(indent=2, ensure_ascii=_must_be_ascii())
     sys.stdout.write(text + "\n")
+
+
+def print_line(text: str) -> None:
+    """Write a line of data to stdout: a path, for one."""
+    sys.stdout.write(f"{visible(text)}\n")
 
 
 def data_console() -> "Console":
     """Give a console on stdout. Where no terminal says how wide it is, it is wide enough for every table."""
-    from rich.console import Console
+    from stealtime.cli.console import PlainConsole
 
-    console = Console(highlight=False)
+    console = PlainConsole()
     if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_WITHOUT_TERMINAL)
+        console = PlainConsole(width=_WIDTH_WITHOUT_TERMINAL)
     return console
 
 
 def message_console() -> "Console":
     """Give a console on stderr, for progress and remarks."""
-    from rich.console import Console
+    from stealtime.cli.console import PlainConsole
 
-    return Console(stderr=True, highlight=False)
+    return PlainConsole(stderr=True)
+
+
+def tell_error(message: str, hint: str | None) -> None:
+    """Write what went wrong to stderr, and what to do."""
+    sys.stderr.write(f"error: {visible(message)}\n")
+    if hint is not None:
+        sys.stderr.write(f"hint: {visible(hint)}\n")
+
+
+def write_last(code: ExitCode, steps: Iterable[Callable[[], object]]) -> ExitCode:
+    """Write files once all has been said: one that cannot be written is told, keeps no other back and hides no verdict.
+
+    Args:
+        code: What the command ends with if all of them can be written.
+        steps: Each raises ``StealtimeError`` if it cannot.
+
+    Returns:
+        The exit code that counts.
+    """
+    for step in steps:
+        # What was said is there, whatever becomes of this process meanwhile.
+        sys.stdout.flush()
+        try:
+            step()
+        except StealtimeError as error:
+            tell_error(error.message, error.hint)
+            code = weightiest(code, error.exit_code)
+    return code
+
+
+def _must_be_ascii() -> bool:
+    """Tell whether JSON must escape what stdout cannot encode: a name that is changed would be another name."""
+    return (sys.stdout.encoding or "utf-8").lower().replace("_", "-") not in ("utf-8", "utf8")
 
 
 _WIDTH_WITHOUT_TERMINAL = 120

@@ -1,5 +1,6 @@
 """``stealtime protect``: keep virtual machines running when their host dies."""
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -300,7 +301,7 @@ def spec(
     )
     vm = session.apply_choices(read_vm_file(file), choices)
     told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
-    typer.echo(told.text(), nl=False)
+    sys.stdout.write(told.text())
 
 
 def _status_document(vm: str | None) -> "StatusDocument":
@@ -315,10 +316,11 @@ def _watch(vm: str | None) -> None:
     from rich.live import Live
 
     from stealtime.cli.output import data_console
+    from stealtime.cli.streams import lost_output
     from stealtime.protect.showing import status_table
 
     with Live(console=data_console(), auto_refresh=False) as live:
-        while True:
+        while lost_output() is None:
             live.update(status_table(_status_document(vm).members), refresh=True)
             time.sleep(_WATCH_EVERY_S)
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +84,6 @@ def serve() -> None:
     machines end, and its images are removed.
     """
     import signal
-    import sys
 
     from stealtime.protect.lending import serve as lend
     from stealtime.protect.state import default_state
@@ -131,7 +131,7 @@ def systemd(
         for path in write_units(install):
             message_console().print(f"wrote {path}", markup=False, soft_wrap=True)
         return
-    typer.echo("\n".join(f"### {name}\n{unit_text(name)}" for name in UNITS), nl=False)
+    sys.stdout.write("\n".join(f"### {name}\n{unit_text(name)}" for name in UNITS))
 
 
 def identity(

@@ -24,7 +24,7 @@ def report(
     It tells what virtualization costs here, in words, tables and figures that can be zoomed; what was invalid, limited
     or missing; and on what machine it was measured.
     """
-    from stealtime.cli.output import message_console, print_document
+    from stealtime.cli.output import message_console, print_document, print_line
     from stealtime.report.page.html import write_report
     from stealtime.store.run import find_run
 
@@ -35,4 +35,4 @@ def report(
     if as_json:
         print_document({"schema_version": 1, "path": str(path), "bytes": size_bytes})
     else:
-        typer.echo(str(path))
+        print_line(str(path))

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from stealtime.cli import completion
 from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
-from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 if TYPE_CHECKING:
     from stealtime.campaigns.overrides import Overrides
@@ -194,7 +195,7 @@ def run(
         (print_plan_document if json else print_plan)(prepared)
         return
     prepared, finished = _measure(order)
-    raise typer.Exit(_conclude(finished, prepared, threshold_ns, junit, json))
+    raise typer.Exit(_conclude(finished, prepared, order, junit, json))
 
 
 def _check_is_file_name(junit: Path) -> None:
@@ -274,11 +275,8 @@ def _measure(order: "Order") -> "tuple[Prepared, Finished]":
     try:
         return asyncio.run(_prepare_and_execute(order))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        from stealtime.store.run import default_runs_folder
-
-        elsewhere = "" if order.runs_folder == default_runs_folder() else f" --out {order.runs_folder}"
         raise StealtimeError(
-            "interrupted; all finished cells are kept", hint=f"continue with `stealtime run --resume last{elsewhere}`"
+            "interrupted before anything was measured", hint="start it again with the same command"
         ) from None
 
 
@@ -291,12 +289,12 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
     prepared = await _prepare(order)
     console = message_console()
     for words in prepared.plan.alias_words:
-        console.print(words, markup=False, soft_wrap=True)
+        console.print(words, soft_wrap=True)
     for words in prepared.plan.skipped_words:
-        console.print(words, style="yellow", markup=False, soft_wrap=True)
+        console.print(words, style="yellow", soft_wrap=True)
     unlike = unlike_words(prepared.plan)
     for words in [*([unlike] if unlike is not None else []), *prepared.remarks]:
-        console.print(words, style="yellow", markup=False, soft_wrap=True)
+        console.print(words, style="yellow", soft_wrap=True)
     if not prepared.plan.boots:
         raise UsageError(
             f"there is nothing left to measure: all {prepared.already_there} cells have been measured",
@@ -307,32 +305,68 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
 
 
 def _conclude(
-    finished: "Finished", prepared: "Prepared", threshold_ns: int | None, junit: Path | None, as_json: bool
+    finished: "Finished", prepared: "Prepared", order: "Order", junit: Path | None, as_json: bool
 ) -> ExitCode:
-    """Show the result, write the report, and judge."""
-    from stealtime.cli.output import data_console, message_console, print_document
-    from stealtime.report.page.html import write_report
+    """Show the figures, judge, and then write the files, the JUnit file before the report.
+
+    What fails at the end must not take with it what was there before: each step that fails is told.
+    """
+    from stealtime.campaigns.session import elsewhere
+    from stealtime.cli.output import message_console, tell_error, write_last
     from stealtime.report.summary import summarize
-    from stealtime.report.terminal.run import print_tables
     from stealtime.store.run import Run
 
     stored = Run.open(finished.folder)
-    summary = summarize(stored)
-    report = finished.folder / "report.html"
-    write_report(stored, report, summary)
+    where = elsewhere(order.runs_folder)
+    code = ExitCode.FINE
+    try:
+        summary = summarize(stored)
+        _print_result(stored, summary, as_json)
+        code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, order.threshold_ns)
+        for remark in remarks:
+            message_console().print(remark, soft_wrap=True)
+        steps = [partial(_write_report, stored, summary, where, as_json)]
+        if junit is not None:
+            steps.insert(0, partial(_write_junit, stored, summary, order.threshold_ns, junit))
+        code = write_last(code, steps)
+    except KeyboardInterrupt:
+        tell_error(
+            "interrupted; the run itself is complete",
+            f"see it with `stealtime show {stored.run_id}{where}`, or `stealtime report {stored.run_id}{where}`",
+        )
+        code = weightiest(code, ExitCode.FAILED)
+    if finished.stopped is not None:
+        tell_error(finished.stopped.message, finished.stopped.hint)
+        code = weightiest(code, ExitCode.FAILED)
+    return code
+
+
+def _print_result(run: "Run", summary: "RunSummary", as_json: bool) -> None:
+    from stealtime.cli.output import data_console, print_document
+    from stealtime.report.terminal.run import print_tables
+
     if as_json:
         print_document(summary)
-    else:
-        console = data_console()
-        print_tables(summary, console)
-        console.print(f"run     {stored.run_id}\nreport  {report}", markup=False, soft_wrap=True)
-    code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, threshold_ns)
-    for remark in remarks:
-        message_console().print(remark, markup=False, soft_wrap=True)
-    if junit is not None:
-        # Last: if it cannot be written, all else has been said.
-        _write_junit(stored, summary, threshold_ns, junit)
-    return code
+        return
+    console = data_console()
+    print_tables(summary, console)
+    console.print(f"run     {run.run_id}", soft_wrap=True)
+
+
+def _write_report(run: "Run", summary: "RunSummary", where: str, as_json: bool) -> None:
+    from stealtime.cli.output import data_console
+    from stealtime.report.page.html import write_report
+
+    path = run.folder / "report.html"
+    try:
+        write_report(run, path, summary)
+    except StealtimeError as error:
+        raise StealtimeError(
+            f"the report was not written: {error.message}",
+            hint=f"write it to another place with `stealtime report {run.run_id}{where} -o FILE`",
+        ) from error
+    if not as_json:
+        data_console().print(f"report  {path}", soft_wrap=True)
 
 
 def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, path: Path) -> None:

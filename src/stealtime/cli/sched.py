@@ -2,6 +2,7 @@
 
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -260,7 +261,7 @@ def curve(
 
     Exit codes: 4 a set is not judged.
     """
-    from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.output import data_console, print_document, write_last
     from stealtime.cli.sched_sources import overheads_of, supply_of
     from stealtime.report.page.file import check_place
     from stealtime.schedulability.curve import CurveRequest, curve_exit_code, trace_curve
@@ -282,15 +283,16 @@ def curve(
             interrupts="on another CPU" if interrupts_elsewhere else "here",
         )
     )
-    if output is not None:
-        from stealtime.schedulability.page import write_curve
-
-        write_curve(document, ["stealtime", *sys.argv[1:]], output.absolute())
     if json:
         print_document(document)
     else:
         data_console().print(CurvePage(document))
-    raise typer.Exit(curve_exit_code(document))
+    steps = []
+    if output is not None:
+        from stealtime.schedulability.page import write_curve
+
+        steps.append(partial(write_curve, document, ["stealtime", *sys.argv[1:]], output.absolute()))
+    raise typer.Exit(write_last(curve_exit_code(document), steps))
 
 
 def overheads(

@@ -1,5 +1,6 @@
 """``stealtime show``: the figures of a run."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,7 +101,7 @@ def show(
 
 
 def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None, json: bool) -> "ExitCode":
-    from stealtime.cli.output import data_console, print_document
+    from stealtime.cli.output import data_console, print_document, write_last
     from stealtime.report.acceptance.judgement import exit_code, hold
     from stealtime.report.acceptance.junit import write_junit
     from stealtime.report.terminal.acceptance import render_acceptance
@@ -110,9 +111,8 @@ def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None,
         print_document(acceptance)
     else:
         data_console().print(render_acceptance(acceptance))
-    if junit is not None:
-        write_junit(acceptance, junit)
-    return exit_code(acceptance)
+    steps = [] if junit is None else [partial(write_junit, acceptance, junit)]
+    return write_last(exit_code(acceptance), steps)
 
 
 def _estimate(run: "Run", summary: "RunSummary", json: bool) -> "ExitCode":

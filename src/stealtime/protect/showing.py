@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
 from stealtime.report.notation import duration
 from stealtime.vocabulary.quantities import approximate_size, format_duration
@@ -73,9 +75,9 @@ def show_full_copy(console: "Console") -> Iterator[Callable[[MemberStatus], None
         yield update
 
 
-def _row(member: MemberStatus) -> tuple[str, ...]:
+def _row(member: MemberStatus) -> tuple[str | Text, ...]:
     runs = member.role in RUNNING_ROLES
-    protected = "[green]yes[/green]" if member.protected else "[red]no[/red]"
+    protected = Text("yes", style="green") if member.protected else Text("no", style="red")
     numbers: tuple[str, ...] = ("",) * len(_NUMBERS)
     if runs:
         numbers = (

@@ -11,6 +11,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
 from stealtime.campaigns.model import Campaign
+from stealtime.report.junit_file import write_junit_file
 from stealtime.report.plain_table import cell_title
 from stealtime.report.summary import CellFigures, RunSummary
 from stealtime.store.model import Cell
@@ -45,7 +46,7 @@ def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: P
     document = JUnitXml(f"stealtime {summary.campaign}")
     document.add_testsuite(suite)
     document.update_statistics()
-    document.write(str(path), pretty=True)
+    write_junit_file(document, path)
 
 
 def _names(campaign: str, cell: Cell | CellFigures) -> tuple[str, str]:

@@ -314,6 +314,9 @@ class Manifest(Model):
     schema_version: Literal[5] = 5
     run_id: str
     created_at: datetime
+    taken_up_at: datetime | None = None
+    """When it was begun or resumed last, in the order of the runs beside it (``store.sequence``); None in runs of
+    earlier versions."""
     finished_at: datetime | None = None
     state: Literal["running", "finished", "interrupted"] = "running"
     command_line: list[str]

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
 from stealtime.store.results import OwnResult, read_as
+from stealtime.store.sequence import moment_after, moment_of
 from stealtime.store.upgrade import upgrade
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Model
@@ -138,7 +140,7 @@ class Run:
         """
         if self.part is not None:
             return list(self.part)
-        trials = [self._read_trial(folder) for folder in self._trial_folders()]
+        trials = [self._read_trial(folder) for folder in _cells_in(self.folder)]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
     def only(self, probes: Iterable[str]) -> "Run":
@@ -170,25 +172,46 @@ class Run:
         for trial in self.trials:
             trial.check_tables()
 
-    def _trial_folders(self) -> Iterator[Path]:
-        cells = self.folder / CELLS
-        if cells.is_dir():
-            yield from (folder for folder in sorted(cells.iterdir()) if not folder.name.startswith("."))
-
     def _read_trial(self, folder: Path) -> Trial:
         hint = f"remove {folder} and measure it again with `stealtime run --resume {self.folder.name}`"
         return Trial(folder, read_document(folder / TRIAL, TrialRecord, hint))
 
 
 def runs_in(folder: Path) -> list[Path]:
-    """List the folders of all runs below ``folder``, oldest first."""
+    """List the folders of all runs below ``folder``; the one that was begun or resumed last comes last."""
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if (path / MANIFEST).is_file())
+    runs = [path for path in folder.iterdir() if (path / MANIFEST).is_file()]
+    return sorted(runs, key=lambda path: (moment_of(path / MANIFEST), path.name))
+
+
+def moment_to_take_up(runs_folder: Path, now: datetime) -> datetime:
+    """Give ``taken_up_at`` of a run in ``runs_folder`` that is begun or resumed at ``now``."""
+    return moment_after((path / MANIFEST for path in runs_in(runs_folder)), now)
+
+
+def _has_measured(folder: Path) -> bool:
+    """Tell whether a run has a cell with a result, or one that is damaged: that is for its reader to meet."""
+    return any(_state_of(cell / TRIAL) != "failed" for cell in _cells_in(folder))
+
+
+def _state_of(trial: Path) -> str | None:
+    try:
+        return str(json.loads(trial.read_bytes())["state"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _cells_in(folder: Path) -> Iterator[Path]:
+    cells = folder / CELLS
+    if cells.is_dir():
+        yield from (cell for cell in sorted(cells.iterdir()) if not cell.name.startswith("."))
 
 
 def find_run(name: str, runs_folder: Path | None = None) -> Run:
     """Open a run by its path, its name, the beginning or a part of its name, or ``last``.
+
+    The last one is that which was begun or resumed last, of those that have measured anything.
 
     Raises:
         UsageError: No run or more than one is meant by ``name``.
@@ -202,7 +225,13 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
     if not runs:
         raise UsageError(f"there is no run {name!r}: {folder} holds none", hint="measure one with `stealtime run`")
     if name == "last":
-        return Run.open(runs[-1])
+        last = next((path for path in reversed(runs) if _has_measured(path)), None)
+        if last is None:
+            raise UsageError(
+                f"no run in {folder} has measured anything; the newest is {runs[-1].name}",
+                hint="give its name to see why, or measure one with `stealtime run`",
+            )
+        return Run.open(last)
     matches = (
         [path for path in runs if path.name == name]
         or [path for path in runs if path.name.startswith(name)]

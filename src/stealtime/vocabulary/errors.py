@@ -16,6 +16,18 @@ class ExitCode(IntEnum):
     NOT_JUDGED = 4
 
 
+def weightiest(*codes: ExitCode) -> ExitCode:
+    """Give the exit code that counts of several.
+
+    A threshold that was exceeded is a verdict, and stays one whatever fails after it. A failure comes before what is
+    not judged: who accepts the latter must still learn that something was not written.
+    """
+    return min(codes, key=_BY_WEIGHT.index)
+
+
+_BY_WEIGHT = (ExitCode.THRESHOLD, ExitCode.USAGE, ExitCode.FAILED, ExitCode.NOT_JUDGED, ExitCode.FINE)
+
+
 class StealtimeError(Exception):
     """An error that is shown to the user without a traceback.
 

@@ -10,6 +10,7 @@ from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
 from stealtime.report.acceptance.document import Acceptance, HeldCell
 from stealtime.report.acceptance.wording import sentence
+from stealtime.report.junit_file import write_junit_file
 from stealtime.report.plain_table import cell_title
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -31,7 +32,7 @@ def write_junit(acceptance: Acceptance, path: Path) -> None:
     document.add_testsuite(suite)
     document.update_statistics()
     try:
-        document.write(str(path), pretty=True)
+        write_junit_file(document, path)
     except OSError as error:
         raise StealtimeError(
             f"--junit {path} cannot be written: {error.strerror or error}", hint="choose another file"

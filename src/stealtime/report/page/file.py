@@ -11,12 +11,14 @@ def check_place(path: Path) -> None:
     """Raise an error if no file can be at a path.
 
     Raises:
-        StealtimeError: Its folder does not exist, or it is a folder itself.
+        StealtimeError: Its folder does not exist or may not be written, or it is a folder itself.
     """
     if not path.parent.is_dir():
         raise StealtimeError(
             f"the folder {path.parent} does not exist", hint="create it, or choose another file with -o"
         )
+    if not os.access(path.parent, os.W_OK, effective_ids=True):
+        raise StealtimeError(f"the folder {path.parent} may not be written", hint="choose another file with -o")
     if path.is_dir():
         raise StealtimeError(f"{path} is a folder", hint=f"name a file, for example {path / 'report.html'}")
 

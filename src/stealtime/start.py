@@ -1,0 +1,23 @@
+"""Where the command begins: nothing is loaded yet, and Ctrl-C ends the process as it ends any other program.
+
+Loading the command takes a tenth of a second, in which there is nothing to put right and nothing to tell: Python's own
+way, a traceback out of the middle of an import, would only frighten.
+"""
+
+import signal
+
+_IS_IGNORED = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+if not _IS_IGNORED:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def main() -> None:
+    """Load the command and run it; ``stealtime.cli.main`` takes Ctrl-C over once all is loaded."""
+    from stealtime import cli
+
+    try:
+        cli.main()
+    finally:
+        # What is left is Python's own end.
+        if not _IS_IGNORED:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -20,13 +20,18 @@ def test_every_builtin_rule_has_a_source_and_a_date() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
-        ("id =", "idd =", "unknown key 'rules.0.idd'", "did you mean 'id'"),
-        ('id = "mine"', "", "the key 'rules.0.id' is missing", None),
-        ("over-committed host", "overcommitted", "'overcommitted': input should be", None),
-        ("vcpu_wait_percent", "vcpu_wait", "input should be", None),
+        ("id =", "idd =", "unknown key 'idd' in [[rules]] 1", "did you mean 'id'"),
+        ('id = "mine"', "", "the key 'id' in [[rules]] 1 is missing", None),
+        ("over-committed host", "overcommitted", "verdict = 'overcommitted' in [[rules]] 1: it must be", None),
+        (
+            "vcpu_wait_percent",
+            "vcpu_wait",
+            "figure = 'vcpu_wait' in [[rules.conditions]] 1 in ",
+            None,
+        ),
         ("above = 1", "above = 1, below = 2", "needs one of `above` and `below`", None),
         (", above = 1", "", "needs one of `above` and `below`", None),
-        ("above = 1", 'above = "x"', "'x': input should be a valid number", None),
+        ("above = 1", 'above = "x"', "above = 'x' in [[rules.conditions]] 1 in [[rules]] 1: it must be a number", None),
         ('about = "guest"', 'about = "host"', "vcpu_wait_percent is no figure of a host", None),
         ("move it", "move {gest}", "{gest} is nothing that is known", None),
         ("move it", "move {", "is no template", None),

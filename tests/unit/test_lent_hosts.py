@@ -72,7 +72,7 @@ def test_servers_are_measured_on_hosts_over_ssh_in_their_scenario_and_here_in_th
         ('guest = "10.0.0.100"', "is not an IPv4 address with a prefix"),
         ('guest = "10.0.0.0/24"', "the address of the network itself"),
         ('client = "here"', "'here' is not an IPv4 address"),
-        ('neighbour = "x"', "unknown key 'define.0.hosts.neighbour'"),
+        ('neighbour = "x"', "unknown key 'hosts.neighbour' in [[define]] 1"),
     ],
 )
 def test_what_is_wrong_with_hosts_is_named(line: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_tasks_go_by_deadline_or_by_priority(tmp_path: Path) -> None:
         ),
         ("", "the key 'tasks' is missing"),
         ("tasks = []\n", "tasks = []"),
-        (task("a", more='dead_line = "1ms"\n'), "unknown key 'tasks.0.dead_line'"),
+        (task("a", more='dead_line = "1ms"\n'), "unknown key 'dead_line' in [[tasks]] 1"),
         ("tasks = [", "Invalid value"),
     ],
 )

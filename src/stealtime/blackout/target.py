@@ -65,8 +65,13 @@ def _endpoint(text: str, port: int | None) -> str:
         raise UsageError(f"{text!r} names no port", hint="write HOST:PORT, for example server:22")
     if written is not None:
         if not (written.isascii() and written.isdigit() and 0 < int(written) < 65536):
-            raise UsageError(f"{text!r} has the port {written!r}, which is none from 1 to 65535")
+            raise UsageError(
+                f"{text!r} has the port {written!r}, which is none from 1 to 65535",
+                hint=f"write HOST:PORT, for example {host or 'server'}:{port or 22}",
+            )
         port = int(written)
+    if not host:
+        raise UsageError(f"{text!r} names no host", hint=f"write HOST:PORT, for example server:{port}")
     address = _address(host)
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 

@@ -1,6 +1,5 @@
 """Reading a campaign from TOML, with errors that name the file, the line, the key and what was expected."""
 
-import tomllib
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from pydantic import ValidationError
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.registry import studies
 from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.toml_errors import explain, nearest
+from stealtime.vocabulary.toml_errors import explain, nearest, parse
 
 _SCHEMA_HINT = "`stealtime schema campaign` shows what each key takes"
 
@@ -34,7 +33,7 @@ def find_campaign(name: str) -> Campaign:
     if not path.is_file() and (builtin := _builtin().get(name)) is not None:
         return read_campaign(builtin.read_text("utf-8"), f"builtin campaign {name}")
     try:
-        return read_campaign(path.read_text("utf-8"), str(path))
+        return read_campaign(path.read_text("utf-8-sig"), str(path))
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         close = nearest(name, builtin_names())
         raise UsageError(
@@ -57,10 +56,7 @@ def read_campaign(text: str, source: str) -> Campaign:
     Raises:
         UsageError: It is not TOML or not a campaign.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}", hint="see https://toml.io for the notation") from error
+    document = parse(text, source)
     try:
         return Campaign.model_validate(document)
     except ValidationError as error:

@@ -11,6 +11,7 @@ from stealtime.campaigns.registry import probes
 from stealtime.campaigns.short import shorten
 from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.plain_errors import plain_message
 from stealtime.vocabulary.quantities import PARSED
 from stealtime.vocabulary.toml_errors import nearest
 
@@ -94,7 +95,7 @@ def apply_overrides(campaign: Campaign, overrides: Overrides) -> Campaign:
         key = key.removesuffix("_ns")
         if first["type"] == "value_error":
             raise UsageError(f"{key}: {first['ctx']['error']}") from error
-        raise UsageError(f"{key} cannot be {first['input']!r}: {first['msg'].lower()}") from error
+        raise UsageError(f"{key} cannot be {first['input']!r}: {plain_message(first)}") from error
 
 
 def _refuse_unknown_scenarios(campaign: Campaign, names: tuple[str, ...]) -> None:

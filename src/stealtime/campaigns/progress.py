@@ -37,7 +37,8 @@ _TAIL_LINES_SHOWN = 5
 @contextmanager
 def show_progress(console: Console) -> Iterator[Observer]:
     """Give an observer that shows what happens on ``console`` until the context is left."""
-    if not console.is_terminal:
+    # On a terminal that cannot move its cursor (TERM=dumb), rich shows nothing that is live.
+    if not console.is_terminal or console.is_dumb_terminal:
         yield PlainProgress(console)
         return
     progress = LiveProgress(console)

@@ -1,7 +1,6 @@
 """The rules of a verdict: data from a TOML file, checked as a whole before anything is judged."""
 
 import string
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -10,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stealtime.capacity.guest import Kind
 from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.toml_errors import explain
+from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
 
 Verdict = Literal[
@@ -160,7 +159,7 @@ def load_rules(path: Path | None = None) -> RuleBook:
     if path is None:
         return read_rules(builtin_text(), "the builtin rules")
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} holds no rules: it is no UTF-8 text", hint=_HINT) from error
     except OSError as error:
@@ -178,10 +177,7 @@ def read_rules(text: str, source: str) -> RuleBook:
     Raises:
         UsageError: See :func:`load_rules`.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}", hint=_HINT) from error
+    document = parse(text, source, _HINT)
     try:
         return RuleBook.model_validate(document)
     except ValidationError as error:

@@ -12,7 +12,7 @@ import typer
 import stealtime
 from stealtime.cli import streams
 from stealtime.cli.output import tell_error
-from stealtime.vocabulary.errors import ExitCode, StealtimeError, weightiest
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 _INTERRUPTED_IN_TYPER = 130
 _ISSUES = "please report it with the output of the same command and --debug"
@@ -71,7 +71,19 @@ def _as_meant(arguments: list[str]) -> list[str]:
     return ["--version"] if arguments == ["version"] else arguments
 
 
+def _refuse_named_shell(arguments: list[str]) -> None:
+    """Completion is that of the shell that asks; a name behind the option would be taken for nothing."""
+    for option in ("--install-completion", "--show-completion"):
+        if option in arguments and len(arguments) > 1:
+            other = next(argument for argument in arguments if argument != option)
+            raise UsageError(
+                f"{option} takes no {other!r}: it is about the shell that starts it",
+                hint=f"start `stealtime {option}` in that shell",
+            )
+
+
 def _run(arguments: list[str]) -> ExitCode:
+    _refuse_named_shell(arguments)
     application = _application()
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         # All is loaded (see `stealtime.start`): from here on there may be something to put right.

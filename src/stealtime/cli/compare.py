@@ -33,7 +33,7 @@ def compare(
             "--published",
             metavar="NAME",
             autocompletion=completion.published,
-            help="Compare one RUN with published figures instead: hyperv2013.",
+            help="Compare one RUN with published figures instead: hyperv2013, hyperv-stretch or telephony2011.",
             show_default=False,
         ),
     ] = None,
@@ -50,13 +50,16 @@ def compare(
 
     Exit codes: 0 every common cell, or every published ratio, was judged; 4 at least one was not, or there is none.
     """
+    from stealtime.cli.output import message_console
+    from stealtime.report.claims.library import published_names
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import ExitCode, UsageError
 
     if (b is None) == (published is None):
         message = "compare needs a second run, or --published with a name" if b is None else _both(b, published)
+        known = "|".join(published_names())
         raise UsageError(
-            message, hint="use `stealtime compare RUN RUN` or `stealtime compare RUN --published hyperv2013`"
+            message, hint=f"use `stealtime compare RUN RUN` or `stealtime compare RUN --published {known}`"
         )
     first = find_run(a, runs_folder)
     first.check_tables()
@@ -65,6 +68,8 @@ def compare(
     else:
         second = find_run(str(b), runs_folder)
         second.check_tables()
+        if second.folder == first.folder:
+            message_console().print(f"{first.run_id} is compared with itself: no difference is all that can be shown")
         is_judged = _with_run(first, second, json)
     raise typer.Exit(ExitCode.FINE if is_judged else ExitCode.NOT_JUDGED)
 

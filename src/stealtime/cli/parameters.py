@@ -38,6 +38,20 @@ def duration_of(option: str, text: str | None) -> int | None:
     return _read(parse_duration_ns, option, text)
 
 
+def analysed_duration_of(option: str, text: str | None) -> int | None:
+    """Read the duration of an option of ``sched``, in ns.
+
+    Raises:
+        UsageError: It is none, or longer than the analysis reckons with; the message names the option.
+    """
+    if text is None:
+        return None
+    from stealtime.schedulability.longest import not_longer
+    from stealtime.vocabulary.quantities import parse_duration_ns
+
+    return _read(lambda one: not_longer(parse_duration_ns(one)), option, text)
+
+
 def numbers_of(option: str, text: str | None) -> tuple[int, ...]:
     """Read a list of whole numbers such as ``2,10,100``.
 

@@ -1,6 +1,7 @@
 """``stealtime run``: measure this machine against its virtual machines."""
 
 import asyncio
+import os
 import sys
 from dataclasses import replace
 from enum import StrEnum
@@ -147,8 +148,10 @@ def run(
 ) -> None:
     """Measure this machine against its virtual machines, alone or beside noisy neighbours.
 
-    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute), and hyperv2013 (the seven
-    scenarios of the Hyper-V paper; 20 hours, with --short about ten minutes). See first what would be measured:
+    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute); hyperv2013 (the seven
+    scenarios of the Hyper-V paper; 20 hours, with --short about ten minutes); stretch (how much longer work takes);
+    rtos2013 (deadlines of real-time tasks); protection (failovers, and what checkpoints cost); telephony2011 and
+    telephony-failovers (a protected SIP server). See first what would be measured:
 
         stealtime run hyperv2013 --short --dry-run
 
@@ -207,6 +210,9 @@ def _check_is_file_name(junit: Path) -> None:
         )
     if junit.is_dir():
         raise UsageError(f"--junit {junit}: this is a folder", hint=f"name a file, for example {junit / 'cells.xml'}")
+    where = junit if junit.exists() else junit.absolute().parent
+    if not os.access(where, os.W_OK, effective_ids=True):
+        raise UsageError(f"--junit {junit}: {where} may not be written", hint="name another file")
 
 
 def _order(

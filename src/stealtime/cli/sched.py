@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stealtime.cli import completion
-from stealtime.cli.parameters import AsJson, RunName, duration_of
+from stealtime.cli.parameters import AsJson, RunName, analysed_duration_of
 
 Machine = Annotated[
     str | None,
@@ -185,13 +185,13 @@ def analyze(
     from stealtime.schedulability.task_file import read_task_file
     from stealtime.schedulability.terminal import AnalysisPage
 
-    tick_period_ns = duration_of("--tick-period", tick_period)
+    tick_period_ns = analysed_duration_of("--tick-period", tick_period)
     terms = Terms(
         policy=policy.value,
         accounting=accounting.value,
         interrupts="on another CPU" if interrupts_elsewhere else "here",
         supply=supply_of(supply, machine),
-        budget_period_ns=duration_of("--least-budget", budget_period),
+        budget_period_ns=analysed_duration_of("--least-budget", budget_period),
     )
     found = overheads_to_analyze(overheads, machine, statistic, terms.supply if allow_misses else None)
     if json:

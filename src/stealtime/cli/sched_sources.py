@@ -129,10 +129,23 @@ def supply_of(text: str, machine: str | None) -> "Supply":
     """
     from stealtime.schedulability.supply import parse_supply
 
+    if _is_duration(text):
+        raise UsageError(
+            f"--supply: {text!r} is a time alone", hint=f"a budget needs a period: {text}/PERIOD, such as 6ms/10ms"
+        )
     is_reservation = text == "dedicated" or ("/" in text and text[:1].isdigit())
     if is_reservation:
         return parse_supply(text)
     return _observed(text, machine)
+
+
+def _is_duration(text: str) -> bool:
+    from stealtime.vocabulary.quantities import parse_duration_ns
+
+    try:
+        return parse_duration_ns(text) > 0
+    except ValueError:
+        return False
 
 
 def _observed(name: str, machine: str | None) -> "Supply":

@@ -2,7 +2,6 @@
 
 import ipaddress
 import os
-import tomllib
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +16,7 @@ from stealtime.protect.specification import HostSpec, identity_spec, qemu_user_s
 from stealtime.protect.state import State, this_host
 from stealtime.protect.vm_file import INTERFACE_NAME, Identity, Register
 from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.toml_errors import explain
+from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
 
 _SCHEMA_HINT = "`stealtime schema host` shows what each key takes"
@@ -92,14 +91,12 @@ def read_host_file(path: Path) -> HostFile:
         UsageError: It cannot be read, or is wrong; the message names the line.
     """
     try:
-        text = path.read_text("utf-8")
-        document = tomllib.loads(text)
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not a host file: it is not UTF-8 text", hint="host files are TOML") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}", hint="see https://toml.io for the notation") from error
     except OSError as error:
         raise UsageError(f"the host file {path} cannot be read: {error.strerror}", hint=_SCHEMA_HINT) from error
+    document = parse(text, str(path))
     try:
         return HostFile.model_validate(with_absolute_paths(document, path.absolute().parent))
     except ValidationError as error:

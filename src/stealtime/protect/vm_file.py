@@ -7,7 +7,6 @@ value is checked here, before anything is started, so that a message can name th
 import hashlib
 import ipaddress
 import re
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +21,7 @@ from stealtime.protect.paths import with_absolute_paths
 from stealtime.protect.qemu_user import QemuUserName
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration, parse_duration_ns
-from stealtime.vocabulary.toml_errors import explain
+from stealtime.vocabulary.toml_errors import explain, parse
 from stealtime.vocabulary.toml_table import Table
 
 Mode = Literal["off", "no-net", "net", "net+bypass"]
@@ -390,7 +389,7 @@ def read_vm_file(path: Path) -> VmFile:
         UsageError: It cannot be read, or is wrong; the message names the line.
     """
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not a VM file: it is not UTF-8 text", hint="VM files are TOML") from error
     except OSError as error:
@@ -409,10 +408,7 @@ def parse_vm_file(text: str, source: str, folder: Path) -> VmFile:
     Raises:
         UsageError: It is not TOML or not a VM file.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source} is not TOML: {error}", hint="see https://toml.io for the notation") from error
+    document = parse(text, source)
     try:
         return VmFile.model_validate(with_absolute_paths(document, folder))
     except ValidationError as error:

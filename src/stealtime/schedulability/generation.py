@@ -13,6 +13,8 @@ FIXED_TOTAL = ("uunifast-discard", "randfixedsum")
 """Laws of all utilizations together."""
 RULES = ("redraw", "scale", "shed", "keep")
 MOST_ATTEMPTS = 1_000
+MOST_TASKS = 10_000
+"""Of a set: a thousand draws of it take a second."""
 DEADLINES = ("implicit", "constrained", "arbitrary")
 FITS = ("worst", "best", "first")
 
@@ -133,6 +135,11 @@ def _check(recipe: Recipe) -> None:
     for option, number in (("-k", recipe.per_cpu), ("--cpus", recipe.cpus)):
         if number < 1:
             raise UsageError(f"{option}: {number} is less than 1", hint="a set has at least one task, on one CPU")
+    if recipe.per_cpu * recipe.cpus > MOST_TASKS:
+        raise UsageError(
+            f"-k: {recipe.per_cpu} tasks for each of {recipe.cpus} CPUs are more than {MOST_TASKS}",
+            hint="take fewer, or several sets with other seeds",
+        )
     if not 0 <= recipe.seed < 2**64:
         raise UsageError(f"--seed: {recipe.seed} is not a number from 0 to 2^64 - 1", hint="any other will do")
     if recipe.law in FIXED_TOTAL and recipe.total is None:

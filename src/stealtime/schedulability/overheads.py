@@ -3,7 +3,6 @@
 import csv
 import itertools
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from stealtime.schedulability.overhead_notes import joined, note, parted, read_notes
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.own_text import read_own_text
 from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs
 from stealtime.vocabulary.toml_table import Table
 
@@ -120,10 +120,7 @@ def read_overheads(path: Path) -> OverheadModel:
             f"{path} is no .csv or .toml file",
             hint="a file of overheads is one of these; anything else is taken as the name of a run",
         )
-    try:
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: {error}", hint="the file must be text in UTF-8") from None
+    text = read_own_text(path, "file of overheads")
     return _from_toml(path, text) if path.suffix.lower() == ".toml" else _from_csv(path, text)
 
 
@@ -174,10 +171,7 @@ def _tick_period(path: Path, notes: dict[str, str]) -> int:
 
 
 def _from_toml(path: Path, text: str) -> OverheadModel:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}", hint="the file must be TOML: https://toml.io") from None
+    document = toml_errors.parse(text, str(path))
     try:
         file = OverheadFile.model_validate(document)
     except ValidationError as error:

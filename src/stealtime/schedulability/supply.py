@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from stealtime.schedulability.longest import not_longer
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import NANOSECONDS, format_duration, parse_duration_ns
 from stealtime.vocabulary.service import ObservedService
@@ -95,7 +96,7 @@ def parse_supply(text: str) -> Supply:
     if len(parts) not in (2, 3):
         raise UsageError(f"--supply: {text!r} is no supply", hint=_HINT)
     try:
-        budget, period, *deadlines = map(parse_duration_ns, parts)
+        budget, period, *deadlines = (not_longer(parse_duration_ns(part)) for part in parts)
     except ValueError as error:
         raise UsageError(f"--supply: {error}", hint=_HINT) from None
     deadline = deadlines[0] if deadlines else period

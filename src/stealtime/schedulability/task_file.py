@@ -1,6 +1,5 @@
 """A task set as a TOML file: who runs where, how often, how long."""
 
-import tomllib
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -8,9 +7,10 @@ from typing import Annotated, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from stealtime.schedulability.longest import AnalysedNs
 from stealtime.vocabulary import toml_errors
-from stealtime.vocabulary.errors import UsageError
-from stealtime.vocabulary.quantities import DurationNs, format_duration
+from stealtime.vocabulary.own_text import read_own_text
+from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.toml_table import Table
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 1, 99
@@ -24,15 +24,15 @@ class TaskTable(Table):
 
     name: Annotated[str, Field(min_length=1)]
     """Unlike all others."""
-    cost: DurationNs
+    cost: AnalysedNs
     """The most that one job executes."""
-    period: DurationNs
+    period: AnalysedNs
     """The least time between two arrivals."""
-    deadline: DurationNs | None = None
+    deadline: AnalysedNs | None = None
     """From a job's arrival to when it must have finished; the period if left out."""
-    jitter: DurationNs | None = None
+    jitter: AnalysedNs | None = None
     """The most that a job is released after its arrival; none if left out."""
-    blocking: DurationNs | None = None
+    blocking: AnalysedNs | None = None
     """The most that a job waits for a resource that lower priorities hold; none if left out."""
     priority: Annotated[int, Field(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)] | None = None
     """As of SCHED_FIFO: a higher number goes first. For all tasks or for none; without, shorter deadlines go first."""
@@ -138,11 +138,8 @@ def read_task_file(path: Path) -> TaskFile:
     Raises:
         UsageError: It is no TOML, or describes no task set that can be.
     """
-    try:
-        text = path.read_text("utf-8")
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}", hint="the file must be TOML: https://toml.io") from None
+    text = read_own_text(path, "task file")
+    document = toml_errors.parse(text, str(path))
     try:
         return TaskFile.model_validate(document)
     except ValidationError as error:

@@ -1,6 +1,7 @@
 """What is wrong in a TOML file: the line, the key, and the key that was probably meant."""
 
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from types import UnionType
@@ -10,11 +11,54 @@ from pydantic import BaseModel, ValidationError
 
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.late_type import LateType
+from stealtime.vocabulary.plain_errors import plain_message
 
 _HEAD = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*("[^"]*"|'[^']*'|[A-Za-z0-9_-]+)\s*[=.]""")
 
+_SHOWN = 60
+"""Characters of a value that still make a readable sentence."""
+_PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
+_NOTATION = "see https://toml.io for the notation"
+
 Path = tuple[str | int, ...]
+
+
+def parse(text: str, source: str, hint: str = _NOTATION) -> dict[str, Any]:
+    """Read TOML; a mark of byte order at its head, as some editors leave it, is no part of it.
+
+    Args:
+        text: Of the file.
+        source: The name of the file.
+        hint: What to do where it is none.
+
+    Raises:
+        UsageError: It is not TOML; the message has the line, and the key where one is given twice.
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        twice = _given_twice(text, str(error))
+        if twice is not None:
+            raise UsageError(f"{source}, {twice}", hint="leave one of the two out") from error
+        raise UsageError(f"{source} is not TOML: {error}", hint=hint) from error
+
+
+def _given_twice(text: str, message: str) -> str | None:
+    """Name the key or table of which the parser says that it is there already; None where it says something else."""
+    place = _PLACE.search(message)
+    if place is None or not message.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):
+        return None
+    lines = text.splitlines()
+    number = int(place[1] or len(lines))
+    # The parser has read the end of the line when it notices.
+    for at in (number, number - 1):
+        line = lines[at - 1] if 0 < at <= len(lines) else ""
+        if key := _KEY.match(line):
+            return f"line {at}: the key {key[1].strip(chr(34) + chr(39))!r} is given twice"
+        if head := _HEAD.match(line):
+            return f"line {at}: the table [{head[2]}] is given twice"
+    return None
 
 
 def explain(
@@ -37,29 +81,30 @@ def explain(
     """
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     location = _as_written(first["loc"], document)
-    key = ".".join(str(part) for part in location)
+    key, where = _told(location, document)
     line = _line_of(text, location)
     place = f"{source}, line {line}" if line is not None else source
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
         known = _known_keys(_tables(model, location[:-1], document), _at(document, location[:-1]))
         close = nearest(str(location[-1]), known)
-        message = f"unknown key {key!r}"
+        message = f"unknown key {key!r}{where}"
         hint = f"did you mean {close!r}?" if close else f"known here: {', '.join(known)}"
     elif first["type"] == "missing":
-        message = f"the key {key!r} is missing"
+        message = f"the key {key!r}{where} is missing"
     elif first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         # pydantic gives the name of the tag as it would stand in Python: 'probe', with its quotes.
         tag = first["ctx"]["discriminator"].strip("'")
         found = first["input"].get(tag) if isinstance(first["input"], dict) else None
-        message = f"{key}.{tag} is {found!r}, which is no {tag}" if found else f"the key '{key}.{tag}' is missing"
+        _, where = _told((*location, tag), document)
+        message = f"{tag}{where} is {found!r}, which is no {tag}" if found else f"the key {tag!r}{where} is missing"
         known = [value for one in _tables(model, location, document) for value in _literals(one, tag)]
         close = nearest(str(found), known)
         hint = f"did you mean {close!r}?" if close else f"known: {', '.join(known)}"
     elif first["type"] == "value_error":
-        message = f"{key}: {message}" if key else message
+        message = f"{key}{where}: {message}" if key or where else message
     else:
-        message = f"{key} = {first['input']!r}: {message[0].lower()}{message[1:]}"
+        message = f"{key} = {_shown(first['input'])}{where}: {plain_message(first)}"
     return UsageError(f"{place}: {message}", hint=hint)
 
 
@@ -82,6 +127,33 @@ def _as_written(location: Sequence[str | int], document: Any) -> Path:
             written.append(part)
             value = value[part] if part < len(value) else None
     return tuple(written)
+
+
+def _told(location: Path, document: Any) -> tuple[str, str]:
+    """Name a key as a reader of the file counts, from 1: ``duration``, and `` in [[probes]] 2``."""
+    where = ""
+    names: list[str] = []
+    table: list[str] = []
+    value = document
+    for part in location:
+        if isinstance(part, str):
+            names.append(part)
+            value = value.get(part) if isinstance(value, dict) else None
+            continue
+        value = value[part] if isinstance(value, list) and part < len(value) else None
+        if isinstance(value, dict):
+            table += names
+            where = f" in [[{'.'.join(table)}]] {part + 1}{where}"
+            names = []
+        else:
+            names = [f"value {part + 1} of {'.'.join(names)}"]
+    return ".".join(names), where
+
+
+def _shown(value: Any) -> str:
+    """Show a value as the file has it, as far as it is short."""
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _tables(model: type[BaseModel], location: Path, document: Any) -> list[type[BaseModel]]:
@@ -146,7 +218,7 @@ def _lines(text: str) -> dict[Path, int]:
     lines: dict[Path, int] = {}
     counts: dict[Path, int] = {}
     table: Path = ()
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         if head := _HEAD.match(line):
             names = [name.strip().strip("\"'") for name in head[2].split(".")]
             table = ()

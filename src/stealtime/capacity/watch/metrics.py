@@ -163,7 +163,12 @@ def read_address(text: str) -> tuple[str, int]:
         UsageError: It is no such address.
     """
     host, _, port = text.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) <= _HIGHEST_PORT:
+    if port.isdigit() and not 0 < int(port) <= _HIGHEST_PORT:
+        raise UsageError(
+            f"--prometheus: {text!r} has the port {port}, which is none from 1 to {_HIGHEST_PORT}",
+            hint=f"write {LOOPBACK}:9105, or 9105 alone",
+        )
+    if not port.isdigit():
         raise UsageError(f"--prometheus: {text!r} is no address with a port", hint=f"write {LOOPBACK}:9105")
     return host.strip("[]") or LOOPBACK, int(port)
 

@@ -1,6 +1,5 @@
 """Finds bars: those that come with stealtime by name, those of a user by file."""
 
-import tomllib
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -34,7 +33,7 @@ def find_bars(name: str) -> BarFile:
     """
     if name.endswith(".toml"):
         try:
-            return read_bars(Path(name).read_text("utf-8"), name)
+            return read_bars(Path(name).read_text("utf-8-sig"), name)
         except UnicodeDecodeError as error:
             raise UsageError(f"{name}: {error}", hint="the file must be text in UTF-8") from None
     names = bar_names()
@@ -52,10 +51,7 @@ def read_bars(text: str, source: str) -> BarFile:
     Raises:
         UsageError: See :func:`find_bars`.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{source}: {error}", hint="the file must be TOML: https://toml.io") from None
+    document = toml_errors.parse(text, source)
     try:
         bars = BarFile.model_validate(document)
     except ValidationError as error:

@@ -28,6 +28,7 @@ mod stage;
 mod steal;
 mod switch;
 mod sys;
+mod thread_times;
 pub mod throttling;
 pub mod tick;
 mod trial;

@@ -9,8 +9,9 @@ use crate::error::TrialError;
 use crate::probe::{Measured, Probe, Rows};
 use crate::recorder::RunningTrial;
 use crate::stage::{Begun, Stage};
+use crate::thread_times::ThreadTimes;
 use crate::trial::Trial;
-use crate::{clock, findings, scheduling, steal, sys};
+use crate::{clock, findings, scheduling, steal, sys, thread_times};
 
 /// What the measuring thread brings back.
 pub struct Finished {
@@ -75,12 +76,19 @@ struct KernelCounts {
     voluntary_context_switches: u64,
     involuntary_context_switches: u64,
     migrations: Option<u64>,
+    times: Option<ThreadTimes>,
 }
 
 impl KernelCounts {
     fn of_this_thread() -> Self {
         let (voluntary_context_switches, involuntary_context_switches) = sys::thread_context_switches();
-        Self { voluntary_context_switches, involuntary_context_switches, migrations: scheduling::migrations() }
+        let migrations = scheduling::migrations();
+        Self {
+            voluntary_context_switches,
+            involuntary_context_switches,
+            migrations,
+            times: thread_times::of_this_thread(),
+        }
     }
 
     fn since(&self, before: &Self) -> impl Iterator<Item = (String, u64)> {
@@ -90,6 +98,13 @@ impl KernelCounts {
             ("involuntary_context_switches", self.involuntary_context_switches - before.involuntary_context_switches),
         ];
         let migrations = migrations.map(|(after, before)| ("migrations", after - before));
-        switches.into_iter().chain(migrations).map(|(name, count)| (name.to_owned(), count))
+        let times = self.times.zip(before.times).map(|(after, before)| {
+            [
+                ("measuring_run_ns", after.run_ns.saturating_sub(before.run_ns)),
+                ("measuring_run_delay_ns", after.run_delay_ns.saturating_sub(before.run_delay_ns)),
+            ]
+        });
+        let named = switches.into_iter().chain(migrations).chain(times.into_iter().flatten());
+        named.map(|(name, count)| (name.to_owned(), count))
     }
 }

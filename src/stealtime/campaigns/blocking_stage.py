@@ -15,8 +15,10 @@ import psutil
 
 from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.planner import PlannedBoot, PlannedCell
+from stealtime.campaigns.strangers import seen_record, watched_cpus
 from stealtime.campaigns.trial import Measured
 from stealtime.lab.scenarios.placement import Placement
+from stealtime.lab.strangers.look import between, look
 from stealtime.store.model import TrialRecord
 from stealtime.store.results import Result
 from stealtime.vocabulary.errors import StealtimeError
@@ -89,6 +91,7 @@ class BlockingStage(ABC):
 
     def _measure(self, cell: PlannedCell) -> Measured:
         started_at, begin = datetime.now(UTC), time.monotonic()
+        first = look(watched_cpus(self._placement))
         with self.on_its_cpus():
             try:
                 result = self._result(cell)
@@ -108,6 +111,7 @@ class BlockingStage(ABC):
             duration_ns=cell.duration_ns,
             result=result,
             placement=placement_record(self._placement),
+            strangers=seen_record(between(first, look(first.cpus))),
         )
         return Measured(record, None)
 

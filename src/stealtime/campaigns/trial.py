@@ -15,6 +15,7 @@ from stealtime.campaigns.hypervisor import HypervisorCounting
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import Companion, Probe
 from stealtime.campaigns.registry import probes
+from stealtime.campaigns.strangers import findings_of
 from stealtime.campaigns.watching import watching
 from stealtime.lab.platforms.host_clock import remembered_rate
 from stealtime.lab.platforms.kvm_tsc import unchanged
@@ -100,6 +101,8 @@ async def measure(
 
         async def on_measured() -> None:
             await counting.end()
+            if watched.strangers is not None:
+                watched.strangers.end()
             if companion is not None:
                 await companion.end()
 
@@ -118,10 +121,12 @@ async def measure(
         kernel=kernel_agreement(clock),
         host=host_agreement(clock.name, clock.units_per_s, before, after, is_host=is_host),
     )
+    strangers = None if watched.strangers is None else watched.strangers.record(result.outcome.counters)
     findings = [
         *result.outcome.findings,
         *settings.findings,
         *watched.findings,
+        *findings_of(strangers),
         *_host_clock(clocks.host, machine.platform),
     ]
     record = TrialRecord(
@@ -141,6 +146,7 @@ async def measure(
         host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
         host_views=watched.views and with_guest_steal(watched.views, machine.platform, result.outcome.counters),
         hypervisor_counters=counting.record(),
+        strangers=strangers,
     )
     tables = Tables(
         kind=probe.result,

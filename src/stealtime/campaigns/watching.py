@@ -23,6 +23,7 @@ from stealtime.campaigns.host_views import host_views
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
+from stealtime.campaigns.strangers import StrangersWatch
 from stealtime.lab.platforms.host_views import HostLook, between, look
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
@@ -50,6 +51,8 @@ class Watched:
     neighbour_tables: tuple[NeighbourTable, ...] = ()
     host_trace: TraceResult | None = None
     views: HostViews | None = None
+    strangers: StrangersWatch | None = None
+    """Begun; who has the machine measured ends it."""
 
 
 @asynccontextmanager
@@ -77,6 +80,7 @@ async def watching(
         await beside.neighbours.start(work, spool / "neighbours")
         if cell.cell.traced:
             await _start_tracing(machine, beside, cell, number, trace_buffer_bytes)
+        watched.strangers = StrangersWatch.begin(machine, beside.placement)
         before = _look(machine, beside)
         # Last, because the machine's own work follows: nothing that takes time is to be between the two.
         beside.neighbours.begin_work()

@@ -7,7 +7,7 @@ to be called different, and the comparison says how many that makes.
 from collections.abc import Sequence
 from typing import Literal, Self, TypedDict
 
-from pydantic import SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
 from stealtime.campaigns.registry import study_of
 from stealtime.report.interval import CONFIDENCE, Interval
@@ -115,6 +115,8 @@ class Comparison(Figures):
     cells: list[CellComparison]
     only_in_a: list[str]
     only_in_b: list[str]
+    not_alone: list[str] = Field(default_factory=list)
+    """Cells beside which others ran that nobody asked for, in which run and who: a difference may be theirs."""
 
     @property
     def judged(self) -> list[StatisticComparison]:
@@ -158,6 +160,13 @@ def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
         ],
         only_in_a=[_name(cell) for key, cell in cells_a.items() if key not in cells_b],
         only_in_b=[_name(cell) for key, cell in cells_b.items() if key not in cells_a],
+        not_alone=[
+            f"{side}: {_name(cell)}: {cell.not_alone}"
+            for key in cells_a
+            if key in cells_b
+            for side, cell in (("a", cells_a[key]), ("b", cells_b[key]))
+            if cell.not_alone is not None
+        ],
     )
 
 

@@ -39,7 +39,8 @@ def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: P
         names = _names(summary.campaign, cell)
         case = _case(names, _results(cell, threshold_ns))
         case.time = elapsed_s[names]
-        case.system_out = "\n".join([*cell.lines, *(f"limit: {text}" for text in cell.limits)])
+        beside = [] if cell.not_alone is None else [cell.not_alone]
+        case.system_out = "\n".join([*cell.lines, *(f"limit: {text}" for text in (*cell.limits, *beside))])
         suite.add_testcase(case)
     for missing, reason in _cells_not_to_be_had(run, summary):
         suite.add_testcase(_case(_names(summary.campaign, missing), [Skipped(reason)]))

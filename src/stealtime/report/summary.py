@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
 from stealtime.campaigns.registry import studies, study_of
+from stealtime.campaigns.strangers import findings_of
+from stealtime.report.strangers import StrangersFigures, strangers_figures
 from stealtime.store.run import Run, Trial
+from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
 
@@ -61,12 +64,19 @@ class CellFigures(Figures):
     """Whether host and machine were traced meanwhile, which costs something."""
     scaled: str | None = None
     """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
+    strangers: StrangersFigures | None = None
+    """What others took of its CPUs meanwhile; None where nobody looked."""
 
     @property
     def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:
         """What makes two cells of different runs the same cell."""
         parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
         return (self.platform, self.scenario, self.probe, parameters, self.traced)
+
+    @property
+    def not_alone(self) -> str | None:
+        """Who was beside it that nobody asked for, and how much they had, in a sentence; None where it was alone."""
+        return None if self.strangers is None or not self.strangers.not_alone else self.strangers.words
 
     @property
     def is_measured(self) -> bool:
@@ -120,6 +130,8 @@ class RunSummary(Figures):
     """Scenarios of the campaign that cannot be honest on this host, and why."""
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for on this host."""
+    findings: list[Finding] = Field(default_factory=list)
+    """What was found of the host just before the run."""
 
 
 _Cell = TypeVar("_Cell", bound=CellFigures)
@@ -147,10 +159,19 @@ def summarize(run: Run) -> RunSummary:
         created_at=run.manifest.created_at,
         campaign=run.manifest.campaign_name,
         host=run.manifest.host,
-        cells=_related([study_of(trials[0].record.cell.probe).summarize_cell(trials) for trials in cells.values()]),
+        cells=_related([_summarized(trials) for trials in cells.values()]),
         aliases=run.manifest.aliases,
+        findings=run.manifest.findings,
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},
     )
+
+
+def _summarized(trials: Sequence[Trial]) -> CellFigures:
+    """Have the study summarize a cell, and add what every cell has."""
+    cell = study_of(trials[0].record.cell.probe).summarize_cell(trials)
+    watched = [trial.record.strangers for trial in trials if trial.record.strangers is not None]
+    limits = [*cell.limits, *(finding.text for record in watched for finding in findings_of(record))]
+    return cell.model_copy(update={"strangers": strangers_figures(watched), "limits": list(dict.fromkeys(limits))})
 
 
 def _related(cells: Sequence[CellFigures]) -> list[CellFigures]:

@@ -7,8 +7,10 @@ from typing import Literal
 from pydantic import Field, JsonValue, SerializeAsAny
 
 from stealtime.store.results import Result
+from stealtime.store.strangers import StrangersRecord
 from stealtime.vocabulary.alignment import Alignment as ClockAlignment
 from stealtime.vocabulary.clock_agreement import ClockAgreement
+from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
 from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
@@ -261,6 +263,8 @@ class TrialRecord(Model):
     """None in runs of versions that did not ask for them."""
     cut_short: CutShort | None = None
     """How far a trial came that was cut short; None of every other."""
+    strangers: StrangersRecord | None = None
+    """None in runs of versions that did not look, and for machines on other hosts."""
     failure: Failure | None = None
     """Why it failed; of one that was cut short what ended it, where that was no wish."""
 
@@ -334,6 +338,8 @@ class Manifest(Model):
     scenarios: list[ScenarioRecord] = Field(default_factory=list)
     """Those of the campaign, in its order, also the skipped ones."""
     loops: list[LoopRecord] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    """What was found of the host just before the run, or before its last resumption."""
     host_threads: list[ThreadRecord] = Field(default_factory=list)
     """The control plane's threads; those of machines are in each ``trial.json``."""
     seed: int

@@ -15,6 +15,7 @@ use crate::stage::Stage;
 use crate::sys::{
     CounterGroup, HardwareCounts, Mapping, ThreadUsage, sleep_until_monotonic, thread_cpu_ns, wait_while, wake_all,
 };
+use crate::thread_times;
 
 /// What all tasks did.
 pub struct Outcome {
@@ -129,7 +130,7 @@ impl<'a> Task<'a> {
         // Why a machine has none is one of its facts. Without measuring each iteration there is no telling what
         // filling took of them.
         self.counters = contend.each_iteration.then(|| CounterGroup::hardware().ok()).flatten();
-        let (cpu_ns, delay_ns) = (thread_cpu_ns(), run_delay_ns());
+        let (cpu_ns, times) = (thread_cpu_ns(), thread_times::of_this_thread());
         if contend.each_iteration {
             self.outcome.rows.reserve_exact(contend.iterations as usize);
         }
@@ -150,7 +151,8 @@ impl<'a> Task<'a> {
         self.outcome.end_ns = now - origin;
         self.outcome.hardware = self.counted().and_then(|all| all.since(self.filling));
         self.outcome.cpu_ns = thread_cpu_ns() - cpu_ns;
-        self.outcome.run_delay_ns = run_delay_ns().zip(delay_ns).map(|(after, before)| after - before);
+        self.outcome.run_delay_ns =
+            thread_times::of_this_thread().zip(times).map(|(after, before)| after.run_delay_ns - before.run_delay_ns);
         Ok(self.outcome)
     }
 
@@ -249,10 +251,4 @@ impl<'a> Task<'a> {
 
 fn searched(collection: &[u64], count: u32, numbers: &mut SplitMix) -> u64 {
     (0..count).fold(0, |sum: u64, _| sum.wrapping_add(work::search(collection, numbers.next())))
-}
-
-/// How long the calling thread was runnable without a CPU (`sched-stats.rst`).
-fn run_delay_ns() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stealtime.campaigns.registry import probes
+from stealtime.campaigns.strangers import findings_of
 from stealtime.report.circumstances.model import MeasuredCell
+from stealtime.report.circumstances.strangers import stranger_lines
 from stealtime.report.order import platform_order, probe_order, scenario_order
 from stealtime.report.summary import CellFigures, RunSummary, plain_cells
 from stealtime.store.model import Cell, PlatformRecord, ScenarioRecord, TrialRecord
@@ -68,6 +70,8 @@ class Limits:
     missing: tuple[Missing, ...]
     skipped: tuple[ScenarioRecord, ...]
     unusable: tuple[PlatformRecord, ...]
+    strangers: tuple[str, ...]
+    """Who else ran on the CPUs that were measured."""
 
 
 def limits_of(run: Run, summary: RunSummary) -> Limits:
@@ -104,12 +108,14 @@ def limits_of(run: Run, summary: RunSummary) -> Limits:
         missing=tuple(one for name, cell in cells.items() for one in _missing(cell, records[name])),
         skipped=tuple(scenario for scenario in run.manifest.scenarios if scenario.skipped is not None),
         unusable=tuple(platform for platform in run.manifest.platforms if not platform.usable),
+        strangers=tuple(stranger_lines(summary)),
     )
 
 
 def remarks_of(cell: CellFigures, records: Sequence[TrialRecord]) -> tuple[Remark, ...]:
     """Give what was found in any trial of a measured cell, once, and what makes the cell invalid besides."""
     findings = [one for record in records if record.outcome is not None for one in record.outcome.findings]
+    findings += [one for record in records if record.outcome is None for one in findings_of(record.strangers)]
     remarks = [Remark(one.code, one.level == "invalidates", one.text, one.hint) for one in findings]
     if cell.traced:
         remarks.append(_TRACED)

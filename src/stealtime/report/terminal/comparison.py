@@ -19,6 +19,9 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = [
         Text(f"a  {comparison.a}\nb  {comparison.b}\nratio of b to a, with its {percent} confidence interval")
     ]
+    if comparison.not_alone:
+        parts.append(Text("\nNot alone, so a difference may be of who ran beside it:", style="yellow"))
+        parts += [Text(f"  {line}", style="yellow") for line in comparison.not_alone]
     for cell in comparison.cells:
         parts += [Text(), _cell_table(cell), *_explain(cell.statistics)]
     if comparison.judged:

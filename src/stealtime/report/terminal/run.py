@@ -1,9 +1,11 @@
 """What ``run`` and ``show`` print of a run: of each study what it has to say."""
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from stealtime.campaigns.registry import studies
 from stealtime.campaigns.study import Study
+from stealtime.report.circumstances.strangers import TITLE, stranger_lines
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.paper_tables import tables_of_run
 from stealtime.store.run import Run
@@ -19,6 +21,10 @@ def print_tables(summary: RunSummary, console: Console) -> None:
     """Print all tables of a run."""
     for study in _studies_of(summary):
         console.print(study.tables(summary))
+    if lines := stranger_lines(summary):
+        console.print(Text(TITLE, style="bold yellow"))
+        for line in lines:
+            console.print(Text(f"  {line}", style="yellow"))
 
 
 def print_explanations(run: Run, console: Console) -> None:

@@ -74,6 +74,8 @@ def beside_words(cell: StretchCell) -> str:
         )
         for one, count in groups
     ]
+    if cell.not_alone is not None:
+        words.append("strangers")
     return "; ".join(words) or "nothing"
 
 

@@ -35,6 +35,8 @@ class Row:
     held_back: HeldBack | None
     median_ratio: float | None
     remarks: tuple[Remark, ...]
+    not_alone: str | None
+    """Who was beside it that nobody asked for, or beside the native one that its ratio is to; None where nobody was."""
     periods: tuple[str, ...]
     """What repeats in it, in words; of ``tick`` only."""
 

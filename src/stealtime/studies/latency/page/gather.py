@@ -220,10 +220,16 @@ def _rows(cells: Sequence[_Measured]) -> list[Row]:
                 held_back=cell.summary.held_back,
                 median_ratio=_ratio(own.p50_ns, reference.statistics.p50_ns) if reference else None,
                 remarks=remarks_of(cell.summary, cell.records),
+                not_alone=cell.summary.not_alone or _reference_not_alone(reference),
                 periods=wording.describe_periods(cell.summary.periods) if PROBES[cell.cell.probe].is_tiled else (),
             )
         )
     return rows
+
+
+def _reference_not_alone(reference: _Measured | None) -> str | None:
+    words = None if reference is None else reference.summary.not_alone
+    return None if words is None else f"native was {words}"
 
 
 def _worst_ratio(own: CellSummary, reference: CellSummary) -> float | None:

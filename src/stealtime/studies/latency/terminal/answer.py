@@ -23,6 +23,8 @@ from stealtime.studies.latency.wording.no_interval import no_interval_sentences
 
 HELD_BACK_MARK = "\N{DAGGER}"
 UNSTEADY_MARK = "~"
+NOT_ALONE_MARK = "\N{DOUBLE DAGGER}"
+"""Behind figures of a cell beside which others ran that nobody asked for, and ratios to one."""
 _PAIRS = (("qemu-kvm-emulated", "qemu-kvm-paravirt"), ("qemu-tcg-emulated", "qemu-tcg-paravirt"))
 
 
@@ -57,6 +59,8 @@ def answer_tables(columns: Sequence[Column], suffix: str) -> list[RenderableType
         _steady_table(columns),
     ]
     parts += [Text(f"{UNSTEADY_MARK} {sentence}", style="dim") for sentence in no_interval_sentences(cells)]
+    if any(cell.not_alone is not None for cell in cells):
+        parts.append(Text(f"{NOT_ALONE_MARK} not alone: others ran beside it that nobody asked for", style="yellow"))
     parts += [
         Text(f"\nThe longest{suffix}: single events, which show what can happen but not how often", style="bold"),
         _longest_table(columns),
@@ -87,7 +91,7 @@ def _steady_table(columns: Sequence[Column]) -> Table:
             cell, interval = column.cells.get(platform), intervals.get((platform, place))
             value_ns = interval.value if interval is not None else _tail_ns(cell)
             unsteady = UNSTEADY_MARK if cell is not None and why_no_interval(cell) is not None else ""
-            row.append(f"{number(value_ns, size)}{unsteady}{_invalid_mark(cell)}")
+            row.append(f"{number(value_ns, size)}{unsteady}{_marks(cell)}")
         table.add_row(platform, *row)
         own = [intervals.get((platform, place)) for place in range(len(columns))]
         if any(own):
@@ -112,7 +116,7 @@ def _longest_table(columns: Sequence[Column]) -> Table:
             cell = column.cells.get(platform)
             held_back = cell.held_back if cell is not None else None
             mark = HELD_BACK_MARK if held_back is not None and (held_back.count or held_back.is_in_rest) else ""
-            row.append(f"{number(cell.worst_overhead_ns if cell else None, size)}{mark}{_invalid_mark(cell)}")
+            row.append(f"{number(cell.worst_overhead_ns if cell else None, size)}{mark}{_marks(cell)}")
         table.add_row(platform, *row)
     return table
 
@@ -154,5 +158,7 @@ def _short(value: float) -> str:
     return f"{rounded:,.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
-def _invalid_mark(cell: CellSummary | None) -> str:
-    return INVALID_MARK if cell is not None and not cell.valid else ""
+def _marks(cell: CellSummary | None) -> str:
+    if cell is None:
+        return ""
+    return f"{'' if cell.not_alone is None else NOT_ALONE_MARK}{'' if cell.valid else INVALID_MARK}"

@@ -124,7 +124,8 @@ def _compared(row: Row) -> str:
     ratio = row.tail_ratio
     if ratio is None:
         return "no ratio to native"
-    return f"{notation.ratio(ratio.value)} native ({interval_words(ratio, notation.ratio)})"
+    beside = "" if row.not_alone is None else ", not alone"
+    return f"{notation.ratio(ratio.value)} native ({interval_words(ratio, notation.ratio)}{beside})"
 
 
 def interval_words(interval: Interval, write: Callable[[float], str]) -> str:

@@ -194,6 +194,8 @@ class StretchCell(CellFigures):
     """None for the base itself, and where there is none."""
     against_alone: Stretch | None = None
     """The same machine without neighbours and without a share; as above."""
+    company: str | None = None
+    """Who ran that nobody asked for, beside it or beside the native machine that it is held against."""
     alike: list[AlikeGuest] = Field(default_factory=list)
     """Of its neighbours those that did the same work."""
     priority: Priority | None = None

@@ -44,11 +44,16 @@ def _with_stretch(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCel
         update={
             "against_native": None if native is None or native is cell else guests.stretch(cell, native),
             "against_alone": None if alone is None or alone is cell else guests.stretch(cell, alone),
+            "company": cell.not_alone or _company_of_base(native),
             "alike": guests.each_guest(cell, native, alone),
             "priority": guests.priority(cell, cells),
             "lost": None if native is None or native is cell else lost_seconds(cell, native),
         }
     )
+
+
+def _company_of_base(native: StretchCell | None) -> str | None:
+    return None if native is None or native.not_alone is None else f"{native.title} was {native.not_alone}"
 
 
 def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:

@@ -70,7 +70,7 @@ def _stretch_table(work: str, cells: Sequence[StretchCell]) -> Table:
             beside_words(cell),
             str(len(cell.repetitions)),
             notation.duration(median(cell.elapsed_s) * 1e9) if cell.repetitions else notation.ABSENT,
-            _against(cell.against_native),
+            _against(cell.against_native) + (" (not alone)" if cell.company and cell.against_native else ""),
             _against(cell.against_alone),
         )
     return table

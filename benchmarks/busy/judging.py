@@ -1,0 +1,64 @@
+"""From recorded trials to how often each kind is called limited or not alone. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Line = Mapping[str, Any]
+_CANDIDATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+
+
+def taken(line: Line) -> float:
+    """Give the share that the trial did not have: the largest of those that were seen."""
+    return max(line["shares"].values(), default=0.0)
+
+
+def rate(lines: Sequence[Line], threshold: float) -> float:
+    """Give how many of the trials reach a threshold."""
+    return sum(taken(line) >= threshold for line in lines) / len(lines)
+
+
+def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> tuple[dict[str, Any], str]:
+    """Give the rates of each kind of trial, as a document and as text."""
+    quiet = [line for line in lines if line["condition"] == "quiet"]
+    rows = {
+        f"{condition}, {platform}": own
+        for condition in dict.fromkeys(line["condition"] for line in sorted(lines, key=_order))
+        for platform in dict.fromkeys(line["platform"] for line in lines)
+        if (own := [one for one in lines if (one["condition"], one["platform"]) == (condition, platform)])
+    }
+    kinds = {name: _kind(own, limits_from, not_alone_from) for name, own in rows.items()}
+    document = {
+        "limits_from": limits_from,
+        "not_alone_from": not_alone_from,
+        "kinds": kinds,
+        "quiet_by_threshold": {str(one): rate(quiet, one) for one in _CANDIDATES} if quiet else {},
+    }
+    text = [f"{'':28} {'n':>4} {'share: median':>14} {'least':>7} {'most':>7} {'limited':>8} {'not alone':>10}"]
+    text += [
+        f"{name:28} {one['n']:>4} {one['median']:>14.1%} {one['least']:>7.1%} {one['most']:>7.1%} "
+        f"{one['limited']:>8.0%} {one['not_alone']:>10.0%}"
+        for name, one in kinds.items()
+    ]
+    text.append("\nquiet trials at or over a threshold (false alarms):")
+    text += [f"  {threshold:>6.1%}  {rate(quiet, threshold):.1%}" for threshold in _CANDIDATES if quiet]
+    return document, "\n".join(text)
+
+
+def _kind(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> dict[str, Any]:
+    shares = sorted(taken(line) for line in lines)
+    by: Callable[[str], float] = lambda name: sorted(line["shares"].get(name, 0.0) for line in lines)[len(lines) // 2]  # noqa: E731
+    return {
+        "n": len(lines),
+        "median": shares[len(shares) // 2],
+        "least": shares[0],
+        "most": shares[-1],
+        "used_median": sorted(line["used_share"] for line in lines)[len(lines) // 2],
+        "medians": {name: by(name) for name in ("strangers", "waited", "steal")},
+        "limited": rate(lines, limits_from),
+        "not_alone": rate(lines, not_alone_from),
+    }
+
+
+def _order(line: Line) -> tuple[int, float]:
+    condition = line["condition"]
+    return (0, 0.0) if condition == "quiet" else (1, float(condition.split()[1])) if " " in condition else (2, 0.0)

@@ -1,14 +1,34 @@
 """The command line on scripted platforms, for tests of its output."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 from command import Command, make_command
 from scripted_agent import ScriptedPlatform
 
+from stealtime.campaigns import busy_host
+from stealtime.campaigns.strangers import StrangersWatch
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import registry
+from stealtime.lab.scenarios.cpu_claims import FOLDER_VARIABLE
+from stealtime.lab.strangers.before_run import BeforeRun
+from stealtime.lab.strangers.look import Seen
+from stealtime.vocabulary.readings import Value
+
+
+def quiet_look(cpus: Collection[int]) -> BeforeRun:
+    nothing = Value(value=0)
+    return BeforeRun(Seen(tuple(cpus), 1_000_000_000, nothing, nothing, ()), 0.0, None)
+
+
+@pytest.fixture(autouse=True)
+def no_strangers(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """See nobody beside scripted machines, whoever works on this host meanwhile, and claim CPUs from nobody."""
+    monkeypatch.setattr(StrangersWatch, "begin", lambda *_: None)
+    monkeypatch.setattr(busy_host, "look_before", quiet_look)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("claims")))
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
-use stealtime_wire::{Facts, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
+use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
+use crate::claims::Claims;
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
 use crate::probes::{Common, ProbeCommand};
@@ -25,8 +26,10 @@ const OVER_THRESHOLD: u8 = 3;
 /// Measures as the command says and shows the result.
 pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
     let bench = Bench::set_up(command.common())?;
+    // Held until the end of the measurement, calibration included.
+    let (_claims, claimed) = Claims::take(&bench.cpus, command.name());
     let probe = command.probe(&bench.cpus, &bench.rate)?;
-    bench.measure(command.common(), probe)
+    bench.measure(command.common(), probe, claimed)
 }
 
 /// `stealtime-agent clock`
@@ -61,7 +64,7 @@ impl Bench {
         Ok(Self { cpus, rate: TscRate::since(&Settling::begin().wait()), facts })
     }
 
-    fn measure(self, common: &Common, probe: Probe) -> Result<ExitCode> {
+    fn measure(self, common: &Common, probe: Probe, claimed: Vec<Finding>) -> Result<ExitCode> {
         let request = TrialRequest {
             trial: 1,
             probe,
@@ -77,10 +80,11 @@ impl Bench {
         let samples = common.samples.as_deref().map(create).transpose()?;
         let watchdog = request.lift_rt_throttling.then(Watchdog::start).transpose()?;
         let running = Arc::new(RunningTrial::new());
-        let recording = with_progress(common, &running, &self.rate, || {
+        let mut recording = with_progress(common, &running, &self.rate, || {
             run_trial(&Trial { request: &request, rate: &self.rate, running: &running })
         })?;
         drop(watchdog);
+        recording.outcome.findings.extend(claimed);
         if let (Some(file), Some(path)) = (samples, &common.samples) {
             fill(file, path, |rows| tables::write(&recording, StreamName::Samples, rows))?;
         }

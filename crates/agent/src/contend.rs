@@ -13,6 +13,7 @@ use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling};
 use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 
+use crate::claims::Claims;
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
@@ -78,12 +79,14 @@ pub struct Contend {
 /// `stealtime-agent contend`
 pub fn run(contend: &Contend) -> Result<ExitCode> {
     let bench = Bench::set_up(contend)?;
+    let (_claims, claimed) = Claims::take(&bench.cpus, "stealtime-agent contend");
     if let Some(wished) = contend.calibrate {
         return calibrate(contend, &bench, nanoseconds(wished)?);
     }
     // Opened first: a mistyped path should not cost the whole time.
     let rows = contend.rows.as_deref().map(create).transpose()?;
-    let recording = bench.measure(contend.iterations)?;
+    let mut recording = bench.measure(contend.iterations)?;
+    recording.outcome.findings.extend(claimed);
     if let (Some(file), Some(path)) = (rows, &contend.rows) {
         fill(file, path, |rows| tables::write(&recording, StreamName::Iterations, rows))?;
     }

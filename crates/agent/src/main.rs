@@ -13,6 +13,7 @@ mod arguments;
 mod blackout;
 mod cgroup;
 mod channel;
+mod claims;
 mod contend;
 mod counter;
 mod counting;

@@ -108,6 +108,15 @@ impl ProbeCommand {
         }
     }
 
+    /// The command, as others are told of it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Tick(_) => "stealtime-agent tick",
+            Self::Switch(_) => "stealtime-agent switch",
+            Self::Wakeup(_) => "stealtime-agent wakeup",
+        }
+    }
+
     /// What is to be measured; may first have to calibrate on one of `cpus`.
     ///
     /// # Errors

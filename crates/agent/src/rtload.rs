@@ -16,6 +16,7 @@ use stealtime_wire::{
     Facts, Injection, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest,
 };
 
+use crate::claims::Claims;
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, create, fill, print_json, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
@@ -123,6 +124,7 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
         (None, Policy::Fifo, None) => bail!("this process may run on no CPU"),
     };
     let Some(&cpu) = cpus.first() else { bail!("no CPU was given to measure") };
+    let (_claims, claimed) = Claims::take(&cpus, "stealtime-agent rtload");
     let machine = facts::read();
     let rate = TscRate::since(&Settling::begin().wait());
     let calibrated = calibrate_on(cpu, arguments.priority, LOOP_NS, &rate);
@@ -135,8 +137,9 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     let on_signal = Arc::clone(&running);
     // Refused only if another handler exists already; then a Ctrl-C ends the process, and the watchdog restores.
     let _ = ctrlc::set_handler(move || on_signal.cancel());
-    let recording = run_trial(&Trial { request: &request, rate: &rate, running: &running })?;
+    let mut recording = run_trial(&Trial { request: &request, rate: &rate, running: &running })?;
     drop(watchdog);
+    recording.outcome.findings.extend(claimed);
     if let (Some(file), Some(path)) = (rows, &arguments.rows) {
         fill(file, path, |rows| tables::write(&recording, StreamName::Jobs, rows))?;
     }

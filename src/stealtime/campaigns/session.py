@@ -28,10 +28,12 @@ from stealtime.campaigns.runner import Runner, Tally
 from stealtime.lab.host import Host, pin_control_plane
 from stealtime.lab.platforms.model import Platform
 from stealtime.lab.platforms.traits import NATIVE
+from stealtime.lab.scenarios.cpu_claims import CpuClaims
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
 from stealtime.store.run import Run, default_runs_folder, moment_to_take_up
 from stealtime.store.writer import DiskError, RunWriter, new_run_id
 from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.vocabulary.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,16 @@ class Prepared:
             for one in self.plan.skipped_scenarios
             if one.name in self.named_scenarios
         ]
+
+
+@dataclass(frozen=True)
+class Beforehand:
+    """What was done between the plan and the measuring."""
+
+    claims: CpuClaims | None = None
+    """They are told the run's id."""
+    findings: tuple[Finding, ...] = ()
+    """About the host, as it was found."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +154,9 @@ async def prepare(order: Order) -> Prepared:
     )
 
 
-async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finished:
+async def execute(
+    order: Order, prepared: Prepared, observer: Observer, beforehand: Beforehand = Beforehand()
+) -> Finished:
     """Measure what was planned.
 
     An interruption (Ctrl-C, SIGTERM, SIGHUP) ends all machines and leaves the run with what is whole.
@@ -173,9 +187,12 @@ async def execute(order: Order, prepared: Prepared, observer: Observer) -> Finis
         writer = RunWriter.create(order.runs_folder, _manifest(order, prepared, now))
     way_on = f"`stealtime run --resume {writer.manifest.run_id}{elsewhere(order.runs_folder)}`"
     stopped: DiskError | None = None
+    if beforehand.claims is not None:
+        beforehand.claims.tell(writer.manifest.run_id)
     try:
         with _cancelled_by_signals():
-            writer.update(host_threads=thread_records(pin_control_plane(prepared.plan.housekeeping_cpus)))
+            threads = thread_records(pin_control_plane(prepared.plan.housekeeping_cpus))
+            writer.update(host_threads=threads, findings=list(beforehand.findings))
             observer.on_event(RunStarted(prepared.plan, prepared.estimate.total_s))
             executor = LocalExecutor(
                 prepared.plan,

@@ -16,6 +16,8 @@ from stealtime.cli.parameters import AsJson, duration_of, names_of, numbers_of
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from stealtime.campaigns.overrides import Overrides
     from stealtime.campaigns.runner import Tally
     from stealtime.campaigns.session import Finished, Order, Prepared
@@ -124,6 +126,9 @@ def run(
             autocompletion=completion.runs,
         ),
     ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait while another run measures on one of the CPUs; else it is refused.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be measured and how long it takes.")
     ] = False,
@@ -197,7 +202,7 @@ def run(
         prepared = asyncio.run(_prepare(order))
         (print_plan_document if json else print_plan)(prepared)
         return
-    prepared, finished = _measure(order)
+    prepared, finished = _measure(order, wait=wait)
     raise typer.Exit(_conclude(finished, prepared, order, junit, json))
 
 
@@ -276,20 +281,22 @@ async def _prepare(order: "Order") -> "Prepared":
         return await prepare(order)
 
 
-def _measure(order: "Order") -> "tuple[Prepared, Finished]":
+def _measure(order: "Order", *, wait: bool) -> "tuple[Prepared, Finished]":
     """Prepare and measure; an interruption ends in one sentence and how to go on."""
     try:
-        return asyncio.run(_prepare_and_execute(order))
+        return asyncio.run(_prepare_and_execute(order, wait=wait))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise StealtimeError(
             "interrupted before anything was measured", hint="start it again with the same command"
         ) from None
 
 
-async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
+async def _prepare_and_execute(order: "Order", *, wait: bool) -> "tuple[Prepared, Finished]":
+    from stealtime.campaigns.busy_host import findings_before, sentence_of
+    from stealtime.campaigns.claims import claimed
     from stealtime.campaigns.like_with_like import unlike_words
     from stealtime.campaigns.progress import show_progress
-    from stealtime.campaigns.session import execute
+    from stealtime.campaigns.session import Beforehand, execute
     from stealtime.cli.output import message_console
 
     prepared = await _prepare(order)
@@ -306,8 +313,17 @@ async def _prepare_and_execute(order: "Order") -> "tuple[Prepared, Finished]":
             f"there is nothing left to measure: all {prepared.already_there} cells have been measured",
             hint="see them with `stealtime show`",
         )
-    with show_progress(console) as observer:
-        return prepared, await execute(order, prepared, observer)
+    what = f"stealtime run {order.campaign.name}"
+    async with claimed(prepared.plan, what, wait=wait, tell=partial(_warn, console)) as claims:
+        before = await asyncio.to_thread(findings_before, prepared.plan)
+        for finding in before:
+            _warn(console, sentence_of(finding))
+        with show_progress(console) as observer:
+            return prepared, await execute(order, prepared, observer, Beforehand(claims, tuple(before)))
+
+
+def _warn(console: "Console", words: str) -> None:
+    console.print(words, style="yellow", markup=False, soft_wrap=True)
 
 
 def _conclude(

@@ -14,6 +14,7 @@ from pathlib import Path
 from stealtime.report import notation
 from stealtime.report.interval import Interval
 from stealtime.report.plain_table import cell_title
+from stealtime.report.strangers import strangers_figures
 from stealtime.store.run import Run, default_runs_folder, find_run, runs_in
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.summary import summarize
@@ -119,7 +120,16 @@ def caption(run: Run) -> str:
         f"Run `{run.run_id}` of {manifest.created_at:%Y-%m-%d}: {facts.get('cpu_model', 'unknown CPU')}, "
         f"CPUs {facts.get('cpus_allowed', 'unknown')}, Linux {facts.get('kernel_release', 'unknown')}{guest}; "
         f"guest kernel `{manifest.campaign.get('kernel', 'rt')}`; stealtime {manifest.stealtime_version}."
+        f"{_company(run)}"
     )
+
+
+def _company(run: Run) -> str:
+    """Say it where others ran beside the run: its figures are then not those of this machine alone."""
+    watched = [trial.record.strangers for trial in run.measured if trial.record.strangers is not None]
+    figures = strangers_figures(watched)
+    words = None if figures is None else figures.words
+    return "" if words is None else f" {words[0].upper()}{words[1:]}."
 
 
 def put_into(page: str, run: Run) -> str:

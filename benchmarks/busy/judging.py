@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Line = Mapping[str, Any]
+_DISTURBED_FROM = 0.05
+"""Of a CPU: what processes that nobody started for the trial may have used, on any CPU, by their own accounts. More is
+no trial of its kind: neither was the host quiet, nor was the stranger on purpose the only one."""
 _CANDIDATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
 
@@ -19,6 +22,8 @@ def rate(lines: Sequence[Line], threshold: float) -> float:
 
 def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> tuple[dict[str, Any], str]:
     """Give the rates of each kind of trial, as a document and as text."""
+    disturbed = [line for line in lines if line["condition"] != "compile" and line["others_share"] >= _DISTURBED_FROM]
+    lines = [line for line in lines if line not in disturbed]
     quiet = [line for line in lines if line["condition"] == "quiet"]
     rows = {
         f"{condition}, {platform}": own
@@ -31,6 +36,7 @@ def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> 
         "limits_from": limits_from,
         "not_alone_from": not_alone_from,
         "kinds": kinds,
+        "left_out": len(disturbed),
         "quiet_by_threshold": {str(one): rate(quiet, one) for one in _CANDIDATES} if quiet else {},
     }
     text = [f"{'':28} {'n':>4} {'share: median':>14} {'least':>7} {'most':>7} {'limited':>8} {'not alone':>10}"]
@@ -39,7 +45,8 @@ def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> 
         f"{one['limited']:>8.0%} {one['not_alone']:>10.0%}"
         for name, one in kinds.items()
     ]
-    text.append("\nquiet trials at or over a threshold (false alarms):")
+    text.append(f"\nleft out, since others used {_DISTURBED_FROM:.0%} of a CPU or more: {len(disturbed)} trials")
+    text.append("quiet trials at or over a threshold (false alarms):")
     text += [f"  {threshold:>6.1%}  {rate(quiet, threshold):.1%}" for threshold in _CANDIDATES if quiet]
     return document, "\n".join(text)
 

@@ -7,7 +7,6 @@ import asyncio
 import random
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.session import Order, prepare
 from stealtime.campaigns.strangers import shares_of
 from stealtime.campaigns.trial import Measured
+from stealtime.lab.strangers.look import StrangerLook, look
+from stealtime.lab.strangers.processes import TICK_NS, gains
 from stealtime.store.strangers import StrangersRecord
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests/rigs"))
@@ -81,10 +82,12 @@ async def _measure(rounds: Rounds, keep: Callable[[dict[str, Any]], None]) -> No
                 for cell, condition in wanted:
                     with _beside(condition, cpu, Path(name)) as pid:
                         await asyncio.sleep(_SETTLE_S)
-                        used_ns, began = _used_ns(pid), time.monotonic_ns()
+                        used_ns, first = _used_ns(pid), look((cpu,))
                         measured = await machine.measure(cell)
-                        truth = (_used_ns(pid) - used_ns) / (time.monotonic_ns() - began)
-                    keep(_line(measured, condition, truth))
+                        used_ns, last = _used_ns(pid) - used_ns, look((cpu,))
+                    elapsed_ns = last.at_ns - first.at_ns
+                    others_ns = max(0, _others_ns(first, last) - used_ns)
+                    keep(_line(measured, condition, used_ns / elapsed_ns, others_ns / elapsed_ns))
 
 
 @contextmanager
@@ -106,7 +109,13 @@ def _used_ns(pid: int | None) -> int:
     return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
-def _line(measured: Measured, condition: str, truth: float) -> dict[str, Any]:
+def _others_ns(first: StrangerLook, last: StrangerLook) -> int:
+    """Give what processes that are not ours used on any CPU, as their own accounts say."""
+    own = first.own | last.own
+    return sum(gain.ticks for gain in gains(first.processes, last.processes) if gain.process.pid not in own) * TICK_NS
+
+
+def _line(measured: Measured, condition: str, used: float, others: float) -> dict[str, Any]:
     record = measured.record
     strangers = record.strangers
     assert isinstance(strangers, StrangersRecord)
@@ -114,7 +123,8 @@ def _line(measured: Measured, condition: str, truth: float) -> dict[str, Any]:
         "platform": record.cell.platform,
         "probe": record.cell.probe,
         "condition": condition,
-        "used_share": round(truth, 4),
+        "used_share": round(used, 4),
+        "others_share": round(others, 4),
         "elapsed_s": round(strangers.elapsed_ns / 1e9, 3),
         "shares": {name: round(value, 4) for name, value in shares_of(strangers).items()},
         "who": [f"{one.name} {one.cpu_ns / 1e9:.2f} s" for one in strangers.who],

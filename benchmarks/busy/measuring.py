@@ -20,6 +20,7 @@ from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.session import Order, prepare
 from stealtime.campaigns.strangers import shares_of
 from stealtime.campaigns.trial import Measured
+from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.lab.strangers.look import StrangerLook, look
 from stealtime.lab.strangers.processes import TICK_NS, gains
 from stealtime.store.strangers import StrangersRecord
@@ -33,6 +34,7 @@ DUTIES = (0.03, 0.1, 0.3, 1.0)
 QUIET, COMPILE = "quiet", "compile"
 QUIETS_A_ROUND = 3
 _SETTLE_S = 0.15
+_MOMENT_S, _MOMENTS, _QUIET_SHARE = 0.1, 40, 0.15
 _COMPILERS = 2
 
 
@@ -80,6 +82,7 @@ async def _measure(rounds: Rounds, keep: Callable[[dict[str, Any]], None]) -> No
                 ]
                 drawn.shuffle(wanted)
                 for cell, condition in wanted:
+                    await _quiet_moment()
                     with _beside(condition, cpu, Path(name)) as pid:
                         await asyncio.sleep(_SETTLE_S)
                         used_ns, first = _used_ns(pid), look((cpu,))
@@ -88,6 +91,17 @@ async def _measure(rounds: Rounds, keep: Callable[[dict[str, Any]], None]) -> No
                     elapsed_ns = last.at_ns - first.at_ns
                     others_ns = max(0, _others_ns(first, last) - used_ns)
                     keep(_line(measured, condition, used_ns / elapsed_ns, others_ns / elapsed_ns))
+
+
+async def _quiet_moment() -> None:
+    """Wait until nobody else works on this host, but not for ever: what is measured then is left out of the rates."""
+    cpus = allowed_cpus()
+    for _ in range(_MOMENTS):
+        first = look(cpus)
+        await asyncio.sleep(_MOMENT_S)
+        last = look(cpus)
+        if _others_ns(first, last) < _QUIET_SHARE * (last.at_ns - first.at_ns):
+            return
 
 
 @contextmanager

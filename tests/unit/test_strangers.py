@@ -91,10 +91,12 @@ def test_a_name_with_spaces_and_parentheses_does_not_shift_the_fields() -> None:
 def test_what_ours_ran_there_is_taken_off_and_the_stranger_is_named(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path)
     host.process(200, 100, "qemu", 0)
+    host.process(201, 100, "our emulator, elsewhere", 0, cpu=0)
     host.process(300, 1, "cargo", 500)
     host.process(400, 1, "elsewhere", 0, cpu=0)
     before = look((1,), tmp_path)
     host.process(200, 100, "qemu", 60)
+    host.process(201, 100, "our emulator, elsewhere", 35, cpu=0)
     host.process(300, 1, "cargo", 540)
     host.process(400, 1, "elsewhere", 90, cpu=0)
     host.cpus({0: (90, 0), 1: (100, 3)})

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stealtime.campaigns.strangers import shares_of
+from stealtime.store.strangers import StrangersRecord
+
 Line = Mapping[str, Any]
 _DISTURBED_FROM = 0.05
 """Of a CPU: what processes that nobody started for the trial may have used, on any CPU, by their own accounts. More is
@@ -12,7 +15,11 @@ _CANDIDATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
 def taken(line: Line) -> float:
     """Give the share that the trial did not have: the largest of those that were seen."""
-    return max(line["shares"].values(), default=0.0)
+    return max(_shares(line).values(), default=0.0)
+
+
+def _shares(line: Line) -> dict[str, float]:
+    return shares_of(StrangersRecord.model_validate(line["strangers"]))
 
 
 def rate(lines: Sequence[Line], threshold: float) -> float:
@@ -53,7 +60,7 @@ def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> 
 
 def _kind(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> dict[str, Any]:
     shares = sorted(taken(line) for line in lines)
-    by: Callable[[str], float] = lambda name: sorted(line["shares"].get(name, 0.0) for line in lines)[len(lines) // 2]  # noqa: E731
+    by: Callable[[str], float] = lambda name: sorted(_shares(line).get(name, 0.0) for line in lines)[len(lines) // 2]  # noqa: E731
     return {
         "n": len(lines),
         "median": shares[len(shares) // 2],

@@ -18,7 +18,6 @@ from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.session import Order, prepare
-from stealtime.campaigns.strangers import shares_of
 from stealtime.campaigns.trial import Measured
 from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.lab.strangers.look import StrangerLook, look
@@ -139,7 +138,6 @@ def _line(measured: Measured, condition: str, used: float, others: float) -> dic
         "condition": condition,
         "used_share": round(used, 4),
         "others_share": round(others, 4),
-        "elapsed_s": round(strangers.elapsed_ns / 1e9, 3),
-        "shares": {name: round(value, 4) for name, value in shares_of(strangers).items()},
+        "strangers": strangers.model_dump(mode="json", exclude={"who"}),
         "who": [f"{one.name} {one.cpu_ns / 1e9:.2f} s" for one in strangers.who],
     }

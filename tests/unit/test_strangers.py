@@ -208,11 +208,24 @@ def record(
 
 
 def test_the_largest_of_the_three_shares_counts() -> None:
-    assert shares_of(record(0.01, 0.02, 0.32)) == pytest.approx({"strangers": 0.01, "steal": 0.02, "waited": 0.32})
-    assert taken_share(record(0.01, 0.02, 0.32)) == pytest.approx(0.32)
+    assert shares_of(record(0.3, 0.02, 0.32)) == pytest.approx({"strangers": 0.3, "steal": 0.02, "waited": 0.32})
+    assert taken_share(record(0.3, 0.02, 0.32)) == pytest.approx(0.32)
     assert taken_share(record(0.2, 0.02)) == pytest.approx(0.2)
     assert taken_share(record(0.0, 0.3)) == pytest.approx(0.3)
     assert taken_share(record(None, None)) is None
+
+
+def test_what_was_waited_while_no_stranger_ran_was_waited_for_ours() -> None:
+    assert taken_share(record(0.01, 0.02, 0.32)) == pytest.approx(0.03)
+    # Where strangers are not seen, nothing says so.
+    assert taken_share(record(None, 0.02, 0.32)) == pytest.approx(0.32)
+
+
+def test_who_mostly_sleeps_waits_much_of_the_little_that_it_wants() -> None:
+    sleeper = record(0.05).model_copy(
+        update={"run_ns": Value(value=SECOND // 20), "run_delay_ns": Value(value=SECOND // 20)}
+    )
+    assert taken_share(sleeper) == pytest.approx(0.5)
 
 
 def test_a_share_of_two_cpus_is_a_share_of_both() -> None:
@@ -231,7 +244,7 @@ def test_a_share_of_two_cpus_is_a_share_of_both() -> None:
     ],
 )
 def test_from_one_share_on_it_limits_and_from_a_larger_one_it_was_not_alone(share: float, codes: list[str]) -> None:
-    for one in (record(share), record(0.0, share), record(waited=share)):
+    for one in (record(share), record(0.0, share), record(None, None, share)):
         assert [finding.code for finding in findings_of(one)] == codes
 
 

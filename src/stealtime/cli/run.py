@@ -323,7 +323,7 @@ async def _prepare_and_execute(order: "Order", *, wait: bool) -> "tuple[Prepared
 
 
 def _warn(console: "Console", words: str) -> None:
-    console.print(words, style="yellow", markup=False, soft_wrap=True)
+    console.print(words, style="yellow", soft_wrap=True)
 
 
 def _conclude(

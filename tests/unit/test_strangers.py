@@ -18,7 +18,7 @@ from stealtime.campaigns.strangers import (
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
 from stealtime.lab.strangers.before_run import BeforeRun, finding_of, look_before
-from stealtime.lab.strangers.look import Seen, Stranger, between, look
+from stealtime.lab.strangers.look import Seen, Stranger, StrangerLook, between, look
 from stealtime.lab.strangers.processes import TICK_NS, parse_process, parse_processor
 from stealtime.report.strangers import strangers_figures
 from stealtime.store.strangers import StrangerRecord, StrangersRecord
@@ -38,7 +38,7 @@ class FabricatedHost:
         (folder / "self").symlink_to("100")
         self.process(1, 0, "init", 0)
         self.process(100, 1, "stealtime", 0, cpu=0)
-        self.cpus({0: (0, 0), 1: (0, 0)})
+        self.cpus({0: (0, 0), 1: (0, 0)}, elapsed=0)
 
     def process(
         self, pid: int, parent: int, name: str, ticks: int, *, children: int = 0, cpu: int = 1, kernel: bool = False
@@ -62,10 +62,17 @@ class FabricatedHost:
             path.rmdir() if path.is_dir() else path.unlink()
         (self.folder / str(pid)).rmdir()
 
-    def cpus(self, used: dict[int, tuple[int, int]]) -> None:
-        """Write user ticks and steal of each CPU."""
-        rows = [f"cpu{cpu} {user} 0 0 0 0 0 0 {steal} 0 0" for cpu, (user, steal) in used.items()]
+    def cpus(self, used: dict[int, tuple[int, int]], elapsed: int = 200) -> None:
+        """Write busy and stolen ticks of each CPU, of so many that went by; the rest was idle."""
+        self.now_ns = elapsed * TICK_NS
+        rows = [f"cpu{cpu} 0 0 0 {elapsed - busy - steal} 0 0 0 {steal} 0 0" for cpu, (busy, steal) in used.items()]
         (self.folder / "stat").write_text("\n".join(["cpu 0 0 0 0 0 0 0 0 0 0", *rows, "intr 1"]) + "\n")
+
+    def look(self, *cpus: int) -> StrangerLook:
+        return look(cpus, self.folder, lambda: self.now_ns)
+
+    def seen_since(self, before: StrangerLook) -> Seen:
+        return between(before, self.look(*before.cpus), self.folder)
 
 
 def number(reading: Reading) -> object:
@@ -94,13 +101,13 @@ def test_what_ours_ran_there_is_taken_off_and_the_stranger_is_named(tmp_path: Pa
     host.process(201, 100, "our emulator, elsewhere", 0, cpu=0)
     host.process(300, 1, "cargo", 500)
     host.process(400, 1, "elsewhere", 0, cpu=0)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.process(200, 100, "qemu", 60)
     host.process(201, 100, "our emulator, elsewhere", 35, cpu=0)
     host.process(300, 1, "cargo", 540)
     host.process(400, 1, "elsewhere", 90, cpu=0)
     host.cpus({0: (90, 0), 1: (100, 3)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 40 * TICK_NS
     assert number(seen.steal_ns) == 3 * TICK_NS
     assert [(one.name, one.cpu_ns) for one in seen.who] == [("cargo", 40 * TICK_NS)]
@@ -109,10 +116,10 @@ def test_what_ours_ran_there_is_taken_off_and_the_stranger_is_named(tmp_path: Pa
 def test_a_stranger_that_ran_elsewhere_only_is_not_named(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path)
     host.process(300, 1, "elsewhere", 0, cpu=0)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.process(300, 1, "elsewhere", 90, cpu=0)
     host.cpus({0: (90, 0), 1: (0, 0)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 0
     assert seen.who == ()
 
@@ -121,12 +128,12 @@ def test_compilers_that_came_and_went_are_in_who_waited_for_them(tmp_path: Path)
     host = FabricatedHost(tmp_path)
     host.process(300, 1, "make", 1, children=1000)
     host.process(301, 300, "cc1", 20)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.end(301)
     # The child that was there had used 20 ticks before; 30 are of the time between.
     host.process(300, 1, "make", 1, children=1050)
     host.cpus({0: (0, 0), 1: (30, 0)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 30 * TICK_NS
     assert [(one.name, one.cpu_ns) for one in seen.who] == [("make", 30 * TICK_NS)]
 
@@ -134,32 +141,32 @@ def test_compilers_that_came_and_went_are_in_who_waited_for_them(tmp_path: Path)
 def test_a_measuring_thread_that_has_ended_is_ours(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path)
     host.process(200, 100, "stealtime-agent", 2, cpu=0)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.process(200, 100, "stealtime-agent", 102, cpu=0)
     # Its living thread has not run on: the 100 ticks are of one that began and ended within.
     (tmp_path / "200/task/200/schedstat").write_text(f"{2 * TICK_NS} 0 1\n")
     host.process(300, 1, "idler", 50)
     host.cpus({0: (0, 0), 1: (100, 0)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 0
 
 
 def test_what_a_killed_machine_of_ours_ran_is_not_a_strangers(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path)
     host.process(200, 100, "qemu", 10)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.end(200)
     host.process(1, 0, "init", 0, children=90)
     host.cpus({0: (0, 0), 1: (80, 0)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 0
 
 
 def test_strangers_of_other_namespaces_are_seen_by_their_time_alone(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path, namespace=INNER)
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.cpus({0: (0, 0), 1: (80, 0)})
-    seen = between(before, look((1,), tmp_path), tmp_path)
+    seen = host.seen_since(before)
     assert number(seen.strangers_ns) == 80 * TICK_NS
     assert seen.who == ()
 
@@ -168,17 +175,16 @@ def test_a_machine_of_another_run_is_told_as_one(tmp_path: Path) -> None:
     host = FabricatedHost(tmp_path)
     host.process(300, 1, "qemu-system-x86", 0)
     host.environment(300, STEALTIME_RUN="1:2:3")
-    before = look((1,), tmp_path)
+    before = host.look(1)
     host.process(300, 1, "qemu-system-x86", 50)
     host.cpus({0: (0, 0), 1: (50, 0)})
-    (stranger,) = between(before, look((1,), tmp_path), tmp_path).who
+    (stranger,) = host.seen_since(before).who
     assert (stranger.name, stranger.is_of_a_run) == ("qemu-system-x86", True)
 
 
 def test_a_cpu_that_is_offline_makes_the_share_absent(tmp_path: Path) -> None:
-    FabricatedHost(tmp_path)
-    before = look((1, 7), tmp_path)
-    seen = between(before, look((1, 7), tmp_path), tmp_path)
+    host = FabricatedHost(tmp_path)
+    seen = host.seen_since(host.look(1, 7))
     assert isinstance(seen.strangers_ns, Absent)
     assert isinstance(seen.steal_ns, Absent)
 
@@ -325,6 +331,6 @@ def test_the_look_before_a_run_reads_load_and_pressure(tmp_path: Path) -> None:
         host.process(300, 1, "cargo", 30)
         host.cpus({0: (0, 0), 1: (30, 0)})
 
-    before = look_before((1,), tmp_path, meanwhile)
+    before = look_before((1,), tmp_path, meanwhile, lambda: host.now_ns)
     assert (before.load_average, before.stalled_percent) == (3.5, 12.5)
     assert number(before.seen.strangers_ns) == 30 * TICK_NS

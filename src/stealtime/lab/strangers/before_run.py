@@ -34,12 +34,17 @@ class BeforeRun:
     """Of the last 10 s, that somebody waited for a CPU; None where the kernel does not tell."""
 
 
-def look_before(cpus: Collection[int], proc: Path = PROC, wait: Callable[[float], None] = time.sleep) -> BeforeRun:
-    """Look at some CPUs for a moment."""
+def look_before(
+    cpus: Collection[int],
+    proc: Path = PROC,
+    wait: Callable[[float], None] = time.sleep,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
+) -> BeforeRun:
+    """Look at some CPUs for a moment; all but the first are for tests."""
     watched = tuple(sorted(set(cpus)))
-    first = look(watched, proc)
+    first = look(watched, proc, clock_ns)
     wait(LOOK_S)
-    return BeforeRun(between(first, look(watched, proc), proc), _load_average(proc), _stalled_percent(proc))
+    return BeforeRun(between(first, look(watched, proc, clock_ns), proc), _load_average(proc), _stalled_percent(proc))
 
 
 def finding_of(before: BeforeRun) -> Finding | None:

@@ -1,13 +1,13 @@
 """Who besides us used some CPUs between two looks at this host.
 
-A look costs some ms: the table of processes and our own threads. Of the time that programs had the CPUs (in clock
+A look costs some ms: the table of processes and our own threads. Of the time in which the CPUs were not idle (in clock
 ticks of 10 ms) what our threads ran there is taken off (in ns); what is left was others'. Ours is whatever descends
 from this process or carries its mark. The time alone does not say whose it was: named are the strangers that used CPU
 time meanwhile and whose threads ran last on these CPUs. A trace would know better, and costs more than it tells.
 """
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,18 +78,19 @@ class Seen:
     """Those that used most first."""
 
 
-def look(cpus: tuple[int, ...], proc: Path = PROC) -> StrangerLook:
+def look(cpus: tuple[int, ...], proc: Path = PROC, clock_ns: Callable[[], int] = time.monotonic_ns) -> StrangerLook:
     """Look at the host now.
 
     Args:
         cpus: The CPUs to watch.
         proc: Another one in tests.
+        clock_ns: The same.
     """
     processes = read_processes(proc)
     root = own_id(proc)
     own = frozenset() if root is None else frozenset(descendants(processes, root))
     # The CPUs' times stand between the other readings: nearest to the moment.
-    times, at_ns = read_cpu_times(cpus, proc), time.monotonic_ns()
+    times, at_ns = read_cpu_times(cpus, proc), clock_ns()
     return StrangerLook(at_ns, cpus, times, processes, own, thread_times(own, proc), sees_everybody(proc))
 
 
@@ -113,8 +114,10 @@ def _strangers_ns(before: StrangerLook, after: StrangerLook, gained: list[Gain],
         return Absent(absent="/proc shows the processes of another PID namespace, so ours are not known")
     if before.times is None or after.times is None:
         return Absent(absent="/proc/stat does not hold each of these CPUs")
-    programs_ns = after.times.programs_ns - before.times.programs_ns
-    others_ns = max(0, programs_ns - _own_ns(before, after, gained, ours))
+    whole_ns = (after.at_ns - before.at_ns) * len(after.cpus)
+    stolen_ns = (after.times.steal_ns or 0) - (before.times.steal_ns or 0)
+    busy_ns = whole_ns - (after.times.idle_ns - before.times.idle_ns) - max(0, stolen_ns)
+    others_ns = max(0, busy_ns - _own_ns(before, after, gained, ours))
     if before.sees_everybody:
         # No more than others are known to have used: what one of ours ran that was killed is told to nobody of us.
         used_ns = sum(gain.of_itself for gain in gained if gain.process.pid == _INIT) * TICK_NS

@@ -70,7 +70,7 @@ class Limits:
     missing: tuple[Missing, ...]
     skipped: tuple[ScenarioRecord, ...]
     unusable: tuple[PlatformRecord, ...]
-    strangers: tuple[str, ...]
+    strangers: tuple[str, ...] = ()
     """Who else ran on the CPUs that were measured."""
 
 

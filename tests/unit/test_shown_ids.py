@@ -48,3 +48,10 @@ def test_the_threads_of_this_process_are_listed_with_where_they_may_run() -> Non
     main = next(thread for thread in list_threads(os.getpid(), default="control") if thread.tid == os.getpid())
     assert set(main.cpus) == os.sched_getaffinity(0)
     assert list_threads(4_194_305) == []
+
+
+def test_a_process_whose_name_is_no_text_has_its_id_all_the_same(tmp_path: Path) -> None:
+    show(tmp_path, "self", "9000 12")
+    status = show(tmp_path, "9006", "9006 7") / "status"
+    status.write_bytes(status.read_bytes().replace(b"Name:\ta", b"Name:\t\xff\x1b"))
+    assert shown_process(7, tmp_path) == 9006

@@ -154,7 +154,7 @@ def pin_control_plane(cpus: tuple[int, ...]) -> list[HostThread]:
         try:
             os.sched_setaffinity(thread_id, cpus)
             allowed = sorted(os.sched_getaffinity(thread_id))
-            name = (entry / "comm").read_text().strip()
+            name = (entry / "comm").read_text("utf-8", "replace").strip()
         except (ProcessLookupError, FileNotFoundError):
             continue
         threads.append(HostThread("control", name, int(entry.name), tuple(allowed)))

@@ -50,7 +50,7 @@ def list_shown_threads(
     for folder, tid in threads_of(shown):
         try:
             cpus = tuple(sorted(os.sched_getaffinity(tid)))
-            name = (folder / "comm").read_text().strip()
+            name = (folder / "comm").read_text("utf-8", "replace").strip()
         except (ProcessLookupError, FileNotFoundError):
             continue  # it ended meanwhile
         threads.append(HostThread(role=roles.get(tid, default), name=name, tid=int(folder.name), cpus=cpus))

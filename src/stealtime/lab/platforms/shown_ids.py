@@ -57,7 +57,8 @@ def _own_level(proc: Path) -> int:
 
 
 def _ids(folder: Path) -> list[int]:
-    for line in (folder / "status").read_text().splitlines():
+    # The name of a process is any bytes.
+    for line in (folder / "status").read_text("utf-8", "replace").splitlines():
         if line.startswith("NSpid:"):
             return [int(one) for one in line.split()[1:]]
     return []

@@ -215,7 +215,7 @@ def kernel_threads(threads: Sequence[HostThread]) -> list[int]:
 
 def _tracer(tid: int) -> int | None:
     try:
-        status = Path(f"/proc/{tid}/status").read_text()
+        status = Path(f"/proc/{tid}/status").read_text("utf-8", "replace")
     except OSError:
         return None  # it ended meanwhile
     found = re.search(r"^TracerPid:\s*(\d+)", status, re.MULTILINE)

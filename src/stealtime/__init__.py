@@ -1,6 +1,7 @@
 """A laboratory for virtual machines."""
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False
+"""As of ``typing``, which takes longer to load than all else until Ctrl-C is taken (see ``stealtime.start``)."""
 
 if TYPE_CHECKING:
     __version__: str

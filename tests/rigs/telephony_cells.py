@@ -1,14 +1,14 @@
 """Made-up cells of the study ``telephony``, whose figures are known."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, cast
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
-from stealtime.store.model import Cell
-from stealtime.store.results import OwnResult, Result, read_as
+from stealtime.store.model import Cell, Failure, TrialRecord
+from stealtime.store.results import Result
 from stealtime.store.run import Trial
 from stealtime.studies.telephony.figures import TelephonyFigures, summarize_cell
 from stealtime.studies.telephony.results import (
@@ -27,15 +27,6 @@ MS = 1_000_000
 GUEST = "qemu-tcg-paravirt"
 
 
-@dataclass(frozen=True)
-class _Trial:
-    record: SimpleNamespace
-    own: Result
-
-    def result(self, model: type[OwnResult]) -> OwnResult:
-        return read_as(self.own, model)
-
-
 def cell_of(
     platform: str,
     probe: str,
@@ -46,11 +37,21 @@ def cell_of(
 ) -> TelephonyFigures:
     """Summarize results as those of the repetitions of a cell; with a failure, of one more that failed so."""
     cell = Cell(platform=platform, scenario="telephony", probe=probe, parameters=dict(parameters), traced=False)
-    trials = [_Trial(SimpleNamespace(cell=cell, state="measured", failure=None), one) for one in results]
+    records = [_record(cell, number, state="measured", result=one) for number, one in enumerate(results, start=1)]
     if failure is not None:
-        failed = SimpleNamespace(cell=cell, state="failed", failure=SimpleNamespace(message=failure))
-        trials.append(_Trial(failed, Result(kind="none", tables=())))
-    return summarize_cell(cast("Sequence[Trial]", trials))
+        records.append(_record(cell, len(records) + 1, state="failed", failure=Failure(message=failure)))
+    return summarize_cell([Trial(Path("nowhere"), record) for record in records])
+
+
+def _record(cell: Cell, repetition: int, **what: Any) -> TrialRecord:
+    return TrialRecord(
+        cell=cell,
+        repetition=repetition,
+        host="local",
+        started_at=datetime(2026, 11, 25, tzinfo=UTC),
+        elapsed_s=1.0,
+        **what,
+    )
 
 
 def registrations(rate_per_s: float = 200.0, **changes: Any) -> Registrations:

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from measured_campaign import FLOOR_NS, PLATFORMS, SAMPLES, campaign_cells, cell, run_of, stats
 
-from stealtime.report.circumstances.model import Clock
+from stealtime.report.cells.surroundings import Clock
 from stealtime.report.claims.comparison import SAMPLES_MIN, compare_with_published, comparison_of_campaign
 from stealtime.report.claims.document import JudgedClaim, Judgement, MeanRow, PublishedComparison, TableRow
 from stealtime.report.claims.judgement import COUNT_FACTOR, Ours, agrees, direction, judge
@@ -155,7 +155,7 @@ NOT_JUDGED = [
      "theirs are of 50,000,000"),
     (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6).model_copy(update={"scaled": "2 CPUs instead of 4"}),
      "the scenario one-to-one was scaled: 2 CPUs instead of 4"),
-    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, "no guest").model_copy(update={"stats": None}),
+    (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, "no guest").model_copy(update={"stats": None, "trials": []}),
      "qemu-tcg-emulated failed in one-to-one: no guest"),
     (cell("qemu-tcg-emulated", "one-to-one", "tick", 5e6, count=SAMPLES * 5),
      "the two maxima are of 750,000 and of 150,000 samples, more than 4 times apart, and a maximum grows with their "

@@ -12,6 +12,7 @@ from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime._core import Series
 from stealtime.report.comparison import compare
+from stealtime.report.gate import hold
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.held_back import Limit, find_held_back
@@ -149,8 +150,10 @@ def test_a_percentile_that_may_be_a_pause_is_compared_with_nothing(throttled: Ru
 
 def test_a_pause_is_over_no_threshold(throttled: Run) -> None:
     native, uml = summarize(throttled).cells
-    assert native.overhead_beyond_ns(1_000_000) is None
-    assert uml.overhead_beyond_ns(1_000_000) == pytest.approx(2.93e6, rel=0.01)
+    native_held, uml_held = hold([native, uml], 1_000_000).cells
+    assert native_held.verdict == "passed"
+    assert uml_held.verdict == "exceeded"
+    assert uml_held.longest_ns == pytest.approx(2.93e6, rel=0.01)
 
 
 def test_the_report_compares_no_pause_with_anything(throttled: Run, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from rich.console import Console
 from synthetic_run import SyntheticCell, default_cells, write_synthetic_run
 from syrupy.assertion import SnapshotAssertion
 
+from stealtime.report.cells.hypervisor import hypervisor_figures, median_figures
+from stealtime.report.cells.surroundings import HypervisorFigures
 from stealtime.report.circumstances.exits import TITLE
-from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
-from stealtime.report.circumstances.model import HypervisorFigures
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.summary import summarize

@@ -99,6 +99,7 @@ def test_a_loss_is_not_whole() -> None:
         lossy = replace(SHOWN, seen={**SHOWN.seen, **change})
         assert not lossy.is_whole()
         assert "3 violations" in render(lossy.table()) or "was lost" in render(lossy.table())
+    assert not replace(SHOWN, seen={**SHOWN.seen, "acknowledged": 0}).is_whole(), "nothing could be missing"
     unseen = replace(SHOWN, runs_again_monotonic_ns=None, after=SOLO)
     assert unseen.document()["runs_again_after_ns"] is None
     assert "not yet" in render(unseen.table())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from measured_campaign import cell
 
-from stealtime.report.circumstances.model import Clock
+from stealtime.report.cells.surroundings import Clock
 from stealtime.studies.latency.analysis.model import CellSummary
 from stealtime.studies.latency.analysis.tail import tail_overhead, tail_ratio
 

@@ -9,13 +9,14 @@ function belongs to the file of its subject.
 import asyncio
 from collections.abc import Callable, Sequence
 
-from stealtime.campaigns import kernels, rights
+from stealtime.campaigns import kernels, rights, thresholds
 from stealtime.campaigns.intention import Intention
 
 Check = Callable[[Intention], Sequence[str]]
 """Raises ``StealtimeError`` (``UsageError`` where another command line would do) with a hint, or gives remarks."""
 
 CHECKS: tuple[Check, ...] = (
+    thresholds.refuse_unbounded,
     kernels.refuse_unusable_kernel,
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,

@@ -147,6 +147,9 @@ class Probe:
     """Whether it uses up its time: a limit on real-time threads then holds it back."""
     needs_fifo: bool = False
     """Whether it measures something else under ordinary scheduling."""
+    bounded: str | None = None
+    """What of it `run --max-overhead` judges, in words (its study's ``CellFigures.bounded`` gives it); None where no
+    threshold makes sense, and is refused."""
     result: ResultKind = DURATIONS
     """What comes out of a trial, and how it is kept."""
     companion: "Callable[[Machine, Beside, Path], AbstractAsyncContextManager[Companion]] | None" = None

@@ -25,6 +25,7 @@ from stealtime.campaigns.events import (
     RunStarted,
 )
 from stealtime.campaigns.planner import PlannedCell
+from stealtime.campaigns.validity import is_usable, not_as_asked, reasons_of, too_short
 from stealtime.store.model import Failure, TrialRecord
 from stealtime.vocabulary.quantities import approximate_duration
 
@@ -123,7 +124,7 @@ class LiveProgress:
             case CellMeasured(cell, record):
                 self._done += 1
                 words = outcome_words(record)
-                if record.outcome is not None and not record.outcome.is_valid:
+                if not is_usable(record) or too_short(record) is not None or not_as_asked(record):
                     self._console.print(Text(f"{cell.trial_id}: {words}", style="yellow"))
             case CellFailed(cell, failure):
                 self._done += 1
@@ -178,15 +179,12 @@ def dropped_words(cell: PlannedCell) -> str:
 
 def outcome_words(record: TrialRecord) -> str:
     """Say in a few words what came of a trial: the number of samples, and why it is invalid if it is."""
-    outcome = record.outcome
-    if outcome is None:
-        return record.state
-    invalid = [finding.text for finding in outcome.findings if finding.level == "invalidates"]
-    count = outcome.counters.get("recorded")
-    words = f"{count} samples" if count is not None else "measured"
-    if record.cut_short is not None:
-        return f"{words}, cut short: {'; '.join(invalid)}"
-    return f"{words}, invalid: {'; '.join(invalid)}" if invalid else words
+    count = None if record.outcome is None else record.outcome.counters.get("recorded")
+    words = f"{count} samples" if count is not None else record.state
+    if invalid := reasons_of([record])[0]:
+        return f"{words}, {'invalid' if record.cut_short is None else 'cut short'}: {'; '.join(invalid)}"
+    short = too_short(record)
+    return "; ".join([words if short is None else f"{words}, {short}", *not_as_asked(record)])
 
 
 def failure_lines(failure: Failure) -> list[str]:

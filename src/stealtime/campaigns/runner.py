@@ -37,6 +37,7 @@ from stealtime.campaigns.executor import Booted, Executor
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import OtherMakerError
 from stealtime.campaigns.trial import Measured
+from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
 from stealtime.store.model import Failure, TrialRecord
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
@@ -277,7 +278,7 @@ class Runner:
 
     def _count(self, record: TrialRecord) -> None:
         self.tally.measured.append(record.trial_id)
-        if record.outcome is not None and not record.outcome.is_valid:
+        if not is_usable(record):
             self.tally.invalid.append(record.trial_id)
 
     def _fail_all(self, boot: PlannedBoot, queue: deque[PlannedCell], failure: Failure, folder: Path | None) -> None:

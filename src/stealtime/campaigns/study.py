@@ -9,10 +9,12 @@ from stealtime.campaigns.probe import Probe
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from stealtime.report.cells.model import CellFigures
     from stealtime.report.claims.measurement import Measurement
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
-    from stealtime.report.summary import CellFigures, RunSummary
+    from stealtime.report.summary import RunSummary
+    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
 
 
@@ -42,6 +44,15 @@ class Study(Protocol):
     @property
     def figures(self) -> "type[CellFigures]":
         """What its cells hold; the key ``study`` of it is the name of the study."""
+        ...
+
+    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
+        """Say of each trial of one of its cells why it may not be used, beyond what holds for every study.
+
+        Args:
+            records: Of those trials against which nothing speaks so far, in order, without their tables: what only
+                tables show, ``summarize_cell`` finds.
+        """
         ...
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "CellFigures":

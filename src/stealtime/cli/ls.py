@@ -1,9 +1,13 @@
 """``stealtime ls``: list the runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stealtime.cli.parameters import AsJson, RunsFolder
+
+if TYPE_CHECKING:
+    from stealtime.store.model import TrialRecord
 
 
 def ls(out: RunsFolder = None, json: AsJson = False) -> None:
@@ -59,21 +63,36 @@ def _describe(path: Path) -> dict[str, Any]:
         run = Run.open(path)
         records = [trial.record for trial in run.trials]
         run.check_tables()
+        invalid = _invalid(records)
     except StealtimeError as error:
         return {"run": path.name, "state": "damaged", "size_bytes": size_bytes, "problem": error.message}
     state: str = run.manifest.state
     if state == "running" and not is_being_written(path):
         # Whoever wrote it was killed; its lock went away with it.
         state = "interrupted"
-    measured = [record for record in records if record.state == "measured"]
+    measured = [record for record in records if record.result is not None]
     return {
         "run": run.run_id,
         "created_at": run.manifest.created_at.isoformat(),
         "campaign": run.manifest.campaign_name,
         "state": state,
         "cells_measured": len(measured),
-        "cells_invalid": sum(one.outcome is not None and not one.outcome.is_valid for one in measured),
+        "cells_invalid": invalid,
         "cells_failed": len(records) - len(measured),
         "size_bytes": size_bytes,
         "problem": None,
     }
+
+
+def _invalid(records: "Sequence[TrialRecord]") -> int:
+    """Count the measured trials that may not be used: by cell, as the rule asks for them."""
+    from stealtime.campaigns.validity import reasons_of
+
+    cells: dict[str, list[TrialRecord]] = {}
+    for record in records:
+        cells.setdefault(record.cell.name, []).append(record)
+    return sum(
+        record.result is not None and bool(reasons)
+        for own in cells.values()
+        for record, reasons in zip(own, reasons_of(own), strict=True)
+    )

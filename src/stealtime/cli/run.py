@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from stealtime.campaigns.overrides import Overrides
-    from stealtime.campaigns.runner import Tally
     from stealtime.campaigns.session import Finished, Order, Prepared
     from stealtime.report.summary import RunSummary
     from stealtime.store.run import Run
@@ -138,7 +137,9 @@ def run(
     max_overhead: Annotated[
         str | None,
         typer.Option(
-            "--max-overhead", metavar="DURATION", help="Exit with code 3 if a valid cell exceeds this, e.g. 100us."
+            "--max-overhead",
+            metavar="DURATION",
+            help="Exit with code 3 if a valid cell exceeds this, e.g. 100us; with 4 if one was not judged.",
         ),
     ] = None,
     junit: Annotated[
@@ -146,7 +147,7 @@ def run(
         typer.Option(
             "--junit",
             metavar="FILE",
-            help="Also write a JUnit file: one test case per cell, failed if over --max-overhead.",
+            help="Also write a JUnit file: a test case per cell, failed if over --max-overhead, error if not judged.",
         ),
     ] = None,
     json: AsJson = False,
@@ -167,8 +168,8 @@ def run(
     all-to-all-memory, two-to-all-memory, and those that a campaign defines.
 
     Exit codes: 0 everything was measured and is valid; 1 nothing could be measured, or the run was interrupted
-    (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed or
-    is invalid, or a platform or scenario that was named is not available here.
+    (complete cells are kept: continue with --resume); 2 wrong usage; 3 --max-overhead was exceeded; 4 a cell failed, is
+    invalid, was watched too short or not judged, or a platform or scenario that was named is not available here.
     """
     from stealtime.campaigns.overrides import Overrides
 
@@ -335,6 +336,7 @@ def _conclude(
     """
     from stealtime.campaigns.session import elsewhere
     from stealtime.cli.output import message_console, tell_error, write_last
+    from stealtime.report.gate import hold
     from stealtime.report.summary import summarize
     from stealtime.store.run import Run
 
@@ -343,13 +345,15 @@ def _conclude(
     code = ExitCode.FINE
     try:
         summary = summarize(stored)
+        if order.threshold_ns is not None:
+            summary = summary.model_copy(update={"gate": hold(summary.cells, order.threshold_ns)})
         _print_result(stored, summary, as_json)
-        code, remarks = judge(finished.tally, prepared.skipped_by_name, summary, order.threshold_ns)
+        code, remarks = judge(prepared.skipped_by_name, summary)
         for remark in remarks:
             message_console().print(remark, soft_wrap=True)
         steps = [partial(_write_report, stored, summary, where, as_json)]
         if junit is not None:
-            steps.insert(0, partial(_write_junit, stored, summary, order.threshold_ns, junit))
+            steps.insert(0, partial(_write_junit, stored, summary, junit))
         code = write_last(code, steps)
     except KeyboardInterrupt:
         tell_error(
@@ -391,11 +395,11 @@ def _write_report(run: "Run", summary: "RunSummary", where: str, as_json: bool) 
         data_console().print(f"report  {path}", soft_wrap=True)
 
 
-def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, path: Path) -> None:
+def _write_junit(run: "Run", summary: "RunSummary", path: Path) -> None:
     from stealtime.report.junit import write_junit
 
     try:
-        write_junit(run, summary, threshold_ns, path)
+        write_junit(run, summary, path)
     except OSError as error:
         raise StealtimeError(
             f"--junit {path} cannot be written: {error.strerror or error}",
@@ -403,31 +407,16 @@ def _write_junit(run: "Run", summary: "RunSummary", threshold_ns: int | None, pa
         ) from error
 
 
-def judge(
-    tally: "Tally", skipped: list[str], summary: "RunSummary", threshold_ns: int | None
-) -> tuple[ExitCode, list[str]]:
+def judge(skipped: list[str], summary: "RunSummary") -> tuple[ExitCode, list[str]]:
     """Give the exit code of a run that came to its end, and a sentence for each thing that was not fine.
 
     Args:
-        tally: How the cells went.
         skipped: A sentence for each platform and scenario that was asked for by name and cannot be had.
-        summary: The figures.
-        threshold_ns: The longest overhead that is accepted.
+        summary: The figures; with its gate, where a threshold was given.
     """
-    remarks = list(skipped)
-    if tally.failed:
-        remarks.append(f"{len(tally.failed)} cells failed: {', '.join(tally.failed)}")
-    if tally.invalid:
-        remarks.append(f"{len(tally.invalid)} cells are invalid: {', '.join(tally.invalid)}")
-    over = [
-        f"{cell.platform} {cell.probe}: {overhead_ns / 1000:.1f} us"
-        for cell in summary.cells
-        if (overhead_ns := cell.overhead_beyond_ns(threshold_ns)) is not None
-    ]
-    if over:
-        remarks.append(f"over --max-overhead {(threshold_ns or 0) / 1000:.1f} us: {', '.join(over)}")
-    if not tally.measured:
+    from stealtime.report.ending import exit_code, remarks_on
+
+    remarks = [*skipped, *remarks_on(summary)]
+    if not any(cell.is_measured for cell in summary.cells):
         return ExitCode.FAILED, remarks
-    if over:
-        return ExitCode.THRESHOLD, remarks
-    return (ExitCode.NOT_JUDGED if remarks else ExitCode.FINE), remarks
+    return exit_code(summary, remarks), remarks

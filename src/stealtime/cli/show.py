@@ -63,15 +63,16 @@ def show(
     With --tails a value that is exceeded in an hour with a small probability, or why none can be given.
 
     Exit codes: 0 everything is valid, passed or estimated; 3 a bar of --accept is exceeded; 4 something failed or is
-    invalid, is not judged, was watched too short or has no estimate, or no cell fits the paper's tables that were asked
-    for; 1 the run is damaged.
+    invalid, is not judged, was watched too short or has no estimate, nothing was measured, or no cell fits the paper's
+    tables that were asked for; 1 the run is damaged.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.report.acceptance.library import find_bars
+    from stealtime.report.ending import exit_code, remarks_on
     from stealtime.report.summary import summarize
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.store.run import find_run
-    from stealtime.vocabulary.errors import ExitCode, UsageError
+    from stealtime.vocabulary.errors import UsageError
 
     if junit is not None and accept is None:
         raise UsageError("--junit needs --accept here", hint="`stealtime run --junit FILE` writes the cells themselves")
@@ -97,7 +98,10 @@ def show(
         print_tables(summary, console)
         with message_console().status("attributing spikes to causes"):
             print_explanations(found, console)
-    raise typer.Exit(ExitCode.FINE if all(cell.valid for cell in summary.cells) else ExitCode.NOT_JUDGED)
+    remarks = remarks_on(summary)
+    for remark in remarks:
+        message_console().print(remark, markup=False, soft_wrap=True)
+    raise typer.Exit(exit_code(summary, remarks))
 
 
 def _hold(summary: "RunSummary", bars: "BarFile", name: str, junit: Path | None, json: bool) -> "ExitCode":

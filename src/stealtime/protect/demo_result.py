@@ -28,8 +28,11 @@ class Demonstration:
     runs_again_monotonic_ns: int | None
 
     def is_whole(self) -> bool:
-        """Tell whether the client's connection survived and nothing that was acknowledged to it is missing."""
-        return self.seen["violations_total"] == 0 and self.seen["tcp_lived"] is True
+        """Tell whether the client's connection survived and nothing that was acknowledged to it is missing.
+
+        A client to which nothing was acknowledged has nothing that could be missing: that shows nothing.
+        """
+        return self.seen["acknowledged"] > 0 and self.seen["violations_total"] == 0 and self.seen["tcp_lived"] is True
 
     def document(self) -> dict[str, Any]:
         """Give it for programs."""

@@ -10,8 +10,11 @@ from typing import Literal, Self, TypedDict
 from pydantic import Field, SerializeAsAny
 
 from stealtime.campaigns.registry import study_of
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.circumstances.differences import Difference, differences
 from stealtime.report.interval import CONFIDENCE, Interval
-from stealtime.report.summary import CellFigures, Figures, RunSummary, summarize
+from stealtime.report.summary import RunSummary, summarize
 from stealtime.store.run import Run
 
 Verdict = Literal["higher", "lower", "no difference shown", "not judged"]
@@ -112,6 +115,8 @@ class Comparison(Figures):
     """The run that is the base of the ratios."""
     b: str
     confidence: float
+    differences: list[Difference]
+    """The circumstances that are not the same in both; nothing where figures without their runs are compared."""
     cells: list[CellComparison]
     only_in_a: list[str]
     only_in_b: list[str]
@@ -155,6 +160,7 @@ def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
         a=first.run_id,
         b=second.run_id,
         confidence=CONFIDENCE,
+        differences=differences(a, b) if isinstance(a, Run) and isinstance(b, Run) else [],
         cells=[
             study_of(cell.probe).compare_cells(cell, cells_b[key]) for key, cell in cells_a.items() if key in cells_b
         ],

@@ -1,30 +1,32 @@
 """A run as a JUnit file, which every system of continuous integration reads: a cell is a test case.
 
-A cell over the threshold that was asked for is a *failure*; one that failed or is invalid is an *error*; one of a
-platform or a scenario that cannot be had here is *skipped*, each with the reason.
+A cell over the threshold that was asked for is a *failure*; one that failed, is invalid, was watched too short or was
+not judged is an *error*; one of a platform or a scenario that cannot be had here is *skipped*, each with the reason.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
 from stealtime.campaigns.model import Campaign
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.gate import GatedCell
 from stealtime.report.junit_file import write_junit_file
 from stealtime.report.plain_table import cell_title
-from stealtime.report.summary import CellFigures, RunSummary
+from stealtime.report.summary import RunSummary
 from stealtime.store.model import Cell
 from stealtime.store.run import Run
 
 
-def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: Path) -> None:
+def write_junit(run: Run, summary: RunSummary, path: Path) -> None:
     """Write the cells of a run as test cases.
 
     Args:
         run: It holds what was wanted, and what could not be had.
-        summary: The figures of ``run``.
-        threshold_ns: The longest overhead that is accepted; None accepts each.
+        summary: The figures of ``run``; with its gate, where it was held against a threshold.
         path: The file; its folder must exist.
 
     Raises:
@@ -35,9 +37,10 @@ def write_junit(run: Run, summary: RunSummary, threshold_ns: int | None, path: P
         elapsed_s[_names(summary.campaign, trial.record.cell)] += trial.record.elapsed_s
     suite = TestSuite(summary.run_id)
     suite.timestamp = summary.created_at.isoformat()
-    for cell in summary.cells:
+    gated: Sequence[GatedCell | None] = [None] * len(summary.cells) if summary.gate is None else summary.gate.cells
+    for cell, held in zip(summary.cells, gated, strict=True):
         names = _names(summary.campaign, cell)
-        case = _case(names, _results(cell, threshold_ns))
+        case = _case(names, _results(cell, held))
         case.time = elapsed_s[names]
         beside = [] if cell.not_alone is None else [cell.not_alone]
         case.system_out = "\n".join([*cell.lines, *(f"limit: {text}" for text in (*cell.limits, *beside))])
@@ -62,14 +65,16 @@ def _case(names: tuple[str, str], results: list[FinalResult]) -> TestCase:
     return case
 
 
-def _results(cell: CellFigures, threshold_ns: int | None) -> list[FinalResult]:
+def _results(cell: CellFigures, held: GatedCell | None) -> list[FinalResult]:
     if not cell.valid:
         return [Error("; ".join(cell.reasons), "failed" if not cell.is_measured else "invalid")]
-    overhead_ns = cell.overhead_beyond_ns(threshold_ns)
-    if overhead_ns is None:
-        return []
-    limit_us = (threshold_ns or 0) / 1000
-    return [Failure(f"the longest overhead is {overhead_ns / 1000:.1f} us, over {limit_us:.1f} us", "max-overhead")]
+    if held is not None and held.verdict == "exceeded":
+        return [Failure(held.sentence, "max-overhead")]
+    if cell.fell_short:
+        return [Error("; ".join(cell.fell_short), "watched too short" if cell.too_short else "not as asked")]
+    if held is not None and held.verdict == "not judged":
+        return [Error(held.sentence, "not judged")]
+    return []
 
 
 def _cells_not_to_be_had(run: Run, summary: RunSummary) -> list[tuple[Cell, str]]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Self
 
+from stealtime.report.cells.figures import Figures
 from stealtime.report.comparison import StatisticComparison, judged
 from stealtime.report.interval import (
     REPETITIONS_MIN,
@@ -12,7 +13,6 @@ from stealtime.report.interval import (
     method_of_ratio,
     ratio_of_repetitions,
 )
-from stealtime.report.summary import Figures
 
 InWords = Callable[[str, float | None], str]
 """Writes the value of a figure, by its name, which tells the unit."""

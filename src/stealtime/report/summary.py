@@ -1,109 +1,25 @@
 """The figures of a run: what ``stealtime show --json`` prints. What a cell holds is its study's."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
+from pydantic import Discriminator, Field, Tag
 
 from stealtime.campaigns.registry import studies, study_of
-from stealtime.campaigns.strangers import findings_of
-from stealtime.report.strangers import StrangersFigures, strangers_figures
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.cells.rule import under_the_rule
+from stealtime.report.gate import Gate
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
 from stealtime.vocabulary.readings import Facts
 
-if TYPE_CHECKING:
-    from stealtime.report.tails.series import TailSeries
-
 SCHEMA_VERSION = 1
 """Of :class:`RunSummary`; rises when an older reader could misunderstand a newer document."""
-
-
-class Figures(BaseModel):
-    """A part of the document: nothing unknown is accepted and nothing changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The longest value of a quantity that a cell measures, to be held against a bar."""
-
-    longest_ns: float | None
-    """None where nothing was measured."""
-    watched_s: float
-    """How long it was looked for, all valid repetitions together."""
-    hindrance: str | None = None
-    """Why a longer value may have been there that is none of the machine's; None where nothing is known against it."""
-
-
-class CellFigures(Figures):
-    """A cell: all its repetitions. Each study adds what it found."""
-
-    quantities: ClassVar[Mapping[str, str]] = {}
-    """What of the study's cells can be held against bars of acceptance (``show --accept``), and what each is."""
-
-    study: str
-    """By which it is told what else the cell holds."""
-    platform: str
-    scenario: str
-    probe: str
-    parameters: dict[str, JsonValue]
-    valid: bool
-    """Whether all repetitions may be used."""
-    reasons: list[str]
-    """Why repetitions may not be used, or failed."""
-    limits: list[str]
-    """What limits the result."""
-    traced: bool = False
-    """Whether host and machine were traced meanwhile, which costs something."""
-    scaled: str | None = None
-    """How the scenario's "all" was scaled from the paper's four CPUs to those of the host; None where it was not."""
-    strangers: StrangersFigures | None = None
-    """What others took of its CPUs meanwhile; None where nobody looked."""
-
-    @property
-    def key(self) -> tuple[str, str, str, tuple[tuple[str, str], ...], bool]:
-        """What makes two cells of different runs the same cell."""
-        parameters = tuple(sorted((name, repr(value)) for name, value in self.parameters.items()))
-        return (self.platform, self.scenario, self.probe, parameters, self.traced)
-
-    @property
-    def not_alone(self) -> str | None:
-        """Who was beside it that nobody asked for, and how much they had, in a sentence; None where it was alone."""
-        return None if self.strangers is None or not self.strangers.not_alone else self.strangers.words
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a result, valid or not."""
-        raise NotImplementedError
-
-    @property
-    def lines(self) -> list[str]:
-        """The figures that are told of it where there is no table, a line each."""
-        raise NotImplementedError
-
-    @property
-    def columns(self) -> dict[str, JsonValue]:
-        """Its figures as a line of a table, with units in the names: the same names for all cells of a study."""
-        raise NotImplementedError
-
-    def watched(self, _quantity: str) -> Watched | None:
-        """Give the longest value of one of its ``quantities``; None where this cell does not measure it."""
-        return None
-
-    def tail_series(self, _trials: Sequence[Trial]) -> "TailSeries | None":
-        """Give the values whose tail can be estimated, from its measured trials in order; None where it has none."""
-        return None
-
-    def overhead_beyond_ns(self, _threshold_ns: int | None) -> float | None:
-        """Give the overhead of a valid cell that is over a threshold; None where a study knows no overhead."""
-        return None
 
 
 def _any_cell() -> Any:
@@ -132,15 +48,8 @@ class RunSummary(Figures):
     """What an alias of the campaign, such as ``emulated``, stands for on this host."""
     findings: list[Finding] = Field(default_factory=list)
     """What was found of the host just before the run."""
-
-
-_Cell = TypeVar("_Cell", bound=CellFigures)
-
-
-def plain_cells(cells: Sequence[_Cell]) -> list[_Cell]:
-    """Give the cells to compare platforms by: a traced one only where it was not measured untraced as well."""
-    untraced = {cell.key[:4] for cell in cells if not cell.traced}
-    return [cell for cell in cells if not cell.traced or cell.key[:4] not in untraced]
+    gate: Gate | None = None
+    """The cells held against ``run --max-overhead``; None where that was not asked for, as by ``show``."""
 
 
 def summarize(run: Run) -> RunSummary:
@@ -167,11 +76,9 @@ def summarize(run: Run) -> RunSummary:
 
 
 def _summarized(trials: Sequence[Trial]) -> CellFigures:
-    """Have the study summarize a cell, and add what every cell has."""
-    cell = study_of(trials[0].record.cell.probe).summarize_cell(trials)
-    watched = [trial.record.strangers for trial in trials if trial.record.strangers is not None]
-    limits = [*cell.limits, *(finding.text for record in watched for finding in findings_of(record))]
-    return cell.model_copy(update={"strangers": strangers_figures(watched), "limits": list(dict.fromkeys(limits))})
+    ordered = sorted(trials, key=lambda trial: trial.record.repetition)
+    cell = study_of(ordered[0].record.cell.probe).summarize_cell(ordered)
+    return under_the_rule(cell, [trial.record for trial in ordered])
 
 
 def _related(cells: Sequence[CellFigures]) -> list[CellFigures]:

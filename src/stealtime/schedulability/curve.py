@@ -97,8 +97,9 @@ def trace_curve(request: CurveRequest) -> CurveDocument:
 
 
 def curve_exit_code(document: CurveDocument) -> ExitCode:
-    """Give 4 if a set was not judged, 0 otherwise."""
-    judged = all(one.not_judged == 0 for point in document.points for one in point.conditions)
+    """Give 4 if a set was not judged or there was none, 0 otherwise."""
+    unknown = [one.not_judged for point in document.points for one in point.conditions]
+    judged = bool(unknown) and not any(unknown)
     return ExitCode.FINE if judged else ExitCode.NOT_JUDGED
 
 

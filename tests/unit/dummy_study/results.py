@@ -7,21 +7,17 @@ from typing import Literal
 from pydantic import JsonValue
 
 from dummy_study.stored import Echoes
-from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
-from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.cells.records import cell_figures
 from stealtime.report.claims.measurement import Measurement
 from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict
 from stealtime.store.run import Trial
 
 
-class EchoFigures(MeasuredCell):
+class EchoFigures(CellFigures):
     study: Literal["echo"] = "echo"
     echoes: list[int]
     """Of each valid repetition."""
-
-    @property
-    def is_measured(self) -> bool:
-        return bool(self.echoes)
 
     @property
     def lines(self) -> list[str]:
@@ -47,23 +43,13 @@ class EchoComparison(StatisticComparison):
 
 
 def figures_of(trials: Sequence[Trial]) -> EchoFigures:
-    told = [_trial(trial) for trial in trials]
-    reasons = [reason for one in told for reason in one.reasons]
+    figures = cell_figures([trial.record for trial in trials])
     return EchoFigures(
-        **cell_circumstances([trial.record for trial in trials], told),
-        valid=not reasons,
-        reasons=reasons,
-        trials=told,
-        echoes=[trial.result(Echoes).came_back for trial, one in zip(trials, told, strict=True) if one.valid],
+        **figures,
+        echoes=[
+            trial.result(Echoes).came_back for trial, told in zip(trials, figures["trials"], strict=True) if told.valid
+        ],
     )
-
-
-def _trial(trial: Trial) -> MeasuredTrial:
-    record = trial.record
-    reasons = [] if record.failure is None else [record.failure.message]
-    findings = [] if record.outcome is None else record.outcome.findings
-    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
-    return MeasuredTrial(**trial_circumstances(record), valid=not reasons, reasons=reasons)
 
 
 def compare_cells(a: EchoFigures, b: EchoFigures) -> CellComparison:

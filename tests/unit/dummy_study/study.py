@@ -18,6 +18,7 @@ from stealtime.report.page.section import Section
 from stealtime.report.plain_table import cell_title, new_table
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.circumstances import circumstances, limits
+from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
 
 
@@ -27,6 +28,9 @@ class DummyStudy:
     campaigns: Traversable = resources.files("dummy_study") / "campaigns"
     published: Traversable = resources.files("dummy_study") / "published"
     figures = EchoFigures
+
+    def unusable(self, records: Sequence[TrialRecord]) -> Sequence[Sequence[str]]:
+        return [()] * len(records)
 
     def summarize_cell(self, trials: Sequence[Trial]) -> EchoFigures:
         return figures_of(trials)

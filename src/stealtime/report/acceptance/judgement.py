@@ -2,7 +2,8 @@
 
 from stealtime.report.acceptance.document import Acceptance, HeldCell, Verdict
 from stealtime.report.acceptance.model import Bar, BarFile
-from stealtime.report.summary import CellFigures, RunSummary, Watched, plain_cells
+from stealtime.report.cells.model import CellFigures, Watched, plain_cells
+from stealtime.report.summary import RunSummary
 from stealtime.vocabulary.errors import ExitCode
 
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "not judged", "watched too short", "passed")
@@ -78,8 +79,8 @@ def _judged(cell: CellFigures, watched: Watched, bar: Bar) -> tuple[Verdict, str
         return "not judged", watched.hindrance or "nothing was measured"
     if watched.longest_ns > bar.at_most:
         return "failed", None
-    if watched.hindrance is not None:
-        return "not judged", watched.hindrance
+    if because := watched.hindrance or "; ".join(cell.not_as_asked):
+        return "not judged", because
     if watched.watched_s < bar.watched / 1e9:
         return "watched too short", None
     return "passed", None

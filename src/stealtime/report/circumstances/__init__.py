@@ -1,1 +1,1 @@
-"""The circumstances of a trial as figures, for any probe: clocks, placement, neighbours, traces, exits."""
+"""The circumstances of a run in words, for any study: clocks, neighbours, traces, exits, limits."""

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from stealtime.lab.platforms.kvm_counters import COUNTERS
 from stealtime.report import notation
-from stealtime.report.circumstances.model import HypervisorFigures, MeasuredCell, measured_cells
+from stealtime.report.cells.model import CellFigures, plain_cells
+from stealtime.report.cells.surroundings import HypervisorFigures
 from stealtime.report.order import platform_order, scenario_order
 from stealtime.report.plain_table import cell_title
-from stealtime.report.summary import RunSummary, plain_cells
+from stealtime.report.summary import RunSummary
 
 TITLE = "How often and how long the hypervisor was entered"
 _KINDS_SHOWN = 3
@@ -45,7 +46,7 @@ class HypervisorLine:
 
 def hypervisor_lines(summary: RunSummary) -> dict[str, list[HypervisorLine]]:
     """Give the lines of each scenario, ``alone`` first; nothing where no cell has counters."""
-    plain = plain_cells(measured_cells(summary))
+    plain = plain_cells(summary.cells)
     cells = sorted(plain, key=lambda cell: platform_order(cell.platform))
     lines: dict[str, list[HypervisorLine]] = {}
     for scenario in scenario_order(cell.scenario for cell in plain):
@@ -61,7 +62,7 @@ def kind_meanings(lines: Mapping[str, Sequence[HypervisorLine]]) -> list[tuple[s
     return [(one.kind_of_exit, one.meaning) for one in COUNTERS if one.kind_of_exit in named and one.kind_of_exit]
 
 
-def _line(cell: MeasuredCell, figures: HypervisorFigures) -> HypervisorLine:
+def _line(cell: CellFigures, figures: HypervisorFigures) -> HypervisorLine:
     return HypervisorLine(
         platform=cell.platform,
         probe=cell_title(cell.probe, cell.parameters),

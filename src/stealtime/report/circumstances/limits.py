@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from stealtime.campaigns.registry import probes
 from stealtime.campaigns.strangers import findings_of
-from stealtime.report.circumstances.model import MeasuredCell
+from stealtime.campaigns.validity import reasons_of
+from stealtime.report.cells.model import CellFigures, plain_cells
 from stealtime.report.circumstances.strangers import stranger_lines
 from stealtime.report.order import platform_order, probe_order, scenario_order
-from stealtime.report.summary import CellFigures, RunSummary, plain_cells
-from stealtime.store.model import Cell, PlatformRecord, ScenarioRecord, TrialRecord
+from stealtime.report.summary import RunSummary
+from stealtime.store.model import PlatformRecord, ScenarioRecord, TrialRecord
 from stealtime.store.run import Run
 
 _NAMED = 6
@@ -79,17 +80,17 @@ def limits_of(run: Run, summary: RunSummary) -> Limits:
     records: dict[str, list[TrialRecord]] = {}
     for trial in run.trials:
         records.setdefault(trial.record.cell.name, []).append(trial.record)
-    cells = {name: cell for cell in summary.cells if (name := stored_cell(cell).name) in records}
+    cells = {name: cell for cell in summary.cells if (name := cell.stored.name) in records}
     shown = plain_cells([cell for cell in cells.values() if cell.is_measured])
     scenarios = scenario_order(cell.scenario for cell in shown)
     shown.sort(
-        key=lambda cell: (scenarios.index(cell.scenario), probe_order(stored_cell(cell)), platform_order(cell.platform))
+        key=lambda cell: (scenarios.index(cell.scenario), probe_order(cell.stored), platform_order(cell.platform))
     )
     names_scenario = len({cell.scenario for cell in shown}) > 1
     spread: dict[Remark, dict[str, list[str]]] = {}
     for cell in shown:
         title = probes()[cell.probe].describe(cell.parameters)
-        for remark in remarks_of(cell, records[stored_cell(cell).name]):
+        for remark in remarks_of(cell, records[cell.stored.name]):
             titles = spread.setdefault(remark, {}).setdefault(cell.platform, [])
             titles.append(f"{title} in {cell.scenario}" if names_scenario else title)
     counts = Counter(cell.platform for cell in shown)
@@ -121,28 +122,19 @@ def remarks_of(cell: CellFigures, records: Sequence[TrialRecord]) -> tuple[Remar
         remarks.append(_TRACED)
     told = {remark.text for remark in remarks}
     remarks += [Remark("repetitions", True, reason) for reason in cell.reasons if reason not in told]
+    remarks += [Remark("too_short", False, text, _MEASURE_AGAIN) for text in cell.too_short]
     return tuple(dict.fromkeys(remarks))
 
 
-def stored_cell(cell: CellFigures) -> Cell:
-    """Give a cell as the run names it."""
-    return Cell(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
-        traced=cell.traced,
-    )
-
-
 def _missing(cell: CellFigures, records: Sequence[TrialRecord]) -> list[Missing]:
-    trials = {trial.repetition: trial for trial in cell.trials} if isinstance(cell, MeasuredCell) else {}
+    trials = {trial.repetition: trial for trial in cell.trials}
+    # What no record tells was found when the tables were read.
+    told = {reason for reasons in reasons_of(records) for reason in reasons}
     missing = []
     for record in records:
-        if record.state == "failed":
+        if record.result is None:
             missing.append(_failed(record))
-        elif record.outcome is not None and record.repetition in trials:
-            told = {finding.text for finding in record.outcome.findings}
+        elif record.repetition in trials:
             damage = [reason for reason in trials[record.repetition].reasons if reason not in told]
             if damage:
                 missing.append(Missing(record.trial_id, "damaged", " ".join(damage), _MEASURE_AGAIN))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from statistics import median
 
-from stealtime.report.circumstances.model import MeasuredCell, NeighbourFigures, measured_cells
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.cells.surroundings import NeighbourFigures
 from stealtime.report.summary import RunSummary
 from stealtime.vocabulary.clock_agreement import ClockAgreement, worst
 
@@ -12,7 +13,7 @@ _GIGABYTE = 1e9
 
 def notes_of(summary: RunSummary) -> dict[str, list[str]]:
     """Give the lines under each title; titles without lines are left out."""
-    cells = measured_cells(summary)
+    cells = summary.cells
     notes = {
         "Clock of the samples beside the host's, worst trial": _clock_lines(cells),
         "Neighbours, while their load was on": _neighbour_lines(cells),
@@ -22,7 +23,7 @@ def notes_of(summary: RunSummary) -> dict[str, list[str]]:
     return {title: lines for title, lines in notes.items() if lines}
 
 
-def _clock_lines(cells: Sequence[MeasuredCell]) -> list[str]:
+def _clock_lines(cells: Sequence[CellFigures]) -> list[str]:
     """Say how the clock of each platform's samples compared with the host's, with the worst trial's figures."""
     compared: dict[str, dict[str, list[ClockAgreement]]] = {}
     for cell in cells:
@@ -56,7 +57,7 @@ def rate_words(figures: Sequence[NeighbourFigures]) -> str:
     return f"{middle:.3g} {unit} (n {len(rates)}, {low:.3g} to {high:.3g})"
 
 
-def _neighbour_lines(cells: Sequence[MeasuredCell]) -> list[str]:
+def _neighbour_lines(cells: Sequence[CellFigures]) -> list[str]:
     groups: dict[tuple[str, str, str], list[NeighbourFigures]] = {}
     for cell in cells:
         for trial in cell.trials:
@@ -77,7 +78,7 @@ def _scenario_lines(summary: RunSummary) -> list[str]:
     ]
 
 
-def _trace_lines(cells: Sequence[MeasuredCell]) -> list[str]:
+def _trace_lines(cells: Sequence[CellFigures]) -> list[str]:
     """Tell of lost events only, cell by cell; and in one line of the rest."""
     traces = [(cell, trial.trace) for cell in cells for trial in cell.trials if trial.trace is not None]
     if not traces:

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from stealtime.report.cells.figures import Figures
 from stealtime.report.claims.model import ClaimKind
-from stealtime.report.summary import Figures
 
 SCHEMA_VERSION = 3
 """Of :class:`PublishedComparison`; rises when an older reader could misunderstand a newer document."""
@@ -209,8 +209,8 @@ class PublishedComparison(Figures):
 
     @property
     def is_judged(self) -> bool:
-        """Whether every claim could be judged."""
-        return all(judgement.verdict != "not judged" for _, judgement in self.judgements)
+        """Whether there is a claim, and every one could be judged."""
+        return bool(self.judgements) and all(judgement.verdict != "not judged" for _, judgement in self.judgements)
 
     def count(self, verdict: Verdict) -> int:
         """Count the verdicts of a kind."""

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from stealtime.report.summary import Figures
+from stealtime.report.cells.figures import Figures
 
 SCHEMA_VERSION = 1
 """Of :class:`Tails`; rises when an older reader could misunderstand a newer document."""

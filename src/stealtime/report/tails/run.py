@@ -1,7 +1,7 @@
 """The tails of all cells of a run."""
 
-from stealtime.campaigns.registry import study_of
-from stealtime.report.summary import CellFigures, RunSummary, plain_cells
+from stealtime.report.cells.model import CellFigures, plain_cells
+from stealtime.report.summary import RunSummary
 from stealtime.report.tails.document import TailEstimate, Tails
 from stealtime.report.tails.estimate import CONFIDENCE, LEVEL, SEED, estimate_tail
 from stealtime.report.tails.series import TailSeries
@@ -23,9 +23,8 @@ def tails_of(run: Run, summary: RunSummary, seed: int = SEED) -> Tails:
     for trial in run.measured:
         trials.setdefault(trial.record.cell.name, []).append(trial)
     cells = []
-    for own in trials.values():
-        key = study_of(own[0].record.cell.probe).summarize_cell(own[:1]).key
-        cell = next((one for one in plain_cells(summary.cells) if one.key == key), None)
+    for name, own in trials.items():
+        cell = next((one for one in plain_cells(summary.cells) if one.stored.name == name), None)
         series = None if cell is None else cell.tail_series(sorted(own, key=lambda one: one.record.repetition))
         if cell is not None and series is not None:
             cells.append(_estimate(cell, series, seed))

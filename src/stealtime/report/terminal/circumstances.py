@@ -7,10 +7,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from stealtime.report.cells.model import CellFigures
 from stealtime.report.circumstances.exits import TITLE, HypervisorLine, hypervisor_lines
 from stealtime.report.circumstances.notes import notes_of
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table
-from stealtime.report.summary import CellFigures, RunSummary
+from stealtime.report.summary import RunSummary
 
 
 def circumstances(summary: RunSummary) -> list[RenderableType]:

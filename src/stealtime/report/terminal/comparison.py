@@ -17,7 +17,9 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     """Give everything that is printed of a comparison."""
     percent = f"{comparison.confidence:.0%}"
     parts: list[RenderableType] = [
-        Text(f"a  {comparison.a}\nb  {comparison.b}\nratio of b to a, with its {percent} confidence interval")
+        Text(f"a  {comparison.a}\nb  {comparison.b}"),
+        *_circumstances(comparison),
+        Text(f"ratio of b to a, with its {percent} confidence interval"),
     ]
     if comparison.not_alone:
         parts.append(Text("\nNot alone, so a difference may be of who ran beside it:", style="yellow"))
@@ -32,6 +34,14 @@ def render_comparison(comparison: Comparison) -> RenderableType:
     if not comparison.cells:
         parts.append(Text("\nThe runs have no cell in common, so there is nothing to compare.", style="yellow"))
     return Group(*parts)
+
+
+def _circumstances(comparison: Comparison) -> list[RenderableType]:
+    """Say first what was not the same, since it may be what the figures show."""
+    if not comparison.differences:
+        return []
+    lines = [Text(f"  {one.sentence}") for one in comparison.differences]
+    return [Text("\nNot the same in both, a and b:", style="bold"), *lines, Text()]
 
 
 def _chance(comparison: Comparison) -> str:

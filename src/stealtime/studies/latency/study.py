@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.latency.analysis.model import CellSummary
     from stealtime.vocabulary.service import ObservedService
@@ -42,6 +43,12 @@ class LatencyStudy:
         from stealtime.studies.latency.analysis.model import CellSummary
 
         return CellSummary
+
+    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
+        """Say that clocks of different rates count no one series."""
+        from stealtime.studies.latency.analysis.clock_rates import unusable
+
+        return unusable(records)
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "CellSummary":
         """Compute statistics, periods, clocks and surroundings."""

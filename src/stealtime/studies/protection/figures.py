@@ -11,9 +11,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from stealtime.report import notation
+from stealtime.report.cells.model import Bounded, CellFigures
+from stealtime.report.cells.records import cell_figures
 from stealtime.report.comparison import CellComparison
 from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
-from stealtime.report.summary import CellFigures
 from stealtime.store.run import Trial
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
@@ -22,6 +23,7 @@ OF_PROBE = {
     "roundtrip": ("tcp_p50_ns", "tcp_p99_ns", "udp_p50_ns", "udp_p99_ns"),
 }
 """Figures that stand in the result as they are, by probe."""
+_SILENCES = ("silence_tcp_ns", "silence_udp_ns")
 _OF_CHECKPOINTS: dict[str, Callable[[Checkpoints], float]] = {
     "pause_p50_ns": lambda one: one.pause_p50_ns,
     "pause_max_ns": lambda one: one.pause_max_ns,
@@ -66,11 +68,6 @@ class ProtectionFigures(CellFigures):
     figures: list[FigureOfRepetitions]
 
     @property
-    def is_measured(self) -> bool:
-        """Whether a repetition came to its end."""
-        return self.repetitions > 0
-
-    @property
     def wrong(self) -> int:
         """How often something was seen that must not happen."""
         return sum(self.violations.values())
@@ -90,6 +87,13 @@ class ProtectionFigures(CellFigures):
         medians: dict[str, JsonValue] = {name: self.figure(name).p50 for name in LABELS}
         return {**medians, "acknowledged": self.acknowledged, "wrong": self.wrong, "repetitions": self.repetitions}
 
+    def bounded(self) -> Bounded:
+        """Give the longest silence over TCP or UDP of a client whose guest's host died."""
+        if self.connections_lost:
+            return Bounded(None, endless=f"{self.connections_lost} of {self.repetitions} TCP connections were lost")
+        silences = [one for name in _SILENCES for one in self.figure(name).of_repetitions]
+        return Bounded(max(silences, default=None))
+
     def figure(self, name: str) -> FigureOfRepetitions:
         """Give a figure; one without repetitions where this cell has none."""
         return next((one for one in self.figures if one.name == name), FigureOfRepetitions.of(name, []))
@@ -107,7 +111,7 @@ class ProtectionComparison(ComparisonOfRepetitions):
 def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
     """Compute the figures of a cell from all its trials, at least one."""
     cell = trials[0].record.cell
-    measured = [trial for trial in trials if trial.record.state == "measured"]
+    measured = [trial for trial in trials if trial.record.result is not None]
     results: list[Failover | RoundTrips] = [
         trial.result(Failover) if cell.probe == "failover" else trial.result(RoundTrips) for trial in measured
     ]
@@ -118,16 +122,10 @@ def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
     violations: Counter[str] = Counter()
     for result in results:
         violations.update(result.violations)
-    failures = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
+    figures = cell_figures([trial.record for trial in trials])
     pages = sum(one.pages_wrong for one in results if isinstance(one, Failover))
     return ProtectionFigures(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
-        valid=bool(results) and not failures,
-        reasons=failures,
-        limits=_limits(violations, pages, sum(one.lapses for one in results)),
+        **figures | {"limits": [*figures["limits"], *_limits(violations, pages, sum(one.lapses for one in results))]},
         repetitions=len(results),
         acknowledged=sum(one.acknowledged for one in results),
         unanswered=sum(one.requests - one.acknowledged for one in results),

@@ -77,6 +77,6 @@ def _refuse(boot: PlannedBoot, placement: Placement) -> None:
 
 PROTECTED = Stage(scenario="protected", boot=_boot, refuse=_refuse)
 PROBES = (
-    Probe(name="failover", cells=FailoverCells, stage=PROTECTED),
+    Probe(name="failover", cells=FailoverCells, stage=PROTECTED, bounded="the longest silence of its client"),
     Probe(name="roundtrip", cells=RoundTripCells, stage=PROTECTED),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.protection.figures import ProtectionFigures
 
@@ -37,6 +38,10 @@ class ProtectionStudy:
         from stealtime.studies.protection.figures import ProtectionFigures
 
         return ProtectionFigures
+
+    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
+        """Say nothing: a trial that has a result counts."""
+        return [()] * len(records)
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "ProtectionFigures":
         """Put each figure's repetitions together."""

@@ -195,6 +195,7 @@ RTLOAD = TaskSetProbe(
     request=_request,
     short=ShortRtload,
     needs_fifo=True,
+    bounded="the lateness of its most urgent task",
     result=JOBS_OF_TASKS,
     extra_trace_groups=("timers", "scheduler"),
 )

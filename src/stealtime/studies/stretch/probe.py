@@ -86,6 +86,7 @@ CONTEND = Probe(
     short=ShortContend,
     expected_ns=_expected_ns,
     uses_every_cpu=True,
+    bounded="how much longer it took than natively",
     result=CONTENTION,
     hidden_threads="st-task",
     follows_user_mode_linux=False,

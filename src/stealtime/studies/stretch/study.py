@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.stretch.analysis.model import StretchCell
 
@@ -42,6 +43,10 @@ class StretchStudy:
 
         return StretchCell
 
+    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
+        """Say nothing: the agent finds out whether the work was done."""
+        return [()] * len(records)
+
     def summarize_cell(self, trials: "Sequence[Trial]") -> "StretchCell":
         """Compute what the work took in each repetition."""
         from stealtime.studies.stretch.analysis.cell import figures_of
@@ -55,11 +60,16 @@ class StretchStudy:
         return relate(cells)
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
-        """Give stretch, lost seconds and predictions."""
+        """Give stretch, lost seconds and predictions, with the circumstances."""
+        from rich.console import Group
+
+        from stealtime.report.terminal.circumstances import circumstances, limits
         from stealtime.studies.stretch.analysis.model import own_cells
         from stealtime.studies.stretch.terminal.tables import render
 
-        return render(own_cells(summary.cells))
+        own = own_cells(summary.cells)
+        part = summary.model_copy(update={"cells": own})
+        return Group(render(own), *circumstances(part), *limits(own))
 
     def measurement(self, cell: "StretchCell", figure: str) -> "Measurement":
         """Give the elapsed time; of several guests that did the same work that of the fastest, as it is published."""

@@ -6,15 +6,19 @@ A repetition gives one value of each figure; the interval is that of ``report.re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from stealtime.campaigns.probe import whole
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import Bounded, CellFigures
+from stealtime.report.cells.records import cell_figures
 from stealtime.report.comparison import CellComparison
 from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
-from stealtime.report.summary import CellFigures, Figures
+from stealtime.store.model import TrialRecord
+from stealtime.store.results import read_as
 from stealtime.store.run import Trial
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
-from stealtime.studies.telephony.calls.results import CallFailover, Calls
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Voice
 from stealtime.studies.telephony.limits import limits
 from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
@@ -24,6 +28,10 @@ from stealtime.studies.telephony.results import (
     ResponseTimes,
     TwoStageFailover,
 )
+from stealtime.vocabulary.errors import StealtimeError
+
+_WITH_VOICE = tuple(name for name, kind in KINDS.items() if issubclass(kind.model, Calls | CallFailover))
+"""Probes that make calls."""
 
 
 class TimeLine(Figures):
@@ -57,11 +65,6 @@ class TelephonyFigures(CellFigures):
     """Of all repetitions together, where the probe makes calls."""
 
     @property
-    def is_measured(self) -> bool:
-        """Whether a repetition came to its end."""
-        return self.repetitions > 0
-
-    @property
     def lines(self) -> list[str]:
         """Each figure with its interval, then what was counted."""
         told = [one.line(label_of(one.name), in_words) for one in self.figures]
@@ -74,6 +77,18 @@ class TelephonyFigures(CellFigures):
         medians: dict[str, JsonValue] = {name: self.figure(name).p50 for name in figure_names()}
         counted: dict[str, JsonValue] = {name: self.counts.get(name) for name in count_names()}
         return {**medians, **counted, "repetitions": self.repetitions}
+
+    def bounded(self) -> Bounded:
+        """Give the longest registration, or the longest time in which phones were not answered or nothing was heard."""
+        if self.calls is not None:
+            if self.calls.unheard:
+                return Bounded(None, endless=f"of {self.calls.unheard} streams of voice nothing was heard")
+            return Bounded(self.calls.silence_ns)
+        if self.time_lines:
+            return _longest_silence(self.time_lines)
+        if unanswered := self.counts.get("unanswered"):
+            return Bounded(None, endless=f"{unanswered} of {self.counts['sent']} registrations were not acknowledged")
+        return Bounded(max((one.max_ns for one in self.responses), default=None))
 
     def figure(self, name: str) -> FigureOfRepetitions:
         """Give a figure; one without repetitions where this cell has none."""
@@ -93,22 +108,15 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
     """Compute the figures of a cell from all its trials, at least one."""
     cell = trials[0].record.cell
     kind = KINDS[cell.probe]
-    results: list[Any] = [trial.result(kind.model) for trial in trials if trial.record.state == "measured"]
+    results: list[Any] = [trial.result(kind.model) for trial in trials if trial.record.result is not None]
     values = {
         name: [value for one in results if (value := quantity.take(one)) is not None]
         for name, quantity in kind.quantities.items()
     }
-    failures = [trial.record.failure.message for trial in trials if trial.record.failure is not None]
     called = [one for one in results if isinstance(one, Calls | CallFailover)]
-    failures += dict.fromkeys(text for one in called for text in one.voice.invalid)
+    cell_of_all = cell_figures([trial.record for trial in trials])
     return TelephonyFigures(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
-        valid=bool(results) and not failures,
-        reasons=failures,
-        limits=limits(results),
+        **cell_of_all | {"limits": [*cell_of_all["limits"], *limits(results)]},
         repetitions=len(results),
         counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
         figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items() if numbers],
@@ -116,6 +124,35 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
         time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)],
         calls=_calls(cell.parameters, called),
     )
+
+
+def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
+    """Give the longest silence of the users of any primary."""
+    several = [one for one in failovers if one.others_over_time is not None]
+    silences = [*(one.silence_ns for one in failovers), *(one.others_silence_ns for one in several)]
+    if silent := silences.count(None):
+        return Bounded(None, endless=f"after {silent} of {len(failovers)} failovers phones were not answered any more")
+    return Bounded(max(one for one in silences if one is not None))
+
+
+def unusable(records: Sequence[TrialRecord]) -> list[list[str]]:
+    """Say of each measured trial what speaks against the voice that was heard in it.
+
+    Raises:
+        StealtimeError: A result is damaged.
+    """
+    return [list(_voice(record).invalid) if record.cell.probe in _WITH_VOICE else [] for record in records]
+
+
+def _voice(record: TrialRecord) -> Voice:
+    assert record.result is not None  # noqa: S101 - the rule asks about trials that have one
+    try:
+        result = read_as(record.result, KINDS[record.cell.probe].model)
+    except ValidationError as error:
+        message = f"the result of {record.trial_id} is damaged: {error.errors()[0]['msg']}"
+        raise StealtimeError(message, hint="measure it again with --resume") from error
+    assert isinstance(result, Calls | CallFailover)  # noqa: S101 - as the probe's kind has it
+    return result.voice
 
 
 def compare_cells(a: TelephonyFigures, b: TelephonyFigures) -> CellComparison:

@@ -369,6 +369,8 @@ def _called_failover_beyond_s(parameters: Mapping[str, JsonValue], duration_s: f
 
 
 TELEPHONY = Stage(scenario="telephony", takes_real_hosts=True, boot=_boot, refuse=_refuse, suits=suits)
+_SILENCE_OF_PHONES = "the longest time in which no phone was answered"
+_SILENCE_OF_VOICE = "the longest silence of any caller or phone"
 PROBES = (
     Probe(
         name="registration-rate",
@@ -378,13 +380,21 @@ PROBES = (
         beyond_s=_searched_beyond_s,
     ),
     Probe(name="session-rate", cells=SessionRateCells, stage=TELEPHONY, beyond_s=_searched_beyond_s),
-    Probe(name="register", cells=RegisterCells, short=ShortRegister, stage=TELEPHONY, beyond_s=_registered_beyond_s),
+    Probe(
+        name="register",
+        cells=RegisterCells,
+        short=ShortRegister,
+        stage=TELEPHONY,
+        beyond_s=_registered_beyond_s,
+        bounded="the longest registration",
+    ),
     Probe(
         name="register-failover",
         cells=RegisterFailoverCells,
         short=ShortFailover,
         stage=TELEPHONY,
         beyond_s=_registered_failover_beyond_s,
+        bounded=_SILENCE_OF_PHONES,
     ),
     Probe(
         name="two-stage-failover",
@@ -392,13 +402,22 @@ PROBES = (
         short=ShortTwoStageFailover,
         stage=TELEPHONY,
         beyond_s=_added_and_failed_over_beyond_s,
+        bounded=_SILENCE_OF_PHONES,
     ),
-    Probe(name="call", cells=CallCells, short=ShortCalls, stage=TELEPHONY, beyond_s=_called_beyond_s),
+    Probe(
+        name="call",
+        cells=CallCells,
+        short=ShortCalls,
+        stage=TELEPHONY,
+        beyond_s=_called_beyond_s,
+        bounded=_SILENCE_OF_VOICE,
+    ),
     Probe(
         name="call-failover",
         cells=CallFailoverCells,
         short=ShortCallFailover,
         stage=TELEPHONY,
         beyond_s=_called_failover_beyond_s,
+        bounded=_SILENCE_OF_VOICE,
     ),
 )

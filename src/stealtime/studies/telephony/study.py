@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.telephony.figures import TelephonyFigures
 
@@ -41,6 +42,12 @@ class TelephonyStudy:
         from stealtime.studies.telephony.figures import TelephonyFigures
 
         return TelephonyFigures
+
+    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
+        """Say what speaks against the voice that was heard."""
+        from stealtime.studies.telephony.figures import unusable
+
+        return unusable(records)
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "TelephonyFigures":
         """Put each figure's repetitions together."""

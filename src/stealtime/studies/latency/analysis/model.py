@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import JsonValue
 
 from stealtime.report import summary as report_summary
-from stealtime.report.circumstances.model import MeasuredCell, MeasuredTrial
-from stealtime.report.summary import Figures, Watched
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import Bounded, CellFigures, Watched, plain_cells
+from stealtime.report.cells.surroundings import MeasuredTrial
 
 if TYPE_CHECKING:
     from stealtime.report.tails.series import TailSeries
@@ -151,7 +152,7 @@ class TrialSummary(MeasuredTrial, _Measured):
     """Of the busy loop of ``tick``: the work that a sample is of."""
 
 
-class CellSummary(MeasuredCell, _Measured):
+class CellSummary(CellFigures, _Measured):
     """A cell: all its repetitions.
 
     ``stats`` are of the valid repetitions together; of all measured ones where none is valid; None where nothing was
@@ -169,11 +170,6 @@ class CellSummary(MeasuredCell, _Measured):
     periods: list[Period]
     """Probe ``tick`` only."""
     trials: list[TrialSummary]
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a sample."""
-        return self.stats is not None
 
     def watched(self, quantity: str) -> Watched | None:
         """Give the latest wake-up, or the longest interruption of the busy loop."""
@@ -211,15 +207,11 @@ class CellSummary(MeasuredCell, _Measured):
         figures = {name: "" if self.stats is None else getattr(self.stats, name) for name in names}
         return {**figures, "unresolved": "" if self.stats is None else " ".join(self.stats.unresolved)}
 
-    def overhead_beyond_ns(self, threshold_ns: int | None) -> float | None:
-        """Give the longest overhead of a valid cell, of those that no limit explains, if it is over ``threshold_ns``.
-
-        None accepts each.
-        """
-        overhead_ns = self.worst_overhead_ns
-        if threshold_ns is None or not self.valid or overhead_ns is None:
-            return None
-        return overhead_ns if overhead_ns > threshold_ns else None
+    def bounded(self) -> Bounded:
+        """Give the longest overhead of those that no limit explains."""
+        if self.worst_overhead_ns is not None or self.held_back is None:
+            return Bounded(self.worst_overhead_ns)
+        return Bounded(None, unknown_because=f"{self.held_back.cause} explains every sample")
 
 
 class RunSummary(report_summary.RunSummary):
@@ -230,7 +222,7 @@ class RunSummary(report_summary.RunSummary):
     @property
     def plain_cells(self) -> list[CellSummary]:
         """The cells to compare platforms by."""
-        return report_summary.plain_cells(self.cells)
+        return plain_cells(self.cells)
 
 
 def own_part(summary: report_summary.RunSummary) -> RunSummary:

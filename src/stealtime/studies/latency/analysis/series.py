@@ -24,6 +24,7 @@ from stealtime.store.columns import DAMAGED
 from stealtime.store.durations import EVENTS, SAMPLES, Durations
 from stealtime.store.run import Trial
 from stealtime.store.tables import PARQUET_KEY
+from stealtime.studies.latency.analysis.clock_rates import different_rates
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ KEPT_SAMPLES = 64 << 20
 """256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
 _kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
 """By folder, time and size of the file, the least recently used one first."""
-_RATE_SPREAD_LIMIT = 1e-4
-"""Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
 
 
 @dataclass(frozen=True)
@@ -147,11 +146,8 @@ def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict"
     Raises:
         StealtimeError: The repetitions are counted by clocks of different rates.
     """
-    if max(units_per_s) > min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
-        raise StealtimeError(
-            f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled",
-            hint="look at each trial separately",
-        )
+    if (message := different_rates(units_per_s)) is not None:
+        raise StealtimeError(message, hint="look at each trial separately")
     return pooled_summary(parts)
 
 

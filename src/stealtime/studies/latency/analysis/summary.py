@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stealtime._core import Series
-from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
+from stealtime.report.cells.records import cell_figures, measured_trials
+from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.summary import summarize as summarize_run
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
@@ -32,11 +33,7 @@ class _Read:
 
     trial: Trial
     series: Series | None
-    reasons: tuple[str, ...]
-
-    @property
-    def is_valid(self) -> bool:
-        return self.series is not None and not self.reasons
+    told: MeasuredTrial
 
 
 def summarize(run: Run) -> RunSummary:
@@ -51,21 +48,16 @@ def summarize(run: Run) -> RunSummary:
 def summarize_cell(trials: Sequence[Trial]) -> CellSummary:
     """Compute the figures of one cell from all its trials, at least one."""
     ordered = sorted(trials, key=lambda trial: trial.record.repetition)
-    reads = [_read(trial) for trial in ordered]
+    records = [trial.record for trial in ordered]
+    reads = [_read(*one) for one in zip(ordered, measured_trials(records), strict=True)]
     measured = [read for read in reads if read.series is not None]
-    pooled = [read for read in measured if read.is_valid] or measured
-    stats, trouble = _pooled_stats(pooled)
+    pooled = [read for read in measured if read.told.valid] or measured
     trials_of = {read.trial.folder: _trial_summary(read) for read in reads}
-    used = [trials_of[read.trial.folder] for read in pooled]
-    reasons = _distinct([reason for read in reads for reason in read.reasons] + trouble)
     return CellSummary(
-        **cell_circumstances([trial.record for trial in ordered], used),
-        valid=not reasons,
-        reasons=reasons,
-        stats=stats,
+        **cell_figures(records, list(trials_of.values())),
+        stats=_pooled_stats(pooled),
         periods=_periods(pooled) if PROBES[ordered[0].record.cell.probe].is_tiled else [],
-        trials=list(trials_of.values()),
-        held_back=pool_held_back(used),
+        held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
     )
 
 
@@ -74,27 +66,25 @@ def to_stats(figures: Any) -> Stats:
     return Stats(**{name: figures[name] for name in Stats.model_fields})
 
 
-def _read(trial: Trial) -> _Read:
-    record = trial.record
-    if record.outcome is None:
-        message = record.failure.message if record.failure is not None else "the trial has no outcome"
-        return _Read(trial, None, (message,))
+def _read(trial: Trial, told: MeasuredTrial) -> _Read:
+    if not told.is_measured:
+        return _Read(trial, None, told)
     try:
-        series = load_series(trial)
+        return _Read(trial, load_series(trial), told)
     except StealtimeError as error:
-        return _Read(trial, None, (error.message,))
-    invalidating = (finding.text for finding in record.outcome.findings if finding.level == "invalidates")
-    return _Read(trial, series, tuple(invalidating))
+        damage = {"valid": False, "reasons": [*told.reasons, error.message]}
+        return _Read(trial, None, told.model_copy(update=damage))
 
 
-def _pooled_stats(reads: Sequence[_Read]) -> tuple[Stats | None, list[str]]:
+def _pooled_stats(reads: Sequence[_Read]) -> Stats | None:
     parts = [read.series for read in reads if read.series is not None]
     if not parts:
-        return None, []
+        return None
     try:
-        return to_stats(pool(parts, [outcome.clock.units_per_s for outcome in _outcomes(reads)])), []
-    except StealtimeError as error:
-        return None, [error.message]
+        return to_stats(pool(parts, [outcome.clock.units_per_s for outcome in _outcomes(reads)]))
+    except StealtimeError:
+        # Of different clocks: the rule says so of every trial (``clock_rates.unusable``).
+        return None
 
 
 def _outcomes(reads: Sequence[_Read]) -> list[TrialOutcome]:
@@ -109,9 +99,7 @@ def _periods(reads: Sequence[_Read]) -> list[Period]:
 
 def _trial_summary(read: _Read) -> TrialSummary:
     return TrialSummary(
-        **trial_circumstances(read.trial.record),
-        valid=read.is_valid,
-        reasons=list(read.reasons),
+        **dict(read.told),
         stats=None if read.series is None else to_stats(read.series.summary()),
         held_back=_held_back(read),
         folder=str(read.trial.folder),
@@ -129,7 +117,3 @@ def _held_back(read: _Read) -> HeldBack | None:
 def _loop_iterations(record: TrialRecord) -> int | None:
     probe = None if record.outcome is None else record.outcome.request.probe
     return probe.iterations if isinstance(probe, TickProbe) else None
-
-
-def _distinct(texts: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(texts))

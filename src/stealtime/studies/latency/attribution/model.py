@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from stealtime.report.summary import Figures
+from stealtime.report.cells.figures import Figures
 from stealtime.studies.latency.analysis.model import Period
 from stealtime.vocabulary.readings import Reading
 

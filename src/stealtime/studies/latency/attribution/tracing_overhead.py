@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
+from stealtime.campaigns.validity import is_usable
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.series import load_series
 from stealtime.studies.latency.attribution.model import Shift, TracingOverhead
@@ -24,7 +25,7 @@ def tracing_overheads(run: Run) -> list[TracingOverhead]:
     Raises:
         StealtimeError: A document or the samples of a valid trial are damaged.
     """
-    usable = [trial for trial in run.measured if trial.record.outcome is not None and trial.record.outcome.is_valid]
+    usable = [trial for trial in run.measured if is_usable(trial.record)]
     traced: dict[str, dict[int, Trial]] = {}
     untraced: dict[str, dict[int, Trial]] = {}
     for trial in usable:

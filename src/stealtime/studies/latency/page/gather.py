@@ -9,7 +9,7 @@ import numpy as np
 
 from stealtime._core import Series
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.report.circumstances.limits import limits_of, remarks_of, stored_cell
+from stealtime.report.circumstances.limits import limits_of, remarks_of
 from stealtime.report.neighbours import Bands, HostReading, bands_of, host_readings, surroundings_of
 from stealtime.report.order import platform_order, probe_order, scenario_order
 from stealtime.report.palette import looks_of
@@ -56,8 +56,8 @@ def gather(run: Run, summary: RunSummary | None = None) -> ReportContent:
         trials.setdefault(trial.record.cell.name, []).append(trial)
     # Tracing costs time: where a cell was measured without it too, figures are drawn from that alone.
     untraced = {trial.record.cell.name for trial in run.measured if not trial.record.cell.traced}
-    shown = [cell for cell in summary.cells if not (cell.traced and stored_cell(cell).untraced.name in untraced)]
-    own = [trials[stored_cell(cell).name] for cell in shown]
+    shown = [cell for cell in summary.cells if not (cell.traced and cell.stored.untraced.name in untraced)]
+    own = [trials[cell.stored.name] for cell in shown]
     buckets = buckets_a_cell(sum(map(len, own)))
     readings = host_readings(trial.record for trial in run.trials)
     found = [

@@ -45,6 +45,7 @@ SWITCH = LatencyProbe(
     is_busy=True,
     # Only there does a thread that yields give the CPU to the next of the ring.
     needs_fifo=True,
+    bounded="the longest overhead",
     # Each of their millions of switches would be an event.
     hidden_threads="st-ring",
     follows_user_mode_linux=False,

@@ -35,6 +35,7 @@ TICK = LatencyProbe(
     options={"--loop": "loop_ns"},
     is_busy=True,
     is_tiled=True,
+    bounded="the longest overhead",
     title="Clock tick",
     parameter=lambda parameters: f"loop of {duration_words(parameters.get('loop_ns'))}",
     question=(

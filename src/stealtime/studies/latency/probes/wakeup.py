@@ -33,6 +33,7 @@ WAKEUP = LatencyProbe(
     cells=WakeupCells,
     request=_request,
     options={"--interval": "interval_ns"},
+    bounded="the longest overhead",
     title="Timer wake-up",
     parameter=lambda parameters: f"every {duration_words(parameters.get('interval_ns'))}",
     question=(

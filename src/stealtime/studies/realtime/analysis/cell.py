@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from stealtime.report.circumstances.figures import cell_circumstances, trial_circumstances
-from stealtime.report.circumstances.model import MeasuredTrial
+from stealtime.report.cells.records import cell_figures
 from stealtime.studies.realtime.analysis.jobs import Jobs, read_jobs
 from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Tail, TaskFigures
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
@@ -23,18 +22,14 @@ def figures_of(trials: Sequence["Trial"]) -> RealTimeCell:
     Args:
         trials: Of one cell, at least one.
     """
-    told = [_trial(trial) for trial in trials]
-    valid = [trial for trial, one in zip(trials, told, strict=True) if one.valid]
+    figures = cell_figures([trial.record for trial in trials])
+    valid = [trial for trial, told in zip(trials, figures["trials"], strict=True) if told.valid]
     results = [trial.result(JobsOfTasks) for trial in valid]
     jobs = [read_jobs(trial) for trial in valid]
     repetitions = [_repetition(*one) for one in zip(valid, results, jobs, strict=True)]
-    reasons = [reason for one in told for reason in one.reasons]
     released, missed = [one.released for one in repetitions], [one.missed for one in repetitions]
     return RealTimeCell(
-        **cell_circumstances([trial.record for trial in trials], told),
-        valid=not reasons,
-        reasons=list(dict.fromkeys(reasons)),
-        trials=told,
+        **figures,
         policy=results[0].policy if results else None,
         polluters=results[0].polluters if results else 0,
         repetitions=repetitions,
@@ -56,14 +51,6 @@ def tail_of(series: Sequence[NDArray[np.float64]]) -> Tail | None:
     values = np.concatenate(series)
     p50, p99, p999 = np.percentile(values, [50, 99, 99.9], method="higher")
     return Tail(count=len(values), p50=float(p50), p99=float(p99), p999=float(p999), max=float(values.max()))
-
-
-def _trial(trial: "Trial") -> MeasuredTrial:
-    record = trial.record
-    reasons = [] if record.failure is None else [record.failure.message]
-    findings = [] if record.outcome is None else record.outcome.findings
-    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
-    return MeasuredTrial(**trial_circumstances(record), valid=not reasons, reasons=reasons)
 
 
 def _repetition(trial: "Trial", result: JobsOfTasks, jobs: Jobs) -> Repetition:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import JsonValue
 
 from stealtime.report import notation
-from stealtime.report.circumstances.model import MeasuredCell
-from stealtime.report.summary import CellFigures, Figures, Watched
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import Bounded, CellFigures, Watched
 from stealtime.wire.rtload import RealTimePolicy
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Repetition(Figures):
     tasks: list[TaskFigures]
 
 
-class RealTimeCell(MeasuredCell):
+class RealTimeCell(CellFigures):
     """A cell of ``rtload``. The figures over all are of the valid repetitions; each of them has a set of its own."""
 
     quantities: ClassVar[Mapping[str, str]] = {
@@ -102,11 +102,6 @@ class RealTimeCell(MeasuredCell):
     start_latency_ns: Tail | None
     response_share: Tail | None
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a valid repetition."""
-        return bool(self.repetitions)
-
     def watched(self, quantity: str) -> Watched | None:
         """Give the latest start of the most urgent task."""
         if quantity not in self.quantities:
@@ -115,6 +110,24 @@ class RealTimeCell(MeasuredCell):
             return Watched(None, 0.0, "no job of the most urgent task began")
         urgent = [one.tasks[0] for one in self.repetitions if one.tasks]
         return Watched(self.urgent_latency_ns.max, sum(one.released * one.period_ns for one in urgent) / 1e9)
+
+    def bounded(self) -> Bounded:
+        """Give the latest start of the most urgent task.
+
+        Of its jobs that had been released but not begun at the end, the last may just have been released; that there
+        are others shows how late it was at least.
+        """
+        longest_ns = None if self.urgent_latency_ns is None else self.urgent_latency_ns.max
+        waiting = 0
+        for one in self.repetitions:
+            urgent, begun = one.tasks[0], 0 if one.urgent_latency_ns is None else one.urgent_latency_ns.count
+            if (others := urgent.released - begun - 1) > 0:
+                waiting += others + 1
+                longest_ns = max(longest_ns or 0.0, float(others * urgent.period_ns))
+        because = "no job of the most urgent task began" if longest_ns is None else None
+        if waiting:
+            because = f"{waiting} jobs of the most urgent task had not begun at the end, which were later than is known"
+        return Bounded(longest_ns, unknown_because=because)
 
     def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
         """Give the start latencies of the most urgent task."""

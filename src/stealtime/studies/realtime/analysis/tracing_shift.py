@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stealtime.campaigns.validity import is_usable
 from stealtime.report import notation
 from stealtime.studies.realtime.analysis.jobs import read_jobs
 
@@ -44,11 +45,7 @@ def tracing_sentences(run: "Run") -> list[str]:
 
 
 def _usable(run: "Run") -> "list[Trial]":
-    return [
-        trial
-        for trial in run.measured
-        if trial.record.cell.probe == "rtload" and trial.record.outcome is not None and trial.record.outcome.is_valid
-    ]
+    return [trial for trial in run.measured if trial.record.cell.probe == "rtload" and is_usable(trial.record)]
 
 
 def _place(trial: "Trial") -> tuple[str, int]:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.report.cells.records import cell_figures
 from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord, PlacementRecord, ShareRecord
 from stealtime.store.results import read_as
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
@@ -27,22 +28,12 @@ def figures_of(trials: Sequence["Trial"]) -> StretchCell:
         trials: Of one cell, at least one.
     """
     record = next((one.record for one in trials if one.record.placement is not None), trials[0].record)
-    cell, placement = record.cell, record.placement
-    outcomes = [one.record.outcome for one in trials if one.record.outcome is not None]
-    findings = [finding for outcome in outcomes for finding in outcome.findings]
-    reasons = [one.record.failure.message for one in trials if one.record.failure is not None]
-    reasons += [finding.text for finding in findings if finding.level == "invalidates"]
-    valid = [one for one in trials if one.record.outcome is not None and one.record.outcome.is_valid]
+    placement = record.placement
+    figures = cell_figures([one.record for one in trials])
+    valid = [one for one, told in zip(trials, figures["trials"], strict=True) if told.valid]
     vcpus = 1 if placement is None else len(placement.vcpu_cpus)
     return StretchCell(
-        platform=cell.platform,
-        scenario=cell.scenario,
-        probe=cell.probe,
-        parameters=cell.parameters,
-        traced=cell.traced,
-        valid=not reasons,
-        reasons=list(dict.fromkeys(reasons)),
-        limits=list(dict.fromkeys(finding.text for finding in findings if finding.level == "limits")),
+        **figures,
         repetitions=[_repetition_of(one) for one in valid],
         iterations=_iteration_times(valid),
         vcpus=vcpus,

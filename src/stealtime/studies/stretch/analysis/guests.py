@@ -91,7 +91,7 @@ def _is_same_without_shares(one: StretchCell, other: StretchCell) -> bool:
     are_free = all(guest.weight is None and guest.quota_percent is None for guest in everybody)
     all_alike = all(len(cell.alike) == len(cell.beside) for cell in (one, other))
     there = one.platform == other.platform and same_place(one, other)
-    measured = bool(one.beside) and one.is_measured
+    measured = bool(one.beside) and bool(one.repetitions)
     return same_guests and are_free and all_alike and there and measured and same_work(one, other)
 
 

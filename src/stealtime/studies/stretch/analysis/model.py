@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.report.summary import CellFigures, Figures
+from stealtime.report.cells.figures import Figures
+from stealtime.report.cells.model import Bounded, CellFigures
 
 STUDY_NAME = "stretch"
 
@@ -190,6 +191,10 @@ class StretchCell(CellFigures):
     """Of the host, which it shares with its neighbours: ``own_cpus`` and those of its emulator."""
     itself: Guest
     beside: list[Guest]
+    is_base: bool = False
+    """Whether it is the native machine alone, which the others are held against."""
+    native_floor_s: float | None = None
+    """The shortest repetition of that base; None for itself, and where there is none that did the same work."""
     against_native: Stretch | None = None
     """None for the base itself, and where there is none."""
     against_alone: Stretch | None = None
@@ -207,11 +212,6 @@ class StretchCell(CellFigures):
     """None of a run whose version recorded no counters of the host."""
     not_counted: dict[str, str] = Field(default_factory=dict)
     """Why figures of ``repetitions`` are None, by their names."""
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether there is a result, valid or not."""
-        return bool(self.repetitions)
 
     @property
     def is_alone(self) -> bool:
@@ -247,6 +247,17 @@ class StretchCell(CellFigures):
     def cost_s(self) -> float:
         """The CPU time that the work cost the host, in the mean; that of the tasks where nothing else is known."""
         return fmean(one.cpu_s if one.host_run_s is None else one.host_run_s for one in self.repetitions)
+
+    def bounded(self) -> Bounded | None:
+        """Give how much longer its longest repetition took than the shortest one natively alone; None for the latter.
+
+        That is an overhead as everywhere: over the cheapest that is possible.
+        """
+        if self.is_base:
+            return None
+        if self.native_floor_s is None:
+            return Bounded(None, unknown_because="the same work was not measured natively alone")
+        return Bounded((max(self.elapsed_s) - self.native_floor_s) * 1e9)
 
     @property
     def lines(self) -> list[str]:

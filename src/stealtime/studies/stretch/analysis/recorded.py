@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stealtime.campaigns.validity import is_usable
 from stealtime.capacity.figures import net_wait_percent
 from stealtime.capacity.recording import RecordedUse
 from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
@@ -67,7 +68,7 @@ def moment_of(one: RecordedUse) -> Moment:
 
 
 def _recording(trials: "Sequence[Trial]") -> Recording | None:
-    valid = [one for one in trials if one.record.outcome is not None and one.record.outcome.is_valid]
+    valid = [one for one in trials if is_usable(one.record)]
     if not valid:
         return None
     ranked = sorted(valid, key=lambda one: one.result(Contention).elapsed_ns)

@@ -25,7 +25,7 @@ def relate(cells: Sequence[StretchCell]) -> list[StretchCell]:
 
 def native_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell | None:
     """Give the native machine alone that did the same work on the most CPUs; None where it was not measured."""
-    same = [one for one in cells if one.is_native and one.is_alone and one.is_measured and guests.same_work(one, cell)]
+    same = [one for one in cells if one.is_native and one.is_alone and one.repetitions and guests.same_work(one, cell)]
     return max(same, key=lambda one: one.vcpus, default=None)
 
 
@@ -33,7 +33,7 @@ def alone_base(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell |
     """Give the same machine alone; None where it was not measured."""
     for one in cells:
         is_same = one.platform == cell.platform and guests.same_place(one, cell)
-        if is_same and one.is_alone and one.is_measured and guests.same_work(one, cell):
+        if is_same and one.is_alone and one.repetitions and guests.same_work(one, cell):
             return one
     return None
 
@@ -42,6 +42,8 @@ def _with_stretch(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCel
     native, alone = native_base(cell, cells), alone_base(cell, cells)
     return cell.model_copy(
         update={
+            "is_base": native is cell,
+            "native_floor_s": _native_floor_s(cell, native),
             "against_native": None if native is None or native is cell else guests.stretch(cell, native),
             "against_alone": None if alone is None or alone is cell else guests.stretch(cell, alone),
             "company": cell.not_alone or _company_of_base(native),
@@ -54,6 +56,14 @@ def _with_stretch(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCel
 
 def _company_of_base(native: StretchCell | None) -> str | None:
     return None if native is None or native.not_alone is None else f"{native.title} was {native.not_alone}"
+
+
+def _native_floor_s(cell: StretchCell, native: StretchCell | None) -> float | None:
+    """Give the shortest repetition of the base, if it did what the cell did."""
+    if native is None or native is cell:
+        return None
+    checksums = {one.checksum for one in (*cell.repetitions, *native.repetitions)}
+    return min(native.elapsed_s) if len(checksums) == 1 else None
 
 
 def _with_prediction(cell: StretchCell, cells: Sequence[StretchCell]) -> StretchCell:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from stealtime.report.summary import Figures
+from stealtime.report.cells.figures import Figures
 from stealtime.studies.telephony.calls.results import (
     CallFailover,
     Calls,
@@ -71,6 +71,8 @@ class CallFigures(CallLoad):
     """The most of any stream."""
     silence_ns: int | None
     """The longest of any stream."""
+    unheard: int = 0
+    """Streams of which nothing came."""
     mos: Spread | None
     """Of the streams of all repetitions."""
     host_cpu_share: float | None
@@ -122,6 +124,7 @@ def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallF
         delay_of_repetitions_ns=[one.delay_ns.median for one in voices if one.delay_ns is not None],
         jitter_ns=max((one.jitter_ns for one in voices if one.jitter_ns is not None), default=None),
         silence_ns=max((one.silence_ns for one in voices if one.silence_ns is not None), default=None),
+        unheard=sum(one.streams - one.heard for one in voices),
         mos=spread_of([one.mos for one in each]),
         host_cpu_share=median(host) if host else None,
         server_cpu_share=median(server) if server else None,

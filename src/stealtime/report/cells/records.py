@@ -1,50 +1,76 @@
-"""From the records of trials to the figures of their circumstances."""
+"""From the records of the trials of a cell to what every study's figures have of it."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from stealtime.report.circumstances.hypervisor import hypervisor_figures, median_figures
-from stealtime.report.circumstances.model import (
+from stealtime.campaigns.strangers import findings_of
+from stealtime.campaigns.validity import not_as_asked, reasons_of, too_short
+from stealtime.report.cells.hypervisor import hypervisor_figures, median_figures
+from stealtime.report.cells.surroundings import (
     Clock,
     MeasuredTrial,
     NeighbourFigures,
     PlacementFigures,
     TraceFigures,
 )
+from stealtime.report.strangers import strangers_figures
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
 from stealtime.vocabulary.clock_agreement import worst
 
 
-def trial_circumstances(record: TrialRecord) -> dict[str, Any]:
-    """Give the fields of ``MeasuredTrial`` that are about the surroundings of a trial."""
-    return {
-        "repetition": record.repetition,
-        "neighbours": [_neighbour_figures(one) for one in record.neighbours],
-        "trace": _trace_figures(record),
-        "hypervisor": hypervisor_figures(record),
-    }
+def measured_trials(records: Sequence[TrialRecord]) -> list[MeasuredTrial]:
+    """Give what is told of each trial of a cell, in their order.
+
+    Args:
+        records: At least one.
+    """
+    return [
+        MeasuredTrial(
+            repetition=record.repetition,
+            valid=not reasons,
+            reasons=list(reasons),
+            is_measured=record.result is not None,
+            too_short=too_short(record),
+            not_as_asked=not_as_asked(record),
+            neighbours=[_neighbour_figures(one) for one in record.neighbours],
+            trace=_trace_figures(record),
+            hypervisor=hypervisor_figures(record),
+        )
+        for record, reasons in zip(records, reasons_of(records), strict=True)
+    ]
 
 
-def cell_circumstances(records: Sequence[TrialRecord], used: Sequence[MeasuredTrial]) -> dict[str, Any]:
-    """Give the fields of ``MeasuredCell`` but for its trials and what is wrong with it.
+def cell_figures(records: Sequence[TrialRecord], trials: Sequence[MeasuredTrial] | None = None) -> dict[str, Any]:
+    """Give the fields of ``CellFigures`` that every study has.
 
     Args:
         records: Of all trials of the cell, at least one.
-        used: Those that its figures are of.
+        trials: What is told of them, with what a study found besides; None where it found nothing.
     """
+    told = measured_trials(records) if trials is None else trials
     cell = records[0].cell
     findings = [one for record in records if record.outcome is not None for one in record.outcome.findings]
+    watched = [record.strangers for record in records if record.strangers is not None]
+    findings += [finding for one in watched for finding in findings_of(one)]
+    reasons = list(dict.fromkeys(reason for trial in told for reason in trial.reasons))
+    used = [one for one in told if one.valid] or [one for one in told if one.is_measured]
     return {
         "platform": cell.platform,
         "scenario": cell.scenario,
         "probe": cell.probe,
         "parameters": cell.parameters,
         "traced": cell.traced,
+        "valid": not reasons,
+        "reasons": reasons,
+        "too_short": [f"repetition {one.repetition}: {one.too_short}" for one in told if one.too_short is not None],
+        "not_as_asked": list(dict.fromkeys(text for one in told for text in one.not_as_asked)),
         "limits": list(dict.fromkeys(finding.text for finding in findings if finding.level == "limits")),
+        "strangers": strangers_figures(watched),
+        "scaled": next((record.placement.scaled for record in records if record.placement is not None), None),
         "clock": _clock_figures(records),
         "placement": _placement_figures(records),
-        "scaled": next((record.placement.scaled for record in records if record.placement is not None), None),
         "hypervisor": median_figures([one.hypervisor for one in used if one.hypervisor is not None]),
+        "trials": list(told),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from stealtime.report.circumstances.model import HypervisorFigures
+from stealtime.report.cells.surroundings import HypervisorFigures
 from stealtime.store.model import TrialRecord
 from stealtime.vocabulary.readings import Absent, Value
 

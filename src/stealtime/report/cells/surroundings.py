@@ -1,11 +1,10 @@
-"""The circumstances of a cell: parts of its figures that any study may have."""
+"""The circumstances of a cell: parts of its figures that every study has."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from stealtime.report.summary import CellFigures, Figures, RunSummary
+from stealtime.report.cells.figures import Figures
 from stealtime.vocabulary.clock_agreement import ClockAgreement
 
 
@@ -84,25 +83,17 @@ class MeasuredTrial(Figures):
 
     repetition: int
     valid: bool
+    """Whether it may be used (``stealtime.campaigns.validity``)."""
     reasons: list[str]
+    """Why not, or why it failed."""
+    is_measured: bool = True
+    """Whether it has a result, valid or not; else it failed."""
+    too_short: str | None = None
+    """How long it watched, of what was asked for, and why no longer; None where it watched for as long as asked."""
+    not_as_asked: list[str] = Field(default_factory=list)
+    """In what else it is not what was asked for, though it may be used as what it is."""
     neighbours: list[NeighbourFigures] = Field(default_factory=list)
     trace: TraceFigures | None = None
     """None if nothing was traced."""
     hypervisor: HypervisorFigures | None = None
     """None where no hypervisor was asked, or had nothing to tell."""
-
-
-class MeasuredCell(CellFigures):
-    """A cell with the circumstances of its measurement; a study adds its figures."""
-
-    clock: Clock | None
-    trials: Sequence[MeasuredTrial]
-    placement: PlacementFigures | None = None
-    """None where nothing was measured."""
-    hypervisor: HypervisorFigures | None = None
-    """The medians over the repetitions that the figures are of; None where none of them has any."""
-
-
-def measured_cells(summary: RunSummary) -> list[MeasuredCell]:
-    """Give the cells whose circumstances are known."""
-    return [cell for cell in summary.cells if isinstance(cell, MeasuredCell)]

@@ -1,0 +1,60 @@
+"""The one rule of what may be used, for the trials of every study: by their records alone, without their tables.
+
+``run``, ``show``, ``ls``, the JUnit file, the page and the progress all ask here. A study adds what it knows of its own
+results (``Study.unusable``); it cannot take away what is found here.
+"""
+
+from collections.abc import Sequence
+
+from stealtime.campaigns.registry import study_of
+from stealtime.store.model import TrialRecord
+
+_ENDED_EARLY = ("cancelled", "memory_full")
+"""Findings of the agent (``crates/probe/src/findings.rs``) about a trial that watched for less long than it was to."""
+_REFUSED = ("no_sched_fifo",)
+"""The same about one that the machine did not let measure as it was to."""
+
+
+def reasons_of(records: Sequence[TrialRecord]) -> list[tuple[str, ...]]:
+    """Say of each trial why it may not be used, or why it failed; nothing where it may be used.
+
+    Args:
+        records: Of one cell, at least one.
+
+    Raises:
+        StealtimeError: A result is damaged, or the probe belongs to no study of this version.
+    """
+    found = [tuple(_reasons(record)) for record in records]
+    left = [record for record, reasons in zip(records, found, strict=True) if not reasons]
+    own = iter(zip(left, study_of(records[0].cell.probe).unusable(left), strict=True)) if left else iter(())
+    return [reasons or tuple(next(own)[1]) for reasons in found]
+
+
+def is_usable(record: TrialRecord) -> bool:
+    """Tell whether a trial has a result that may be used."""
+    return not reasons_of([record])[0]
+
+
+def too_short(record: TrialRecord) -> str | None:
+    """Say how long a trial watched, of how long it was to; None where it watched for as long as was asked for."""
+    outcome = record.outcome
+    ended = None if outcome is None else next((one for one in outcome.findings if one.code in _ENDED_EARLY), None)
+    if outcome is None or ended is None:
+        return None
+    watched_s = max(0, outcome.clock.end.monotonic_raw_ns - outcome.clock.start.monotonic_raw_ns) / 1e9
+    return f"watched too short: {watched_s:.3g} s of {outcome.request.duration_ns / 1e9:.3g} s, because {ended.text}"
+
+
+def not_as_asked(record: TrialRecord) -> list[str]:
+    """Say in what a trial that may be used is something else than was asked for."""
+    findings = [] if record.outcome is None else record.outcome.findings
+    return [f"not measured as asked: {one.text}" for one in findings if one.code in _REFUSED and one.level == "limits"]
+
+
+def _reasons(record: TrialRecord) -> list[str]:
+    if record.failure is not None:
+        return [record.failure.message]
+    if record.result is None:
+        return ["the trial has no result"]
+    findings = [] if record.outcome is None else record.outcome.findings
+    return [finding.text for finding in findings if finding.level == "invalidates"]

@@ -1,0 +1,42 @@
+"""What a run comes to: a sentence for all that is not fine, and the exit code of ``run`` and ``show`` alike."""
+
+from collections.abc import Callable, Sequence
+
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.cells.surroundings import MeasuredTrial
+from stealtime.report.summary import RunSummary
+from stealtime.vocabulary.errors import ExitCode
+
+
+def remarks_on(summary: RunSummary) -> list[str]:
+    """Say what failed, must not be used, or is not what was asked for, each with its trials; nothing where all is fine.
+
+    Args:
+        summary: Of the whole run; with its gate, where it was held against a threshold.
+    """
+    cells = summary.cells
+    if not cells:
+        return ["the run has no cell: nothing was measured"]
+    remarks = [] if summary.gate is None else summary.gate.remarks
+    for words, is_meant in (
+        ("failed", lambda one: not one.is_measured),
+        ("are invalid", lambda one: one.is_measured and not one.valid),
+    ):
+        if names := _trials(cells, is_meant):
+            remarks = [f"{len(names)} cells {words}: {', '.join(names)}", *remarks]
+    if unnamed := [one.stored.name for one in cells if not one.valid and all(trial.valid for trial in one.trials)]:
+        remarks = [f"{len(unnamed)} cells are invalid: {', '.join(unnamed)}", *remarks]
+    if short := [f"{one.stored.name}: {'; '.join(one.fell_short)}" for one in cells if one.fell_short]:
+        remarks.append(f"{len(short)} cells are not what was asked for: {', '.join(short)}")
+    return remarks
+
+
+def exit_code(summary: RunSummary, remarks: Sequence[str]) -> ExitCode:
+    """Give 0 where nothing is to be remarked, 3 where a threshold was exceeded, and 4 for everything else."""
+    if summary.gate is not None and summary.gate.verdict == "exceeded":
+        return ExitCode.THRESHOLD
+    return ExitCode.NOT_JUDGED if remarks else ExitCode.FINE
+
+
+def _trials(cells: Sequence[CellFigures], is_meant: Callable[[MeasuredTrial], bool]) -> list[str]:
+    return [cell.stored.trial_id(one.repetition) for cell in cells for one in cell.trials if is_meant(one)]

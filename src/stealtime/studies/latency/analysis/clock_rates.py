@@ -1,0 +1,21 @@
+"""Whether the repetitions of a cell are counted by one clock, and so can be put together."""
+
+from collections.abc import Sequence
+
+from stealtime.store.model import TrialRecord
+
+_RATE_SPREAD_LIMIT = 1e-4
+"""Clock rates that differ by more than this share (100 ppm) are not the same clock read twice."""
+
+
+def different_rates(units_per_s: Sequence[float]) -> str | None:
+    """Say that repetitions are counted by clocks of different rates; None where they are not."""
+    if not units_per_s or max(units_per_s) <= min(units_per_s) * (1 + _RATE_SPREAD_LIMIT):
+        return None
+    return f"repetitions with clock rates from {min(units_per_s):.0f} to {max(units_per_s):.0f} Hz cannot be pooled"
+
+
+def unusable(records: Sequence[TrialRecord]) -> list[list[str]]:
+    """Say of each measured trial of a cell why it may not be used: those of different clocks are no one series."""
+    message = different_rates([one.outcome.clock.units_per_s for one in records if one.outcome is not None])
+    return [[] if message is None else [message]] * len(records)

@@ -7,7 +7,7 @@ from stealtime.campaigns.strangers import shares_of
 from stealtime.store.strangers import StrangersRecord
 
 Line = Mapping[str, Any]
-_DISTURBED_FROM = 0.05
+_DISTURBED_FROM = 0.1
 """Of a CPU: what processes that nobody started for the trial may have used, on any CPU, by their own accounts. More is
 no trial of its kind: neither was the host quiet, nor was the stranger on purpose the only one."""
 _CANDIDATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from stealtime.campaigns.strangers import (
+    BACKGROUND,
     BUSY_HOST,
     LIMITS_FROM,
     NOT_ALONE,
@@ -214,24 +215,27 @@ def record(
 
 
 def test_the_largest_of_the_three_shares_counts() -> None:
-    assert shares_of(record(0.3, 0.02, 0.32)) == pytest.approx({"strangers": 0.3, "steal": 0.02, "waited": 0.32})
-    assert taken_share(record(0.3, 0.02, 0.32)) == pytest.approx(0.32)
+    assert shares_of(record(0.3, 0.04, 0.32)) == pytest.approx({"strangers": 0.3, "steal": 0.04, "waited": 0.32})
+    assert taken_share(record(0.3, 0.04, 0.32)) == pytest.approx(0.32)
     assert taken_share(record(0.2, 0.02)) == pytest.approx(0.2)
     assert taken_share(record(0.0, 0.3)) == pytest.approx(0.3)
     assert taken_share(record(None, None)) is None
 
 
 def test_what_was_waited_while_no_stranger_ran_was_waited_for_ours() -> None:
-    assert taken_share(record(0.01, 0.02, 0.32)) == pytest.approx(0.03)
+    assert shares_of(record(0.01, 0.04, 0.32))["waited"] == pytest.approx(0.05 - BACKGROUND)
     # Where strangers are not seen, nothing says so.
     assert taken_share(record(None, 0.02, 0.32)) == pytest.approx(0.32)
 
 
 def test_who_mostly_sleeps_waits_much_of_the_little_that_it_wants() -> None:
-    sleeper = record(0.05).model_copy(
+    sleeper = record(0.05 + BACKGROUND).model_copy(
         update={"run_ns": Value(value=SECOND // 20), "run_delay_ns": Value(value=SECOND // 20)}
     )
     assert taken_share(sleeper) == pytest.approx(0.5)
+    # What every quiet host has is nobody that it waits for.
+    idle = sleeper.model_copy(update={"strangers_ns": Value(value=round(BACKGROUND * SECOND))})
+    assert taken_share(idle) == pytest.approx(BACKGROUND)
 
 
 def test_a_share_of_two_cpus_is_a_share_of_both() -> None:
@@ -288,7 +292,7 @@ def test_strangers_of_several_trials_are_named_by_what_they_used() -> None:
 
 
 def test_a_cell_tells_in_how_many_trials_it_was_not_alone() -> None:
-    figures = strangers_figures([record(0.01), record(0.05, who=("sh",)), record(0.4, who=("cargo",)), record(0.3)])
+    figures = strangers_figures([record(0.01), record(0.06, who=("sh",)), record(0.4, who=("cargo",)), record(0.3)])
     assert figures is not None
     assert (figures.trials, figures.limited, figures.not_alone) == (4, 3, 1 + 1)
     assert figures.words == (

@@ -18,8 +18,11 @@ from stealtime.store.strangers import StrangerRecord, StrangersRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Reading, Value
 
-LIMITS_FROM = 0.03
+LIMITS_FROM = 0.05
 NOT_ALONE_FROM = 0.10
+"""Shares of the time, chosen by recorded trials on quiet and busy hosts (benchmarks/busy_hosts.py, docs/truth.md)."""
+BACKGROUND = 0.02
+"""So much of a CPU strangers seem to have on a quiet host: kernel threads, timers, and what is lost between ticks."""
 
 BUSY_HOST = "busy_host"
 NOT_ALONE = "not_alone"
@@ -121,8 +124,8 @@ def shares_of(record: StrangersRecord) -> dict[str, float]:
     if run_ns is not None and delay_ns is not None and run_ns + delay_ns > 0:
         # Who waits for a stranger waits while that runs. What is beyond it are a machine's own threads that wait for
         # each other, as those of User-Mode Linux do: 6 % of the little that one ran which mostly slept.
-        others_ns = sum(_number(one) or 0 for one in (record.strangers_ns, record.steal_ns))
-        waited_ns = delay_ns if isinstance(record.strangers_ns, Absent) else min(delay_ns, others_ns)
+        others_ns = sum(_number(one) or 0 for one in (record.strangers_ns, record.steal_ns)) - BACKGROUND * whole_ns
+        waited_ns = delay_ns if isinstance(record.strangers_ns, Absent) else min(delay_ns, max(0.0, others_ns))
         shares["waited"] = waited_ns / (run_ns + delay_ns)
     return shares
 

@@ -10,6 +10,7 @@ Line = Mapping[str, Any]
 _DISTURBED_FROM = 0.1
 """Of a CPU: what processes that nobody started for the trial may have used, on any CPU, by their own accounts. More is
 no trial of its kind: neither was the host quiet, nor was the stranger on purpose the only one."""
+_USED_FROM = (0.0, 0.05, 0.12, 0.25)
 _CANDIDATES = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
 
@@ -33,10 +34,10 @@ def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> 
     lines = [line for line in lines if line not in disturbed]
     quiet = [line for line in lines if line["condition"] == "quiet"]
     rows = {
-        f"{condition}, {platform}": own
-        for condition in dict.fromkeys(line["condition"] for line in sorted(lines, key=_order))
+        f"{kind}, {platform}": own
+        for kind in dict.fromkeys(_kind_of(line) for line in sorted(lines, key=_order))
         for platform in dict.fromkeys(line["platform"] for line in lines)
-        if (own := [one for one in lines if (one["condition"], one["platform"]) == (condition, platform)])
+        if (own := [one for one in lines if (_kind_of(one), one["platform"]) == (kind, platform)])
     }
     kinds = {name: _kind(own, limits_from, not_alone_from) for name, own in rows.items()}
     document = {
@@ -46,9 +47,9 @@ def tables(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> 
         "left_out": len(disturbed),
         "quiet_by_threshold": {str(one): rate(quiet, one) for one in _CANDIDATES} if quiet else {},
     }
-    text = [f"{'':28} {'n':>4} {'share: median':>14} {'least':>7} {'most':>7} {'limited':>8} {'not alone':>10}"]
+    text = [f"{'':42} {'n':>4} {'share: median':>14} {'least':>7} {'most':>7} {'limited':>8} {'not alone':>10}"]
     text += [
-        f"{name:28} {one['n']:>4} {one['median']:>14.1%} {one['least']:>7.1%} {one['most']:>7.1%} "
+        f"{name:42} {one['n']:>4} {one['median']:>14.1%} {one['least']:>7.1%} {one['most']:>7.1%} "
         f"{one['limited']:>8.0%} {one['not_alone']:>10.0%}"
         for name, one in kinds.items()
     ]
@@ -73,6 +74,15 @@ def _kind(lines: Sequence[Line], limits_from: float, not_alone_from: float) -> d
     }
 
 
+def _kind_of(line: Line) -> str:
+    """Name a kind of trial: a hog by what it really got, which beside a thread of ``SCHED_FIFO`` is little."""
+    if not line["condition"].startswith("hog"):
+        return str(line["condition"])
+    low = max(one for one in _USED_FROM if line["used_share"] >= one)
+    above = [one for one in _USED_FROM if one > low]
+    return f"hog had {low:.0%}" + (f" to {above[0]:.0%}" if above else " or more")
+
+
 def _order(line: Line) -> tuple[int, float]:
     condition = line["condition"]
-    return (0, 0.0) if condition == "quiet" else (1, float(condition.split()[1])) if " " in condition else (2, 0.0)
+    return (0, 0.0) if condition == "quiet" else (2, 0.0) if condition == "compile" else (1, line["used_share"])

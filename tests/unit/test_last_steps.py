@@ -4,12 +4,14 @@ import asyncio
 import errno
 import os
 import re
+import resource
 import shlex
 from pathlib import Path
 
 import pytest
 from command import Command
 from junitparser import JUnitXml
+from synthetic_run import write_synthetic_run
 
 from stealtime.campaigns.runner import Runner
 from stealtime.campaigns.session import InterruptedRunError
@@ -137,3 +139,19 @@ def test_an_interrupted_run_says_its_name_to_go_on_with(
     assert "error: interrupted; what was measured is kept" in ended.err
     assert f"hint: continue with `stealtime run --resume {runs_of(tmp_path)[0].name}`" in ended.err
     assert InterruptedRunError("x").exit_code == 1
+
+
+def test_an_export_without_room_keeps_what_is_whole_and_leaves_no_half_file(stealtime: Command, tmp_path: Path) -> None:
+    write_synthetic_run(tmp_path / "runs" / "20261121T195500Z-made-3f2a")
+    folder = tmp_path / "csv"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        ended = stealtime("export", "last", "--out", str(tmp_path / "runs"), "--csv", str(folder))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert ended.code == 1, ended.out
+    assert "cannot be written: File too large; the summary and" in ended.err
+    assert "hint: choose another folder with --csv" in ended.err
+    assert "summary.csv" in [path.name for path in folder.iterdir()]
+    assert all(path.stat().st_size < 100_000 for path in folder.iterdir()), "a file that is cut off looks whole"

@@ -26,20 +26,28 @@ def export(
     from stealtime.store.export import write_samples_csv
     from stealtime.store.export_tables import write_tables_csv
     from stealtime.store.run import find_run
-    from stealtime.store.writer import disk_errors
+    from stealtime.store.writer import DiskError, disk_errors
+    from stealtime.vocabulary.errors import StealtimeError
 
     found = find_run(run, runs_folder)
-    with disk_errors(csv):
-        csv.mkdir(parents=True, exist_ok=True)
     files: list[dict[str, str | int]] = []
-    with message_console().status("exporting") as status:
-        for trial in found.measured:
-            status.update(f"writing {trial.record.trial_id}")
-            if trial.record.result is not None and trial.record.result.kind == DURATIONS.name:
-                target = csv / f"{trial.record.trial_id}.csv"
-                files.append({"file": str(target), "samples": write_samples_csv(trial, target)})
-            files += [{"file": str(path), "rows": rows} for path, rows in write_tables_csv(trial, csv).items()]
-        write_summary_csv(summarize(found), csv / "summary.csv")
+    try:
+        with disk_errors(csv):
+            csv.mkdir(parents=True, exist_ok=True)
+            # First: it is small, and has every figure.
+            write_summary_csv(summarize(found), csv / "summary.csv")
+        with message_console().status("exporting") as status:
+            for trial in found.measured:
+                status.update(f"writing {trial.record.trial_id}")
+                if trial.record.result is not None and trial.record.result.kind == DURATIONS.name:
+                    target = csv / f"{trial.record.trial_id}.csv"
+                    files.append({"file": str(target), "samples": write_samples_csv(trial, target)})
+                files += [{"file": str(path), "rows": rows} for path, rows in write_tables_csv(trial, csv).items()]
+    except DiskError as error:
+        whole = f"the summary and {len(files)} files before it are whole" if (csv / "summary.csv").exists() else None
+        raise StealtimeError(
+            f"{error.message}{'' if whole is None else f'; {whole}'}", hint="choose another folder with --csv"
+        ) from error
     if json:
         print_document(
             {"schema_version": 1, "run_id": found.run_id, "summary": str(csv / "summary.csv"), "files": files}

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from stealtime.report.summary import RunSummary
+from stealtime.store.export import whole_or_absent
 from stealtime.store.writer import disk_errors
 
 
@@ -28,7 +29,7 @@ def write_summary_csv(summary: RunSummary, target: Path) -> None:
         }
         for cell in summary.cells
     ]
-    with disk_errors(target), target.open("w", newline="", encoding="utf-8") as file:
+    with whole_or_absent(target), disk_errors(target), target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)

@@ -1,6 +1,7 @@
 """A trial's samples with their times as CSV, a row group at a time, so that 50 M rows take no more memory than one."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,21 @@ def write_samples_csv(trial: Trial, target: Path) -> int:
     """
     rows = 0
     batches = read_samples(trial)
-    with disk_errors(target), pa_csv.CSVWriter(target, _SCHEMA) as writer:
+    with whole_or_absent(target), disk_errors(target), pa_csv.CSVWriter(target, _SCHEMA) as writer:
         for batch in batches:
             writer.write_batch(batch)
             rows += batch.num_rows
     return rows
+
+
+@contextmanager
+def whole_or_absent(path: Path) -> Iterator[None]:
+    """Remove a file that is not written to its end: half of the samples look like all of them."""
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def read_samples(trial: Trial) -> Iterator[Any]:

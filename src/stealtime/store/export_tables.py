@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from stealtime._core import EVENT_KINDS
 from stealtime.store.durations import DURATIONS
+from stealtime.store.export import whole_or_absent
 from stealtime.store.run import Trial
 from stealtime.store.tables import ROWS_A_GROUP, read_description
 from stealtime.store.writer import disk_errors
@@ -57,7 +58,7 @@ def _write(source: Path, target: Path, *, is_trace: bool) -> int:
             schema = schema.set(schema.get_field_index(column), pa.field(column, pa.string()))
     rows = 0
     try:
-        with disk_errors(target), pa_csv.CSVWriter(target, schema) as writer:
+        with whole_or_absent(target), disk_errors(target), pa_csv.CSVWriter(target, schema) as writer:
             for batch in file.iter_batches(batch_size=ROWS_A_GROUP):
                 writer.write_batch(_in_words(batch, schema, names) if is_trace else batch.cast(schema))
                 rows += batch.num_rows

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stealtime.report.comparison import CellComparison, Comparison, compare
+from stealtime.report.comparison import CellComparison
 from stealtime.report.interval import REPETITIONS_MIN
-from stealtime.studies.latency.analysis.compare import STATISTICS
+from stealtime.studies.latency.analysis.compare import STATISTICS, compare_cells
 from stealtime.studies.latency.analysis.model import RunSummary, Stats, TrialSummary
 
 SHIFTS = (1.1, 1.25, 2.0)
@@ -35,9 +35,9 @@ class Tally:
     groups: dict[str, dict[str, list[int]]] = field(default_factory=lambda: {name: {} for name in _GROUPS})
     """By kind of group and group: how many were judged, and how many of them called different."""
 
-    def add(self, comparison: Comparison) -> None:
+    def add(self, cells: Iterable[CellComparison]) -> None:
         """Count one comparison."""
-        for cell in comparison.cells:
+        for cell in cells:
             for one in cell.statistics:
                 if one.verdict == "not judged":
                     self.not_judged[re.sub(r"\d[\d,.]*", "N", str(one.because))] += 1
@@ -67,11 +67,17 @@ class Tally:
         return {**counts, **shares, "not_judged": dict(self.not_judged)}
 
 
+def compared(a: RunSummary, b: RunSummary) -> list[CellComparison]:
+    """Compare the cells that two runs have in common."""
+    others = {cell.key: cell for cell in b.cells}
+    return [compare_cells(cell, others[cell.key]) for cell in a.cells if cell.key in others]
+
+
 def tally(pairs: Iterable[tuple[RunSummary, RunSummary]]) -> Tally:
     """Compare pairs of runs."""
     result = Tally()
     for a, b in pairs:
-        result.add(compare(a, b))
+        result.add(compared(a, b))
     return result
 
 
@@ -110,8 +116,9 @@ def judge_equal_runs(runs: Sequence[RunSummary]) -> dict[str, Any]:
 
 
 def found_share(pairs: Iterable[tuple[RunSummary, RunSummary]]) -> float | None:
-    """Of what was judged, tell which share was called higher in the second run."""
-    verdicts = [one.verdict for a, b in pairs for one in compare(a, b).judged]
+    """Of the judged durations, tell which share was called higher in the second run."""
+    statistics = (one for a, b in pairs for cell in compared(a, b) for one in cell.statistics)
+    verdicts = [one.verdict for one in statistics if one.statistic in STATISTICS and one.verdict != "not judged"]
     return verdicts.count("higher") / len(verdicts) if verdicts else None
 
 
@@ -128,7 +135,11 @@ def shifted(run: RunSummary, factor: float) -> RunSummary:
         if trial.stats is None:
             return trial
         times = {name: getattr(trial.stats, name) * factor for name in Stats.model_fields if name.endswith("_ns")}
-        return trial.model_copy(update={"stats": trial.stats.model_copy(update=times)})
+        stalls = trial.stalls
+        if stalls is not None:
+            longest_ns = [one * factor for one in stalls.longest_ns]
+            stalls = stalls.model_copy(update={"lost_s": stalls.lost_s * factor, "longest_ns": longest_ns})
+        return trial.model_copy(update={"stats": trial.stats.model_copy(update=times), "stalls": stalls})
 
     cells = [cell.model_copy(update={"trials": [slower(trial) for trial in cell.trials]}) for cell in run.cells]
     return run.model_copy(update={"cells": cells})

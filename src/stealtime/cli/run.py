@@ -154,10 +154,11 @@ def run(
 ) -> None:
     """Measure this machine against its virtual machines, alone or beside noisy neighbours.
 
-    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute); hyperv2013 (the seven
-    scenarios of the Hyper-V paper; 20 hours, with --short about ten minutes); stretch (how much longer work takes);
-    rtos2013 (deadlines of real-time tasks); protection (failovers, and what checkpoints cost); telephony2011 and
-    telephony-failovers (a protected SIP server). See first what would be measured:
+    A campaign is a set of cells: platforms x scenarios x probes. Builtin: quick (a minute); careful (to be
+    compared; under ten minutes); hyperv2013 (the seven scenarios of the Hyper-V paper; 20 hours, with --short about ten
+    minutes); stretch (how much longer work takes); rtos2013 (deadlines of real-time tasks); protection (failovers, and
+    what checkpoints cost); telephony2011 and telephony-failovers (a protected SIP server). See first what would be
+    measured:
 
         stealtime run hyperv2013 --short --dry-run
 

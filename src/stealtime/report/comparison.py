@@ -1,15 +1,18 @@
 """Two runs, cell by cell: which statistics differ, by what ratio, and how sure that is.
 
 Each statistic is judged on its own with 95 % confidence: of twenty comparisons between equal machines, one is expected
-to be called different, and the comparison says how many that makes.
+to be called different, and the comparison says how many that makes. Where no difference is shown, the interval says how
+large one may be all the same: what was not seen is no proof that nothing is there.
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Literal, Self, TypedDict
 
 from pydantic import Field, SerializeAsAny
 
 from stealtime.campaigns.registry import study_of
+from stealtime.report import notation
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.circumstances.differences import Difference, differences
@@ -25,11 +28,14 @@ class StatisticComparison(Figures):
 
     statistic: str
     ratio: float | None
-    """Of b to a; None where it was not judged."""
+    """Of b to a; None where it was not judged, or a has nothing."""
     ratio_low: float | None
     ratio_high: float | None
+    """None also where there is no limit, as a has nothing."""
     verdict: Verdict
     """What b is, against a; ``no difference shown`` where the interval holds 1."""
+    less_than: float | None = None
+    """Where no difference is shown: a larger factor, either way, is outside the interval; None elsewhere."""
     method: str | None
     """How the interval was found."""
     because: str | None
@@ -40,6 +46,13 @@ class StatisticComparison(Figures):
         """Its name, and its value in each run."""
         raise NotImplementedError
 
+    @property
+    def verdict_words(self) -> str:
+        """The verdict, with what a missing difference cannot be."""
+        if self.less_than is None:
+            return self.verdict
+        return f"{self.verdict} (less than {notation.factor_from_above(self.less_than)})"
+
 
 class Judged(TypedDict):
     """What a ratio gives to the comparison of a statistic."""
@@ -48,6 +61,7 @@ class Judged(TypedDict):
     ratio_low: float | None
     ratio_high: float | None
     verdict: Verdict
+    less_than: float | None
     method: str | None
     because: str | None
 
@@ -61,13 +75,23 @@ def judged(ratio: Interval | None, because: str | None, method: str | None = Non
         method: How the interval was found.
     """
     if ratio is None:
-        return Judged(ratio=None, ratio_low=None, ratio_high=None, verdict="not judged", method=None, because=because)
+        return Judged(
+            ratio=None,
+            ratio_low=None,
+            ratio_high=None,
+            verdict="not judged",
+            less_than=None,
+            method=None,
+            because=because,
+        )
     verdict: Verdict = "higher" if ratio.low > 1.0 else "lower" if ratio.high < 1.0 else "no difference shown"
+    is_bounded = verdict == "no difference shown" and ratio.low > 0.0 and isfinite(ratio.high)
     return Judged(
-        ratio=ratio.value,
+        ratio=ratio.value if isfinite(ratio.value) else None,
         ratio_low=ratio.low,
-        ratio_high=ratio.high,
+        ratio_high=ratio.high if isfinite(ratio.high) else None,
         verdict=verdict,
+        less_than=max(ratio.high, 1.0 / ratio.low) if is_bounded else None,
         method=method,
         because=because,
     )

@@ -51,6 +51,12 @@ def ratio(value: float | None) -> str:
     return f"{_significant(value, 3 if round(value, 2) >= 1 else 2)}\N{MULTIPLICATION SIGN}"
 
 
+def factor_from_above(value: float) -> str:
+    """Write a factor of at least 1 with three digits, rounded up, so that it stays a bound."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{three_digits(math.ceil(value / step - 1e-9) * step)}\N{MULTIPLICATION SIGN}"
+
+
 def percent(share: float) -> str:
     """Write a share with one decimal; what is there but rounds to nought says so: ``12.3 %``, ``< 0.1 %``."""
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"

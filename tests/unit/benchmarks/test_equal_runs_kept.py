@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-import equal_runs
 import pytest
+from equality import series
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.vocabulary.readings import Value
@@ -21,9 +21,9 @@ def write_run(folder: Path, describe: str) -> Path:
 def test_kept_runs_of_a_changed_work_tree_are_left_out(
     describe: str, taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(equal_runs, "read_git_describe", lambda: Value(value=describe))
+    monkeypatch.setattr(series, "read_git_describe", lambda: Value(value=describe))
     kept = [write_run(tmp_path / "1", describe), write_run(tmp_path / "2", "v0.1.0")]
     measured_now = write_run(tmp_path / "3", describe)
-    runs, others = equal_runs.Series(tmp_path, "").finished(frozenset(kept))
+    runs, others = series.Series(tmp_path, "").finished(frozenset(kept))
     assert [run.folder for run in runs] == [kept[0], measured_now][-taken:]
     assert others == 3 - taken

@@ -6,6 +6,7 @@ from equality.tally import judge_equal_runs, shifted, tally
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.compare import STATISTICS
 from stealtime.studies.latency.analysis.model import CellSummary, RunSummary, TrialSummary
 from stealtime.studies.latency.analysis.summary import summarize
 
@@ -57,5 +58,5 @@ def test_what_was_not_judged_is_counted_by_its_reason(template: RunSummary) -> N
     run = run_of(template, [1.0, 1.1])
     counted = tally([(run, run)])
     assert (counted.judged, counted.share) == (0, None)
-    assert sum(counted.not_judged.values()) == 7
+    assert sum(counted.not_judged.values()) == len(STATISTICS) + 3
     assert "valid repetitions" in next(iter(counted.not_judged))

@@ -66,15 +66,19 @@ def _cell_table(cell: CellComparison) -> Table:
             *one.words,
             notation.ABSENT if one.ratio is None else f"{one.ratio:.3f}",
             _interval(one),
-            one.verdict,
+            one.verdict_words,
             style=_STYLES.get(one.verdict),
         )
     return table
 
 
 def _interval(one: StatisticComparison) -> str:
-    if one.ratio_low is None or one.ratio_high is None:
+    if one.ratio_low is None:
         return notation.ABSENT
+    if one.ratio_high is None:
+        return f"over {one.ratio_low:.3f}"
+    if one.ratio_low == 0.0:
+        return f"under {one.ratio_high:.3f}"
     return f"[{one.ratio_low:.3f}, {one.ratio_high:.3f}]"
 
 
@@ -85,4 +89,6 @@ def _explain(statistics: Sequence[StatisticComparison]) -> list[Text]:
     for one in statistics:
         if one.because is not None:
             about.setdefault(one.because, []).append(one.words[0])
-    return lines + [Text(f"  {', '.join(names)}: {because}", style="dim") for because, names in about.items()]
+    return lines + [
+        Text(f"  {', '.join(names)}: not judged, because {because}", style="dim") for because, names in about.items()
+    ]

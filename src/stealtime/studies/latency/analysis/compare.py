@@ -11,14 +11,17 @@ from stealtime.report import notation
 from stealtime.report.comparison import CellComparison, StatisticComparison, judged
 from stealtime.report.interval import REPETITIONS_MIN, method_of_ratio, ratio_of_repetitions
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
+from stealtime.studies.latency.analysis.compare_stalls import Side, compare_stalls
 from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
 
 BEYOND_MIN = 10
 """With fewer samples beyond it in a trial, a percentile grows with their number, as a maximum does."""
 SPAN_LIMIT = 1.1
 """By this factor at most may trials differ in their samples for such a statistic to be compared."""
+FLOOR = "floor_ns"
 _TAILS = {"p50_ns": 2, "p90_ns": 10, "p99_ns": 100, "p999_ns": 1_000, "p9999_ns": 10_000, "p99999_ns": 100_000}
 NAMES = {
+    FLOOR: "floor",
     "p50_ns": "p50",
     "p90_ns": "p90",
     "p99_ns": "p99",
@@ -48,13 +51,29 @@ def compare_cells(a: CellSummary, b: CellSummary) -> CellComparison:
     trials_a, trials_b = _usable(a), _usable(b)
     because = _why_not_comparable(trials_a, trials_b)
     resolution_ns = clock_resolution_ns(a, b)
-    statistics = [
+    statistics: list[StatisticComparison] = [
         _not_judged(name, trials_a, trials_b, because)
         if because is not None
         else _compare_statistic(name, trials_a, trials_b, resolution_ns)
         for name in STATISTICS
     ]
+    # The floor, then what lies over it, then the distribution.
+    statistics[1:1] = compare_stalls(_side(a, trials_a), _side(b, trials_b), because)
     return CellComparison.of(a, (len(trials_a), len(trials_b)), statistics)
+
+
+def _side(cell: CellSummary, trials: Sequence[TrialSummary]) -> Side:
+    """Give what the trials lost, with the time for which each was watched."""
+    interval_ns = cell.parameters.get("interval_ns") if cell.probe == "wakeup" else None
+    told = [(one.stats, one.stalls) for one in trials if one.stats is not None and one.stalls is not None]
+    return Side(
+        stalls=[stalls for _, stalls in told],
+        samples=[stats.count for stats, _ in told],
+        watched_s=[
+            stats.count * (interval_ns if isinstance(interval_ns, int | float) else stats.mean_ns) / 1e9
+            for stats, _ in told
+        ],
+    )
 
 
 def _usable(cell: CellSummary) -> list[TrialSummary]:
@@ -84,7 +103,7 @@ def _compare_statistic(
     if any(name in one.unresolved for one in stats):
         return _not_judged(name, a, b, "a trial has too few samples to resolve it")
     fewest, most = min(one.count for one in stats), max(one.count for one in stats)
-    if most > SPAN_LIMIT * fewest and (name == "max_ns" or fewest < BEYOND_MIN * _TAILS[name]):
+    if most > SPAN_LIMIT * fewest and (name == "max_ns" or fewest < BEYOND_MIN * _TAILS.get(name, 0)):
         because = f"trials have from {fewest} to {most} samples, and it grows with their number"
         return _not_judged(name, a, b, because)
     first, second = _values(a, name), _values(b, name)

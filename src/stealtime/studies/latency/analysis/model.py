@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
 
 from stealtime.report import summary as report_summary
 from stealtime.report.cells.figures import Figures
@@ -144,9 +145,22 @@ class Period(Figures):
     """... of those that were looked at."""
 
 
+class Stalls(Figures):
+    """What a trial lost over its floor; samples that may be a pause of a limit are left out."""
+
+    lost_s: float
+    """Time over the floor, all samples together."""
+    left_out: int
+    """How many samples may be such a pause, by their length alone."""
+    longest_ns: SkipJsonSchema[list[float]] = Field(exclude=True)
+    """Over the floor, of the longest samples, the longest first: what two runs find a common threshold in."""
+
+
 class TrialSummary(MeasuredTrial, _Measured):
     """One execution of a cell."""
 
+    stalls: Stalls | None = None
+    """None where nothing was measured."""
     folder: str
     loop_iterations: int | None = None
     """Of the busy loop of ``tick``: the work that a sample is of."""

@@ -16,12 +16,14 @@ from stealtime.studies.latency.analysis.model import (
     HeldBack,
     Period,
     RunSummary,
+    Stalls,
     Stats,
     TrialSummary,
     own_part,
 )
 from stealtime.studies.latency.analysis.periods import join_periods
 from stealtime.studies.latency.analysis.series import load_series, pool
+from stealtime.studies.latency.analysis.stalls import find_stalls
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TickProbe, TrialOutcome
@@ -98,10 +100,12 @@ def _periods(reads: Sequence[_Read]) -> list[Period]:
 
 
 def _trial_summary(read: _Read) -> TrialSummary:
+    stats, held_back = None if read.series is None else to_stats(read.series.summary()), _held_back(read)
     return TrialSummary(
         **dict(read.told),
-        stats=None if read.series is None else to_stats(read.series.summary()),
-        held_back=_held_back(read),
+        stats=stats,
+        held_back=held_back,
+        stalls=_stalls(read, stats, held_back),
         folder=str(read.trial.folder),
         loop_iterations=_loop_iterations(read.trial.record),
     )
@@ -112,6 +116,12 @@ def _held_back(read: _Read) -> HeldBack | None:
     if read.series is None or limit is None or record.outcome is None:
         return None
     return find_held_back(read.series, record.outcome.clock.units_per_s, limit)
+
+
+def _stalls(read: _Read, stats: Stats | None, held_back: HeldBack | None) -> Stalls | None:
+    if read.series is None or stats is None or read.trial.record.outcome is None:
+        return None
+    return find_stalls(read.series, stats, read.trial.record.outcome.clock.units_per_s, held_back)
 
 
 def _loop_iterations(record: TrialRecord) -> int | None:

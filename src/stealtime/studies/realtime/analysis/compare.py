@@ -5,9 +5,10 @@ from statistics import geometric_mean
 from typing import Literal
 
 from stealtime.report import notation
-from stealtime.report.comparison import CellComparison, StatisticComparison, Verdict, judged
+from stealtime.report.comparison import CellComparison, StatisticComparison, judged
 from stealtime.report.interval import REPETITIONS_MIN, ratio_of_repetitions
-from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Share, Tail
+from stealtime.report.rates import Counts, judge_rates, method_of_rates
+from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Tail
 
 
 class TailComparison(StatisticComparison):
@@ -49,7 +50,7 @@ def compare_cells(a: RealTimeCell, b: RealTimeCell) -> CellComparison:
         _tail("urgent_latency_p50_ns", a, b, because, lambda one: _of(one.urgent_latency_ns, "p50")),
         _tail("urgent_latency_p99_ns", a, b, because, lambda one: _of(one.urgent_latency_ns, "p99")),
         _tail("response_max_of_deadline", a, b, because, lambda one: _of(one.response_share, "max")),
-        _missed(a.missed_share, b.missed_share, because),
+        _missed(a, b, because),
     ]
     return CellComparison.of(a, (len(a.repetitions), len(b.repetitions)), statistics)
 
@@ -99,25 +100,21 @@ def _values(repetitions: Sequence[Repetition], of: Callable[[Repetition], float 
     return [value for value in values if value is not None and value > 0]
 
 
-def _missed(a: Share | None, b: Share | None, because: str | None) -> MissedComparison:
-    shares = [None if one is None else one.share for one in (a, b)]
-    verdict: Verdict = "not judged"
-    if because is None and a is not None and b is not None:
-        if a.low is None or a.high is None or b.low is None or b.high is None:
-            because = "in one run either no job missed its deadline, or all did"
-        elif b.low > a.high or b.high < a.low:
-            verdict = "higher" if b.low > a.high else "lower"
-        else:
-            verdict = "no difference shown"
-    ratio = shares[1] / shares[0] if verdict != "not judged" and shares[0] and shares[1] is not None else None
+def _missed(a: RealTimeCell, b: RealTimeCell, because: str | None) -> MissedComparison:
+    first, second = (
+        Counts(
+            [one.missed for one in cell.repetitions if one.released],
+            [one.released for one in cell.repetitions if one.released],
+        )
+        for cell in (a, b)
+    )
+    ratio, method = None, None
+    if because is None and not (first.events and second.events):
+        because = "in one run no job was released"
+    if because is None:
+        ratio, because = judge_rates(first, second)
+        method = method_of_rates(first, second, "missed deadlines")
+    shares = [None if cell.missed_share is None else cell.missed_share.share for cell in (a, b)]
     return MissedComparison(
-        statistic="missed_share",
-        a_share=shares[0],
-        b_share=shares[1],
-        ratio=ratio,
-        ratio_low=None,
-        ratio_high=None,
-        verdict=verdict,
-        method=None if verdict == "not judged" else "whether the intervals over repetitions meet",
-        because=because,
+        statistic="missed_share", a_share=shares[0], b_share=shares[1], **judged(ratio, because, method)
     )

@@ -1,0 +1,160 @@
+"""What two runs lost, and how often they stalled: the figures in which rare disturbances show.
+
+Percentiles are deaf to them: what happens once in 10 s is beyond the 99.99th, and a CPU that is taken for half of the
+time moves the percentiles of half of the repetitions. Compared are besides
+
+- the *mean overhead*: what a sample takes over the floor, all repetitions of a run together;
+- *stalls*: how many samples a second lie beyond a threshold. It is taken from the longest samples of both runs together
+  and without looking at whose they are, in the widest gap near a given number of them: once near the longest ten, once
+  near the longest fifty. Chosen so, it favours neither run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+
+from stealtime.report import notation
+from stealtime.report.amounts import Amounts, ratio_of_amounts
+from stealtime.report.comparison import StatisticComparison, judged
+from stealtime.report.rates import Counts, judge_rates, method_of_rates
+from stealtime.studies.latency.analysis.model import Stalls
+
+_METHOD_OF_MEAN = "mean overhead: all repetitions of a run together; its error by leaving out each in turn (jackknife)"
+_FEWEST_TRIALS = 2
+"""With an overhead, on each side: with one, leaving it out leaves nothing."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Near which of the longest samples of both runs together a threshold is sought."""
+
+    statistic: str
+    fewest: int
+    """So many lie beyond it at least. Of six against none equal runs have seldom enough; of fewer nothing is told."""
+    most: int
+
+
+CUTS = (Cut("stalls", 40, 64), Cut("rare_stalls", 6, 12))
+
+
+class MeanComparison(StatisticComparison):
+    """What a sample takes over the floor, on average."""
+
+    a_ns: float | None
+    b_ns: float | None
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        return "mean overhead", notation.duration(self.a_ns), notation.duration(self.b_ns)
+
+
+class StallsComparison(StatisticComparison):
+    """How many samples a second are longer than a threshold."""
+
+    threshold_ns: float | None
+    """Over the floor; None where there are too few samples in both runs together."""
+    a_count: int | None
+    b_count: int | None
+    a_per_s: float | None
+    b_per_s: float | None
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        name = self.statistic.replace("_", " ")
+        if self.threshold_ns is not None:
+            name = f"over {notation.duration(self.threshold_ns, 3)}"
+        a, b = (
+            notation.ABSENT if one is None else f"{notation.three_digits(one)}/s"
+            for one in (self.a_per_s, self.b_per_s)
+        )
+        return name, a, b
+
+
+@dataclass(frozen=True)
+class Side:
+    """The valid trials of one run, one of each an entry."""
+
+    stalls: Sequence[Stalls]
+    samples: Sequence[int]
+    watched_s: Sequence[float]
+
+    def beyond(self, threshold_ns: float) -> Counts:
+        """Count the samples of each trial that lie further above their floor; of each at most those that are kept."""
+        counts = [sum(one > threshold_ns for one in trial.longest_ns) for trial in self.stalls]
+        return Counts(counts, self.watched_s)
+
+
+def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticComparison]:
+    """Compare the mean overhead, and stalls of two kinds.
+
+    Args:
+        a: The run that is the base of the ratios.
+        b: The other one.
+        because: Why nothing of this cell is judged; None where it is.
+    """
+    return [_compare_mean(a, b, because), *(_compare_beyond(a, b, cut, because) for cut in CUTS)]
+
+
+def _compare_mean(a: Side, b: Side, because: str | None) -> MeanComparison:
+    sides = [Amounts([one.lost_s for one in side.stalls], side.samples) for side in (a, b)]
+    if because is None and any(sum(amount > 0.0 for amount in side.amounts) < _FEWEST_TRIALS for side in sides):
+        because = "fewer than two repetitions of a run have any"
+    ratio = ratio_of_amounts(*sides) if because is None else None
+    means_ns = [side.share * 1e9 if side.wholes else None for side in sides]
+    return MeanComparison(
+        statistic="mean_overhead_ns", a_ns=means_ns[0], b_ns=means_ns[1], **judged(ratio, because, _METHOD_OF_MEAN)
+    )
+
+
+def find_threshold(longest_ns: Sequence[float], cut: Cut) -> float | None:
+    """Find the middle of the widest gap, on a logarithmic scale, behind the longest ``fewest`` to ``most`` samples.
+
+    Args:
+        longest_ns: Of both runs together, over their floors, in any order.
+        cut: Where to look.
+
+    Returns:
+        None where there are not more than ``fewest`` samples over their floor.
+    """
+    ordered = sorted((one for one in longest_ns if one > 0.0), reverse=True)
+    gaps = [
+        (log(ordered[place - 1] / ordered[place]), place)
+        for place in range(cut.fewest, min(cut.most + 1, len(ordered)))
+    ]
+    if not gaps:
+        return None
+    # Of equal gaps the one behind fewer samples.
+    _, place = max(gaps, key=lambda gap: (gap[0], -gap[1]))
+    return sqrt(ordered[place - 1] * ordered[place])
+
+
+def _compare_beyond(a: Side, b: Side, cut: Cut, because: str | None) -> StallsComparison:
+    threshold_ns = None
+    if because is None:
+        longest_ns = [one for side in (a, b) for trial in side.stalls for one in trial.longest_ns]
+        threshold_ns = find_threshold(longest_ns, cut)
+        if threshold_ns is None:
+            because = f"both runs together have not more than {cut.fewest} samples over their floor"
+    if threshold_ns is None:
+        return StallsComparison(
+            statistic=cut.statistic,
+            threshold_ns=None,
+            a_count=None,
+            b_count=None,
+            a_per_s=None,
+            b_per_s=None,
+            **judged(None, because),
+        )
+    first, second = a.beyond(threshold_ns), b.beyond(threshold_ns)
+    ratio, because = judge_rates(first, second)
+    return StallsComparison(
+        statistic=cut.statistic,
+        threshold_ns=threshold_ns,
+        a_count=round(first.total),
+        b_count=round(second.total),
+        a_per_s=first.rate,
+        b_per_s=second.rate,
+        **judged(ratio, because, method_of_rates(first, second, f"over {notation.duration(threshold_ns, 3)}")),
+    )

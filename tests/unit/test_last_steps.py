@@ -118,7 +118,9 @@ def test_an_interruption_while_the_report_is_drawn_names_the_run_and_keeps_the_v
         raise KeyboardInterrupt
 
     monkeypatch.setattr(html, "write_report", interrupted)
-    ended = stealtime(*SHORT)
+    junit = tmp_path / "cells.xml"
+    ended = stealtime(*SHORT, "--junit", str(junit))
+    assert JUnitXml.fromfile(str(junit)).tests == 18, "it is written before what takes longest"
     name = runs_of(tmp_path)[0].name
     assert ended.code == 1
     assert "One in a thousand" in ended.out

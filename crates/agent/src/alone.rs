@@ -16,13 +16,12 @@ use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, Trial
 
 use crate::claims::Claims;
 use crate::cpu_list::CpuList;
-use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
+use crate::document::{Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
 use crate::tables;
 
-const OVER_THRESHOLD: u8 = 3;
 /// Measures as the command says and shows the result.
 pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
     let bench = Bench::set_up(command.common())?;
@@ -85,16 +84,13 @@ impl Bench {
         })?;
         drop(watchdog);
         recording.outcome.findings.extend(claimed);
-        if let (Some(file), Some(path)) = (samples, &common.samples) {
-            fill(file, path, |rows| tables::write(&recording, StreamName::Samples, rows))?;
-        }
         let document = Document::of(&recording, self.facts)?;
-        if common.json {
-            print_json(&document)?;
-        } else {
-            document.write_text(&mut io::stdout().lock())?;
-        }
-        Ok(document.exit_code(common.max_overhead))
+        let told = tell(common.json, &document, |output| document.write_text(output));
+        let written = match (samples, &common.samples) {
+            (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Samples, rows)),
+            _ => Ok(()),
+        };
+        Ok(conclude(document.exit_code(common.max_overhead), [told, written]))
     }
 }
 

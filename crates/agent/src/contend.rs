@@ -15,7 +15,7 @@ use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
 use crate::cpu_list::CpuList;
-use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, create, fill, print_json, write_findings};
+use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
 use crate::tables;
 
@@ -87,16 +87,14 @@ pub fn run(contend: &Contend) -> Result<ExitCode> {
     let rows = contend.rows.as_deref().map(create).transpose()?;
     let mut recording = bench.measure(contend.iterations)?;
     recording.outcome.findings.extend(claimed);
-    if let (Some(file), Some(path)) = (rows, &contend.rows) {
-        fill(file, path, |rows| tables::write(&recording, StreamName::Iterations, rows))?;
-    }
-    let document = Document::of(recording.outcome, facts::read());
-    if contend.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+    let document = Document::of(recording.outcome.clone(), facts::read());
+    let told = tell(contend.json, &document, |output| document.write_text(output));
+    let written = match (rows, &contend.rows) {
+        (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Iterations, rows)),
+        _ => Ok(()),
+    };
+    let verdict = if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) };
+    Ok(conclude(verdict, [told, written]))
 }
 
 /// What all executions have in common.
@@ -187,10 +185,7 @@ fn calibrate(contend: &Contend, bench: &Bench, wished_ns: u64) -> Result<ExitCod
         calibrated_with_iterations: iterations,
         work: stealtime_wire::Contend { iterations: wanted, ..bench.work.clone() },
     };
-    if contend.json {
-        print_json(&found)?;
-    } else {
-        let mut output = io::stdout().lock();
+    tell(contend.json, &found, |output| {
         writeln!(output, "--tasks {} --iterations {wanted}", contend.tasks)?;
         writeln!(
             output,
@@ -198,8 +193,8 @@ fn calibrate(contend: &Contend, bench: &Bench, wished_ns: u64) -> Result<ExitCod
             found.expected_s,
             bench.cpus.len(),
             found.busy_cpus
-        )?;
-    }
+        )
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,8 +1,9 @@
 //! What the commands that need no control plane print and write alike.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use arrow_schema::ArrowError;
@@ -11,6 +12,9 @@ use stealtime_wire::{Finding, FindingLevel};
 
 /// The version of the JSON documents; it rises when a key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// The exit code of what is over a threshold that was asked for, or has lost what it was to keep.
+pub const OVER_THRESHOLD: u8 = 3;
 
 /// The exit code of what was measured but may not be used.
 pub const NOT_VALID: u8 = 4;
@@ -23,8 +27,41 @@ pub fn create(path: &Path) -> Result<File> {
 /// Fills a file that was made by [`create`].
 pub fn fill(file: File, path: &Path, rows: impl FnOnce(&mut BufWriter<File>) -> Result<(), ArrowError>) -> Result<()> {
     let mut file = BufWriter::new(file);
-    rows(&mut file).with_context(|| path.display().to_string())?;
-    file.flush().with_context(|| path.display().to_string())
+    let incomplete = || format!("{} is not complete", path.display());
+    rows(&mut file).with_context(incomplete)?;
+    file.flush().with_context(incomplete)
+}
+
+/// Says how a command ended, with all that was to be said and written at its end, in this order: figures first, then
+/// files. What failed is told; it takes nothing with it that came before, and hides no threshold that was exceeded.
+pub fn conclude<const N: usize>(verdict: ExitCode, steps: [Result<()>; N]) -> ExitCode {
+    let mut code = verdict;
+    for error in steps.into_iter().filter_map(Result::err) {
+        // Whoever has stopped reading (`| head`) has seen enough: that is no failure.
+        if crate::is_broken_pipe(&error) {
+            continue;
+        }
+        crate::report(&error);
+        if verdict != ExitCode::from(OVER_THRESHOLD) {
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
+
+/// Prints a document as JSON or as a text.
+pub fn tell(
+    json: bool,
+    document: &impl Serialize,
+    text: impl FnOnce(&mut StdoutLock<'static>) -> io::Result<()>,
+) -> Result<()> {
+    let mut output = io::stdout().lock();
+    let told = if json {
+        serde_json::to_writer_pretty(&mut output, document).map_err(io::Error::from).and_then(|()| writeln!(output))
+    } else {
+        text(&mut output)
+    };
+    told.and_then(|()| output.flush()).context("the figures cannot be printed")
 }
 
 /// What every JSON document begins with.
@@ -50,11 +87,9 @@ impl Head {
     }
 }
 
+/// Prints a document that is JSON in any case.
 pub fn print_json(document: &impl Serialize) -> Result<()> {
-    let mut output = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut output, document)?;
-    writeln!(output)?;
-    Ok(())
+    tell(true, document, |_| Ok(()))
 }
 
 fn texts(findings: &[Finding], level: FindingLevel) -> Vec<String> {

@@ -12,7 +12,7 @@ use stealtime_probe::{facts, scheduling};
 use stealtime_wire::{Facts, LoadOutcome, LoadRequest};
 
 use crate::arguments::{Load, LoadKind};
-use crate::document::{Head, NOT_VALID, create, fill, print_json, write_findings};
+use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
 use crate::load::write_table;
 use crate::quantities::nanoseconds;
 
@@ -47,16 +47,14 @@ pub fn run(load: &Load) -> Result<ExitCode> {
     // Over, interrupted, or nobody left who could interrupt: in each case it ends here.
     let _ = interrupted.recv_timeout(load.duration);
     let recording = running.stop()?;
-    if let (Some(file), Some(path)) = (rows, &load.rows) {
-        fill(file, path, |rows| write_table(&recording, rows))?;
-    }
-    let document = Document::of(request, recording.outcome, machine);
-    if load.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) })
+    let document = Document::of(request, recording.outcome.clone(), machine);
+    let told = tell(load.json, &document, |output| document.write_text(output));
+    let written = match (rows, &load.rows) {
+        (Some(file), Some(path)) => fill(file, path, |rows| write_table(&recording, rows)),
+        _ => Ok(()),
+    };
+    let verdict = if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) };
+    Ok(conclude(verdict, [told, written]))
 }
 
 /// What `--json` prints.

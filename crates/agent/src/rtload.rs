@@ -11,14 +11,14 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::tick::calibrate_on;
-use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
+use stealtime_probe::{RunningTrial, Trial, facts, run_trial, scheduling, throttling};
 use stealtime_wire::{
     Facts, Injection, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest,
 };
 
 use crate::claims::Claims;
 use crate::cpu_list::CpuList;
-use crate::document::{Head, NOT_VALID, create, fill, print_json, write_findings};
+use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
 use crate::restore::Watchdog;
 use crate::tables;
@@ -140,16 +140,13 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     let mut recording = run_trial(&Trial { request: &request, rate: &rate, running: &running })?;
     drop(watchdog);
     recording.outcome.findings.extend(claimed);
-    if let (Some(file), Some(path)) = (rows, &arguments.rows) {
-        fill(file, path, |rows| tables::write(&recording, StreamName::Jobs, rows))?;
-    }
-    let document = Document::of(recording, machine);
-    if arguments.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(document.exit_code())
+    let document = Document::of(recording.outcome.clone(), machine);
+    let told = tell(arguments.json, &document, |output| document.write_text(output));
+    let written = match (rows, &arguments.rows) {
+        (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Jobs, rows)),
+        _ => Ok(()),
+    };
+    Ok(conclude(document.exit_code(), [told, written]))
 }
 
 impl RtloadArguments {
@@ -210,8 +207,7 @@ struct Document {
 }
 
 impl Document {
-    fn of(recording: Recording, machine: Facts) -> Self {
-        let outcome = recording.outcome;
+    fn of(outcome: TrialOutcome, machine: Facts) -> Self {
         let count = |name: &str| outcome.counters.get(name).copied().unwrap_or(0);
         Self {
             head: Head::of(&outcome.findings),

@@ -40,10 +40,9 @@ use crate::blackout::settings::CONNECT_INTERVALS;
 use crate::blackout::sight::{Sight, Watched, Way, now_ns};
 use crate::counting::flow::draw_client;
 use crate::counting::silence::Moment;
-use crate::document::{NOT_VALID, print_json};
+use crate::document::{NOT_VALID, OVER_THRESHOLD, conclude, tell};
 use crate::quantities::nanoseconds;
 
-const OVER_THRESHOLD: u8 = 3;
 const WRONG_USAGE: u8 = 2;
 
 /// How often the main thread looks.
@@ -75,16 +74,12 @@ pub fn run(settings: &Blackout) -> Result<ExitCode> {
     let sights = running.end(watching.is_ok());
     let started = watching?;
     let report = Report::of(settings, started, stopped, sights);
-    if settings.json {
-        print_json(&report)?;
-    } else {
-        report.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(match (report.is_over(), report.is_valid() && !report.is_unjudged()) {
+    let verdict = match (report.is_over(), report.is_valid() && !report.is_unjudged()) {
         (true, _) => ExitCode::from(OVER_THRESHOLD),
         (false, false) => ExitCode::from(NOT_VALID),
         (false, true) => ExitCode::SUCCESS,
-    })
+    };
+    Ok(conclude(verdict, [tell(settings.json, &report, |output| report.write_text(output))]))
 }
 
 /// The exit code of what was not done.

@@ -39,7 +39,7 @@ use crate::counting::record::{Finding, Protocol, Record};
 use crate::counting::report::{Check, Report, name};
 use crate::counting::settings::VIOLATED;
 use crate::counting::silence::Moment;
-use crate::document::print_json;
+use crate::document::{conclude, tell};
 
 /// For the check at the end: the memory of a translated guest is verified at some 100 MB/s.
 const CHECK_WAIT: Duration = Duration::from_secs(60);
@@ -107,12 +107,8 @@ pub fn run(count: &Count) -> anyhow::Result<ExitCode> {
     let stopped = stopped?;
     let check = check_memory(count, &records);
     let report = Report::of(count, started, stopped, records, check);
-    if count.json {
-        print_json(&report)?;
-    } else {
-        report.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(if report.is_violated() { ExitCode::from(VIOLATED) } else { ExitCode::SUCCESS })
+    let verdict = if report.is_violated() { ExitCode::from(VIOLATED) } else { ExitCode::SUCCESS };
+    Ok(conclude(verdict, [tell(count.json, &report, |output| report.write_text(output))]))
 }
 
 impl Running {

@@ -32,7 +32,7 @@ use stealtime_probe::scheduling;
 pub use settings::Rtp;
 pub use sockets::SocketError;
 
-use crate::document::{NOT_VALID, print_json};
+use crate::document::{NOT_VALID, OVER_THRESHOLD, conclude, tell};
 use crate::quantities::nanoseconds;
 use crate::rtp::progress::{Progress, State};
 use crate::rtp::receiving::{Ended, Limits, Receiving};
@@ -41,8 +41,6 @@ use crate::rtp::settings::{Judging, Placement, Receive, RtpCommand, Send, Showin
 use crate::rtp::sockets::Hearing;
 use crate::rtp::speech::Speech;
 use crate::rtp::stamps::{clock_identity, monotonic_ns};
-
-const OVER_THRESHOLD: u8 = 3;
 
 /// From when everything is set up to the first packet.
 const LEAD: Duration = Duration::from_millis(20);
@@ -79,12 +77,8 @@ fn run_receive(receive: &Receive) -> Result<ExitCode> {
     let reception = Reception::of(&receiving, ended, end_ns(&receiving, ended), &receive.judging, listening.buffer_ns);
     let findings = reception.findings();
     let document = Document::new(reception, findings);
-    if receive.showing.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(exit_code(document.head.valid, document.part.is_over(&receive.judging)))
+    let verdict = exit_code(document.head.valid, document.part.is_over(&receive.judging));
+    Ok(conclude(verdict, [tell(receive.showing.json, &document, |output| document.write_text(output))]))
 }
 
 fn run_send(send: &Send) -> Result<ExitCode> {
@@ -118,13 +112,9 @@ fn run_send(send: &Send) -> Result<ExitCode> {
     let transmission = Transmission::of(&said.sending, said.duration_ns(), came_back);
     let findings = transmission.findings();
     let document = Document::new(transmission, findings);
-    if send.showing.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
     let is_over = document.part.came_back.as_ref().is_some_and(|reception| reception.is_over(&send.judging));
-    Ok(exit_code(document.head.valid, is_over))
+    let verdict = exit_code(document.head.valid, is_over);
+    Ok(conclude(verdict, [tell(send.showing.json, &document, |output| document.write_text(output))]))
 }
 
 /// Receives what a reflector sends back, until everything has come or `over`.

@@ -2,7 +2,6 @@
 //!
 //! The one that hears has a thread and handles of its own: what is sent keeps its schedule whatever comes.
 
-use std::io;
 use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +10,7 @@ use std::thread;
 use anyhow::Result;
 use stealtime_media::Listening;
 
-use crate::document::print_json;
+use crate::document::{conclude, tell};
 use crate::quantities::nanoseconds;
 use crate::rtp::progress::Progress;
 use crate::rtp::receiving::{Ended, Limits, Receiving};
@@ -56,12 +55,8 @@ pub fn run(talk: &Talk) -> Result<ExitCode> {
     let conversation = Conversation { spoken: Transmission::of(&said.sending, said.duration_ns(), None), heard };
     let findings = conversation.findings();
     let document = Document::new(conversation, findings);
-    if talk.showing.json {
-        print_json(&document)?;
-    } else {
-        document.write_text(&mut io::stdout().lock())?;
-    }
-    Ok(exit_code(document.head.valid, document.part.heard.is_over(&talk.judging)))
+    let verdict = exit_code(document.head.valid, document.part.heard.is_over(&talk.judging));
+    Ok(conclude(verdict, [tell(talk.showing.json, &document, |output| document.write_text(output))]))
 }
 
 /// What the one that hears must know of the one that speaks.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from command import Command
-from scripted_agent import ScriptedPlatform
 from test_cli import SHORT
 from test_cli_junit import junit_cases
 
@@ -177,8 +176,13 @@ def test_our_control_plane_beside_another_run_is_a_finding(native_plan: Plan) ->
     assert busy_host.findings_before(native_plan) == []
 
 
-def test_over_a_threshold_beside_others_is_still_over(
-    stealtime: Command, beside_cargo: None, platforms: list[ScriptedPlatform]
+def test_over_a_threshold_beside_others_is_over_and_who_they_were_is_said(
+    stealtime: Command, beside_cargo: None, tmp_path: Path
 ) -> None:
-    ended = stealtime(*SHORT, "-P", "native", "--max-overhead", "2s")
+    junit = tmp_path / "cells.xml"
+    ended = stealtime(*SHORT, "-P", "native", "--probe", "tick", "--max-overhead", "2s", "--junit", str(junit))
     assert ended.code == 3
+    words = f"(not alone: others had 31 % of the time on CPU {LAST}: cargo)"
+    assert words in ended.err
+    (failure,) = junit_cases(junit)["quick.native.alone tick 68us"].result
+    assert words in str(failure.message)

@@ -33,12 +33,14 @@ class GatedCell(Figures):
     verdict: GateVerdict
     because: str | None
     """Why it is not judged, or what had no end."""
+    not_alone: str | None = None
+    """Who was beside it that nobody asked for: what is over a threshold may be theirs, and is over it all the same."""
 
     @property
     def words(self) -> str:
         """The cell with its value, or why it has none."""
         value = self.because if self.longest_ns is None or self.because else f"{self.longest_ns / 1000:.1f} us"
-        return f"{self.platform} {self.probe}: {value}"
+        return f"{self.platform} {self.probe}: {value}{self._company}"
 
     @property
     def sentence(self) -> str:
@@ -48,7 +50,11 @@ class GatedCell(Figures):
         if self.longest_ns is None or self.over_ns is None:
             return f"{self.quantity} has no end: {self.because}"
         limit_ns = self.longest_ns - self.over_ns
-        return f"{self.quantity} is {self.longest_ns / 1000:.1f} us, over {limit_ns / 1000:.1f} us"
+        return f"{self.quantity} is {self.longest_ns / 1000:.1f} us, over {limit_ns / 1000:.1f} us{self._company}"
+
+    @property
+    def _company(self) -> str:
+        return f" ({self.not_alone})" if self.not_alone is not None and self.verdict == "exceeded" else ""
 
 
 class Gate(Figures):
@@ -110,6 +116,7 @@ def _gated(cell: CellFigures, at_most_ns: int) -> GatedCell:
         over_ns=longest_ns - at_most_ns if is_known and longest_ns is not None else None,
         verdict=verdict,
         because=because,
+        not_alone=cell.not_alone,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from stealtime.lab.scenarios.cpu_claims import FOLDER_VARIABLE
+
 # Hypothesis fails a test whose example takes 200 ms, which on a busy machine says nothing of the test.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -24,6 +26,12 @@ def same_cpus() -> Iterator[None]:
     after = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before)
     assert after == before, f"the test leaves this process on the CPUs {sorted(after)} instead of {sorted(before)}"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_claims(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Claim CPUs from nobody outside of these tests, nor from those that run at the same time."""
+    os.environ[FOLDER_VARIABLE] = str(tmp_path_factory.mktemp("claims"))
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ def print_tables(summary: RunSummary, console: Console) -> None:
     for study in _studies_of(summary):
         console.print(study.tables(summary))
     if lines := stranger_lines(summary):
-        console.print(Text(TITLE, style="bold yellow"))
+        console.print(Text(f"\n{TITLE}", style="bold yellow"))
         for line in lines:
             console.print(Text(f"  {line}", style="yellow"))
 

@@ -13,9 +13,10 @@ Each has figures that it must change (``equality/disturbances.py``); it is found
 runs among themselves tell the false alarms at the same time.
 
 What is missing of --runs and --disturbed is measured, the kind that is furthest behind first, and whole runs are kept:
-the program may be stopped and started again. The full form takes an hour and a half of a machine that does nothing
-else. --kept judges runs that are kept as lines in the repository: figures of trials, no samples, so that they can be
-judged anew by the code of today; --write adds the runs of --folder to them.
+the program may be stopped and started again, and --minutes stops it. The full form takes an hour of a machine that does
+nothing else; the hog and the slower loop, which change different figures, are in the same runs. --kept judges runs that
+are kept as lines in the repository: figures of trials, no samples, so that they can be judged anew by the code of
+today. --write adds the runs of --folder to them.
 """
 
 import argparse
@@ -23,8 +24,10 @@ import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +58,15 @@ def judge(form: str, groups: Sequence[Mapping[str, Sequence[RunSummary]]]) -> di
     equal = tally(pair for group in groups for pair in combinations(group.get(EQUAL, ()), 2)).document()
     disturbances = {}
     for name in FORMS[form].disturbances:
-        pairs = [pair for group in groups for pair in product(group.get(EQUAL, ()), group.get(name, ()))]
+        disturbed = [
+            [run for kind, runs in group.items() if name in kind.split("+") for run in runs] for group in groups
+        ]
+        pairs = [
+            pair for group, own in zip(groups, disturbed, strict=True) for pair in product(group.get(EQUAL, ()), own)
+        ]
         disturbances[name] = {
             "what": DISTURBANCES[name].words,
-            "runs": sum(len(group.get(name, ())) for group in groups),
+            "runs": sum(map(len, disturbed)),
             "platforms": found_of(DISTURBANCES[name], pairs),
         }
     return {
@@ -104,7 +112,10 @@ def main() -> None:
     parser.add_argument("--form", choices=FULL, help="only this one of the full form's two campaigns")
     parser.add_argument("--runs", type=int, metavar="N", help="equal runs of each campaign; default 5, with --short 2")
     parser.add_argument(
-        "--disturbed", type=int, metavar="N", help="runs of each disturbance; default 4, with --short 1"
+        "--disturbed", type=int, metavar="N", help="disturbed runs of each kind; default 4, with --short 1"
+    )
+    parser.add_argument(
+        "--minutes", type=float, metavar="N", help="begin no run later than that; 0: judge what is there"
     )
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="the measured one, for the hog")
     parser.add_argument("--folder", type=Path, help="where the runs are kept; default: beside the other runs")
@@ -119,12 +130,13 @@ def main() -> None:
         _write(folder, forms)
         return
     equal, disturbed = options.runs or (2 if options.short else 5), options.disturbed or (1 if options.short else 4)
+    until = time.monotonic() + (inf if options.minutes is None else 60.0 * options.minutes)
     documents = {}
     for form in forms:
         if options.kept:
             groups = groups_of(read_kept(KEPT), form, is_held_out=True if options.held_out else None)
         else:
-            groups = [measure(Wanted(form, equal, disturbed), folder / form, options.cpu)]
+            groups = [measure(Wanted(form, equal, disturbed), folder / form, options.cpu, until)]
         documents[form] = judge(form, groups)
     document = {
         "benchmark": "different runs",

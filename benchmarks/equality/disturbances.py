@@ -89,7 +89,9 @@ def with_loops_of(equal: RunSummary, slower: RunSummary) -> RunSummary:
     return slower.model_copy(update={"cells": cells})
 
 
-_TICK = tuple(MustShow("tick", statistic) for statistic in ("mean_overhead_ns", "stalls", "rare_stalls"))
+_TICK = tuple(
+    MustShow("tick", statistic) for statistic in ("mean_overhead_ns", "frequent_stalls", "stalls", "rare_stalls")
+)
 DISTURBANCES = {
     one.name: one
     for one in (
@@ -107,7 +109,7 @@ DISTURBANCES = {
         Disturbance(
             "stall",
             "5 ms stolen once in each 10 s of trial",
-            {"": _TICK[1:]},
+            {"": _TICK[2:]},
             # The first theft comes that long after the begin of a trial: there is one in 10 s.
             campaign_prefix='injection = { every = "9s", steal = "5ms" }\n',
         ),

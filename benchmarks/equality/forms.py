@@ -9,8 +9,13 @@ class Form:
 
     campaign: str
     """The text of a campaign file."""
-    disturbances: tuple[str, ...]
-    """By their names."""
+    kinds: tuple[str, ...]
+    """What its disturbed runs are disturbed by; ``hog+slower`` by both at once, which change different figures."""
+
+    @property
+    def disturbances(self) -> tuple[str, ...]:
+        """All of them, by their names."""
+        return tuple(name for kind in self.kinds for name in kind.split("+"))
 
 
 _SHORT = """
@@ -53,7 +58,7 @@ duration = "10s"
 """
 FORMS = {
     "short": Form(_SHORT, ("thefts",)),
-    "often": Form(_OFTEN, ("hog", "slower")),
+    "often": Form(_OFTEN, ("hog+slower",)),
     "long": Form(_LONG, ("stall",)),
 }
 """``often``: many repetitions, 90 s a run; ``long``: 70 s of each platform, four minutes a run. The builtin campaign

@@ -1,11 +1,12 @@
 """Equal and disturbed runs of a form, measured in turn: what is missing is measured, what is whole is kept."""
 
 import sys
+import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from equality.disturbances import DISTURBANCES, Hog, with_loops_of, write_slower_loops
+from equality.disturbances import DISTURBANCES, Disturbance, Hog, with_loops_of, write_slower_loops
 from equality.forms import FORMS
 from equality.series import Series
 from stealtime.store.run import Run
@@ -22,21 +23,27 @@ class Wanted:
     form: str
     equal: int
     disturbed: int
-    """Of each disturbance."""
+    """Of each kind."""
 
     @property
     def counts(self) -> dict[str, int]:
         """By kind, ``equal`` first."""
-        return {EQUAL: self.equal, **dict.fromkeys(FORMS[self.form].disturbances, self.disturbed)}
+        return {EQUAL: self.equal, **dict.fromkeys(FORMS[self.form].kinds, self.disturbed)}
 
 
-def measure(wanted: Wanted, folder: Path, cpu: int) -> dict[str, list[RunSummary]]:
+def disturbances_of(kind: str) -> list[Disturbance]:
+    """Give what a run of some kind is disturbed by."""
+    return [] if kind == EQUAL else [DISTURBANCES[name] for name in kind.split("+")]
+
+
+def measure(wanted: Wanted, folder: Path, cpu: int, until: float) -> dict[str, list[RunSummary]]:
     """Measure what is missing, the kind that is furthest behind first, and give all runs in figures.
 
     Args:
         wanted: How many.
         folder: Of the runs of this form.
         cpu: The measured one, for the hog.
+        until: When no further run is begun, by ``time.monotonic``.
 
     Returns:
         By kind; of a loop that does more work the record says that it did the same.
@@ -44,7 +51,7 @@ def measure(wanted: Wanted, folder: Path, cpu: int) -> dict[str, list[RunSummary
     while True:
         runs = finished(wanted.form, folder)
         behind = {kind: len(runs[kind]) / count for kind, count in wanted.counts.items() if len(runs[kind]) < count}
-        if not behind:
+        if not behind or time.monotonic() >= until:
             return summaries(wanted.form, folder)
         kind = min(behind, key=lambda one: behind[one])
         print(f"{wanted.form}: run {len(runs[kind]) + 1} of kind {kind}", file=sys.stderr, flush=True)
@@ -54,7 +61,7 @@ def measure(wanted: Wanted, folder: Path, cpu: int) -> dict[str, list[RunSummary
 
 def finished(form: str, folder: Path) -> dict[str, list[Run]]:
     """Give the runs of this code that are whole, oldest first, by kind."""
-    kinds = (EQUAL, *FORMS[form].disturbances)
+    kinds = (EQUAL, *FORMS[form].kinds)
     return {kind: Series(folder / kind, "").finished(())[0] if (folder / kind).exists() else [] for kind in kinds}
 
 
@@ -63,7 +70,7 @@ def summaries(form: str, folder: Path) -> dict[str, list[RunSummary]]:
     runs = finished(form, folder)
     figures = {kind: [summarize(run) for run in own] for kind, own in runs.items()}
     for kind, own in figures.items():
-        if kind != EQUAL and DISTURBANCES[kind].is_slower and figures[EQUAL]:
+        if any(one.is_slower for one in disturbances_of(kind)) and figures[EQUAL]:
             figures[kind] = [with_loops_of(figures[EQUAL][0], run) for run in own]
     return figures
 
@@ -72,8 +79,7 @@ def _series(form: str, kind: str, folder: Path, base: Run | None, cpu: int) -> S
     campaign = FORMS[form].campaign
     beside: AbstractContextManager[object] = nullcontext()
     loops = None if base is None else base.folder
-    if kind != EQUAL:
-        disturbance = DISTURBANCES[kind]
+    for disturbance in disturbances_of(kind):
         campaign = disturbance.campaign_prefix + campaign
         if disturbance.hog:
             beside = Hog(cpu)

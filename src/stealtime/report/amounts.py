@@ -8,6 +8,7 @@ logarithm shows the latter: leaving that trial out changes everything (R. G. Mil
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -30,16 +31,27 @@ class Amounts:
 
 
 def ratio_of_amounts(base: Amounts, other: Amounts) -> Interval:
-    """Find how many times the share of ``base`` that of ``other`` is, each from a session of its own."""
-    sides = [_log_share(side) for side in (base, other)]
-    difference = sides[1][0] - sides[0][0]
-    return interval_around(difference, [(variance, trials) for _, variance, trials in sides])
+    """Find how many times the share of ``base`` that of ``other`` is, each from a session of its own.
+
+    The variance between sessions is a share of that between trials, of the geometric mean of both sides': a disturbance
+    that meets half of the trials of one side makes these differ, and says nothing about sessions.
+    """
+    (first, first_variance), (second, second_variance) = (_log_share(side) for side in (base, other))
+    session = SESSION_SHARE * sqrt(first_variance * second_variance)
+    trials = len(base.amounts), len(other.amounts)
+    return interval_around(
+        second - first,
+        [
+            (first_variance / trials[0], trials[0]),
+            (second_variance / trials[1], trials[1]),
+            (2.0 * session, min(trials)),
+        ],
+    )
 
 
-def _log_share(side: Amounts) -> tuple[float, float, int]:
-    """Give the logarithm of a share, and its variance in another session, by leaving out each trial in turn."""
+def _log_share(side: Amounts) -> tuple[float, float]:
+    """Give the logarithm of a share, and the variance of one trial's part in it, by leaving out each trial in turn."""
     amounts, wholes = np.asarray(side.amounts), np.asarray(side.wholes)
     left = np.log((amounts.sum() - amounts) / (wholes.sum() - wholes))
     trials = len(amounts)
-    of_mean = (trials - 1) * float(left.var())
-    return float(np.log(side.share)), of_mean * (1.0 + SESSION_SHARE * trials), trials
+    return float(np.log(side.share)), trials * (trials - 1) * float(left.var())

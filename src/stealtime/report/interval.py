@@ -79,7 +79,7 @@ def interval_around(difference: float, variances: Sequence[tuple[float, int]], a
 
     Args:
         difference: Between the logarithms.
-        variances: Of each of the two, with the number of repetitions that it was estimated from.
+        variances: That it is made of, each with the number of repetitions that it was estimated from.
         at_most_off: By how much the difference may be off besides.
     """
     total = sum(variance for variance, _ in variances)

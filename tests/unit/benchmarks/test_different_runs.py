@@ -1,6 +1,7 @@
 """What ``different_runs.py`` counts, on runs whose differences are known, and what it keeps of them."""
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 
 import different_runs
@@ -45,7 +46,7 @@ def run_of(template: RunSummary, factors: Sequence[float]) -> RunSummary:
 
 
 def test_a_slower_loop_is_found_in_the_floor_and_equal_runs_raise_few_alarms(template: RunSummary) -> None:
-    group = {EQUAL: runs_of(template, 1.0, 5, 1), "slower": runs_of(template, 1.1, 4, 2)}
+    group = {EQUAL: runs_of(template, 1.0, 5, 1), "hog+slower": runs_of(template, 1.1, 4, 2)}
     found = different_runs.judge("often", [group])
     assert (found["equal_runs"], found["equal_pairs"]) == (5, 10)
     assert found["false_alarms"]["share"] <= 0.05
@@ -53,7 +54,8 @@ def test_a_slower_loop_is_found_in_the_floor_and_equal_runs_raise_few_alarms(tem
     assert (slower["runs"], slower["platforms"]["uml"]) == (
         4, {"pairs": 20, "found": 1.0, "by_figure": {"tick floor_ns": 1.0}},
     )  # fmt: skip
-    assert found["disturbances"]["hog"]["platforms"] == {}
+    hog = found["disturbances"]["hog"]
+    assert (hog["runs"], hog["platforms"]["uml"]["pairs"]) == (4, 20)
 
 
 def test_a_disturbance_that_is_not_there_is_not_found(template: RunSummary) -> None:
@@ -105,14 +107,16 @@ def test_the_kind_that_is_furthest_behind_is_measured_next(
         measured.append(series.folder.name)
 
     def there(form: str, _folder: Path) -> dict[str, list[None]]:
-        return {kind: [None] * measured.count(kind) for kind in (EQUAL, *FORMS[form].disturbances)}
+        return {kind: [None] * measured.count(kind) for kind in (EQUAL, *FORMS[form].kinds)}
 
     monkeypatch.setattr(Series, "measure_one", pretend)
     monkeypatch.setattr(recording, "finished", there)
     monkeypatch.setattr(recording, "_series", lambda _form, kind, folder, _base, _cpu: Series(folder / kind, ""))
     monkeypatch.setattr(recording, "summaries", lambda form, folder: {"all": there(form, folder)})
-    measure(Wanted("often", 3, 2), tmp_path, 1)
-    assert measured == [EQUAL, "hog", "slower", EQUAL, "hog", "slower", EQUAL]
+    measure(Wanted("often", 3, 2), tmp_path, 1, inf)
+    assert measured == [EQUAL, "hog+slower", EQUAL, "hog+slower", EQUAL]
+    measure(Wanted("often", 9, 9), tmp_path, 1, 0.0)
+    assert len(measured) == 5, "the time is over"
 
 
 def test_each_disturbance_of_a_form_says_what_it_must_change() -> None:

@@ -5,8 +5,8 @@ time moves the percentiles of half of the repetitions. Compared are besides
 
 - the *mean overhead*: what a sample takes over the floor, all repetitions of a run together;
 - *stalls*: how many samples a second lie beyond a threshold. It is taken from the longest samples of both runs together
-  and without looking at whose they are, in the widest gap near a given number of them: once near the longest ten, once
-  near the longest fifty. Chosen so, it favours neither run.
+  and without looking at whose they are, in the widest gap behind some of them: the longest ten, some fifty, some two
+  hundred. Chosen so, it favours neither run. Of a trial at most those count that it keeps.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Cut:
     most: int
 
 
-CUTS = (Cut("stalls", 40, 64), Cut("rare_stalls", 6, 12))
+CUTS = (Cut("frequent_stalls", 150, 300), Cut("stalls", 40, 64), Cut("rare_stalls", 6, 12))
 
 
 class MeanComparison(StatisticComparison):

@@ -13,7 +13,7 @@ from stealtime._core import Series
 from stealtime.studies.latency.analysis.model import PAUSE_SHARE, HeldBack, Stalls, Stats
 
 KEPT = 64
-"""The longest of each trial: as many as all trials of two runs together are asked for."""
+"""The longest of each trial: enough for the thresholds of two runs of four repetitions each."""
 _PAUSES_MOST = 1 << 20
 
 

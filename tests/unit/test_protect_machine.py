@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.protect.machine import check_room, kernel_arguments, parse_machine_types, versioned_machine
+from stealtime.protect.machine import kernel_arguments, parse_machine_types, versioned_machine
 from stealtime.protect.vm_file import parse_vm_file
 from stealtime.vocabulary.errors import UsageError
 
@@ -63,9 +63,3 @@ def test_the_builtin_program_is_told_on_the_kernels_command_line() -> None:
 def test_a_guest_of_ones_own_is_told_nothing_of_programs() -> None:
     vm = parse_vm_file(f'name = "phone"\ninitramfs = "{os.devnull}"\n', "VM.toml", Path("/"))
     assert not any(word.startswith("stealtime.run") for word in kernel_arguments(vm))
-
-
-def test_a_machine_that_this_host_cannot_hold_is_refused() -> None:
-    check_room(128 << 20, 128 << 20)
-    with pytest.raises(UsageError, match="has 256 MiB of memory, and this host 128 MiB to give"):
-        check_room(256 << 20, 128 << 20)

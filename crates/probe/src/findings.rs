@@ -47,7 +47,12 @@ pub fn memory_not_locked(error: &io::Error) -> Finding {
     Finding {
         code: "memory_not_locked".to_owned(),
         level: FindingLevel::Limits,
-        text: format!("the sample memory is present but not locked ({error}), so swapping could disturb the probe"),
+        text: format!(
+            "the sample memory is present but not locked ({error}{}), so swapping could disturb the probe",
+            stealtime_memory::lockable_bytes()
+                .map(|bytes| format!("; RLIMIT_MEMLOCK leaves {} KiB", bytes >> 10))
+                .unwrap_or_default()
+        ),
         hint: Some("run as root, or raise the limit: ulimit -l unlimited".to_owned()),
     }
 }

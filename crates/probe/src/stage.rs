@@ -9,9 +9,9 @@ use crate::clock::{self, SampleClock};
 use crate::error::TrialError;
 use crate::recorder::Recorder;
 use crate::trial::Trial;
-use crate::{facts, findings, steal, sys};
+use crate::{findings, steal, sys};
 
-/// Sample memory may take half of what is available, unless a number of samples was asked for.
+/// Sample memory may take half of what may still be used, unless a number of samples was asked for.
 const MEMORY_SHARE_DIVISOR: u64 = 2;
 
 /// What the measuring thread gives to its probe.
@@ -69,7 +69,7 @@ impl Stage<'_> {
         let with_gaps = self.layout == Some(Layout::Gapped);
         let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps));
         let wanted = request.max_samples.unwrap_or_else(|| {
-            let available = facts::memory_available_bytes().unwrap_or(u64::MAX);
+            let available = stealtime_memory::usable_bytes();
             most_samples.min(available / MEMORY_SHARE_DIVISOR / bytes_each)
         });
         let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);

@@ -1,7 +1,6 @@
 //! What this host can do for a machine, to be laid beside what the machine needs.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,7 +25,7 @@ pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> L
         qemu_version: String::new(),
         machines: machine_types(&config.qemu),
         accelerators: accelerators(config.qemu_user.as_ref()),
-        available_bytes: available_bytes(),
+        available_bytes: stealtime_memory::usable_bytes(),
         images,
         delta: true,
         highest_term: None,
@@ -69,16 +68,10 @@ fn accelerators(user: Option<&QemuUser>) -> Vec<String> {
     names
 }
 
-/// `MemAvailable` of /proc/meminfo; unknown counts as enough.
-fn available_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kibibytes.map_or(u64::MAX, |kibibytes| kibibytes << 10)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -11,18 +11,19 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Each crate of ours and those of ours that it stands on; from shared to special.
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("wire", &[]),
     ("owner", &[]),
+    ("memory", &[]),
     ("analysis", &[]),
     ("attribution", &["wire"]),
     ("overheads", &["wire"]),
     ("schedulability", &[]),
     ("trace", &["owner", "wire"]),
-    ("probe", &["owner", "wire"]),
+    ("probe", &["memory", "owner", "wire"]),
     ("media", &[]),
     ("agent", &["analysis", "media", "probe", "trace", "wire"]),
-    ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
+    ("core", &["analysis", "attribution", "memory", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("sippsockets", &[]),
@@ -30,7 +31,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("succession", &[]),
     ("shipping", &["succession"]),
     ("outputhold", &["succession"]),
-    ("replicator", &["capture", "outputhold", "shipping", "succession"]),
+    ("replicator", &["capture", "memory", "outputhold", "shipping", "succession"]),
 ];
 
 /// Licences that ask for no more than to be named. A crate with a choice needs one of them, with several all.

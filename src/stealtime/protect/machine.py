@@ -5,12 +5,11 @@ import re
 import subprocess
 from pathlib import Path
 
-import psutil
-
 from stealtime.lab.image.cache import remembered_hash
 from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.image.modules import ModuleWish
+from stealtime.lab.memory import read_memory_room, refuse_machine_of
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.qemu_program import INSTALL_HINT, find_qemu, qemu_version
 from stealtime.protect.specification import ImageSpec, MachineSpec
@@ -44,7 +43,7 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
             f"{vm.memory_bytes >> 20} MiB of memory are too little for this kernel and initramfs",
             hint=f'they are loaded whole: give memory = "{-(-needed >> 20)}MiB" or more',
         )
-    check_room(vm.memory_bytes, psutil.virtual_memory().available)
+    refuse_machine_of(vm.memory_bytes, read_memory_room())
     return MachineSpec(
         name=vm.name,
         accelerator=vm.accelerator,
@@ -59,19 +58,6 @@ def resolve_machine(vm: VmFile) -> MachineSpec:
         virtio=vm.virtio,
         devices=tuple(vm.devices),
     )
-
-
-def check_room(memory_bytes: int, available_bytes: int) -> None:
-    """Refuse a machine that this host cannot hold: its memory comes page by page, so it would be killed when it runs.
-
-    Raises:
-        UsageError: It has more memory than this host can give.
-    """
-    if memory_bytes > available_bytes:
-        raise UsageError(
-            f"the machine has {memory_bytes >> 20} MiB of memory, and this host {available_bytes >> 20} MiB to give",
-            hint="give it less memory, or end something on this host",
-        )
 
 
 def kernel_arguments(vm: VmFile) -> list[str]:

@@ -50,6 +50,8 @@ pub struct TaskOutcome {
 /// [`TrialError`], if they could not all begin, or memory ran out under way.
 pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outcome, TrialError> {
     let no_memory = |source| TrialError::Collections { tasks: contend.tasks, bytes: contend.collection_bytes, source };
+    let all_bytes = contend.collection_bytes.saturating_mul(u64::from(contend.tasks) + 1);
+    stealtime_memory::refuse_more_than_there_is(all_bytes).map_err(no_memory)?;
     let mut common = Mapping::new(cells(contend)).map_err(no_memory)?;
     work::fill(common.cells_mut(), &mut SplitMix::of_unit(contend.seed, u64::MAX));
     let shared = Shared { contend, recorder, common: Mutex::new(common), go: AtomicU32::new(0) };

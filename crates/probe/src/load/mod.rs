@@ -27,7 +27,7 @@ use crate::load::memory::MemoryWork;
 use crate::load::phases::{Control, Pulse};
 use crate::load::thread::{Assignment, Ready, Worked};
 use crate::load::work::Work;
-use crate::{facts, scheduling};
+use crate::scheduling;
 
 /// How the threads are called, in `top` and in traces.
 pub const THREAD_NAME: &str = "st-load";
@@ -41,7 +41,7 @@ const SHORTEST_PHASE_NS: u64 = 100_000;
 /// One page; the paper's block has 9 MB.
 const SMALLEST_BLOCK_BYTES: u64 = 4096;
 
-/// Blocks may take half of what is available.
+/// Blocks may take half of what may still be used.
 const MEMORY_SHARE_DIVISOR: u64 = 2;
 
 /// A stretch in which one thread was on, cut at a second.
@@ -199,7 +199,7 @@ fn validate(request: &LoadRequest) -> Result<Option<Pulse>, LoadError> {
         if block_bytes < SMALLEST_BLOCK_BYTES {
             return out_of("block_bytes", block_bytes, format!("at least {SMALLEST_BLOCK_BYTES}"));
         }
-        let room = facts::memory_available_bytes().unwrap_or(u64::MAX) / MEMORY_SHARE_DIVISOR;
+        let room = stealtime_memory::usable_bytes() / MEMORY_SHARE_DIVISOR;
         if block_bytes.saturating_mul(2 * u64::from(request.threads)) > room {
             return Err(LoadError::Memory { threads: request.threads, block_bytes });
         }

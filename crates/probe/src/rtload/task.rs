@@ -163,11 +163,9 @@ fn present<T: Clone>(most: u64, filling: T) -> Result<Vec<T>, TrialError> {
     let bytes = most.saturating_mul(size_of::<T>() as u64);
     let length = usize::try_from(most).unwrap_or(usize::MAX);
     let mut list = Vec::new();
-    list.try_reserve_exact(length).map_err(|error| TrialError::Memory {
-        samples: length,
-        bytes,
-        source: io::Error::other(error),
-    })?;
+    let refused = |source| TrialError::Memory { samples: length, bytes, source };
+    stealtime_memory::refuse_more_than_there_is(bytes).map_err(refused)?;
+    list.try_reserve_exact(length).map_err(|error| refused(io::Error::other(error)))?;
     list.resize(length, filling);
     list.clear();
     Ok(list)

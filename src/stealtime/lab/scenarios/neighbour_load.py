@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
+from stealtime.lab.memory import read_memory_room
 from stealtime.lab.scenarios.caches import default_block_bytes
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
 from stealtime.vocabulary.errors import StealtimeError
@@ -19,7 +18,7 @@ _KERNEL_SHARE_DIVISOR = 32
 """Of all its memory the kernel keeps so much for itself: 64 bytes for each page, and what it never gives away."""
 
 _LOAD_SHARE_DIVISOR = 2
-"""The agent gives a load no more than half of the memory that is available (``crates/probe/src/load/mod.rs``)."""
+"""The agent gives a load no more than half of the memory that may still be used (``crates/probe/src/load/mod.rs``)."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,12 @@ class LoadOn:
 def refuse_too_much_memory(placement: Placement) -> None:
     """Refuse blocks that this host has no room for, before its kernel begins to kill."""
     blocks_bytes = [2 * _block_bytes(placed) for placed in placement.neighbours if placed.load == "memory-load"]
-    available_bytes = psutil.virtual_memory().available
-    if sum(blocks_bytes) > available_bytes:
+    room = read_memory_room()
+    if room is not None and sum(blocks_bytes) > room.bytes:
         raise StealtimeError(
             f"{len(blocks_bytes)} neighbours of {placement.scenario} copy blocks of "
-            f"{approximate_size(sum(blocks_bytes))} together, and {approximate_size(available_bytes)} are available",
+            f"{approximate_size(sum(blocks_bytes))} together, and {approximate_size(room.bytes)} are available"
+            f"{room.reason}",
             hint="give them a smaller `block`, or free some memory",
         )
 

@@ -23,7 +23,7 @@ from co_located.mixes import POOLS, Role, mixes
 from co_located.verdict import document, tables, toml_of
 
 from stealtime.lab.host import read_host_facts
-from stealtime.lab.scenarios.cpus import allowed_cpus
+from stealtime.lab.processors import read_cpu_sets
 from stealtime.studies.stretch.analysis.accuracy import FILE
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
@@ -39,7 +39,7 @@ def lines_of(data: Path) -> list[dict[str, Any]]:
 
 
 def machine() -> str:
-    model = read_host_facts(allowed_cpus()[0])["cpu_model"]
+    model = read_host_facts(read_cpu_sets().inherited[0])["cpu_model"]
     return (
         f"{os.cpu_count()} CPUs ({model.value if isinstance(model, Value) else 'unknown'}), Linux {platform.release()}"
     )
@@ -47,7 +47,7 @@ def machine() -> str:
 
 def measure(data: Path) -> None:
     """Measure the pools that the file does not hold yet."""
-    cpus = allowed_cpus()
+    cpus = read_cpu_sets().usable
     there = {line["pool"] for line in lines_of(data)}
     for pool in POOLS:
         if pool.name in there:

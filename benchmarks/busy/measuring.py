@@ -19,7 +19,7 @@ from stealtime.campaigns.file import find_campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides
 from stealtime.campaigns.session import Order, prepare
 from stealtime.campaigns.trial import Measured
-from stealtime.lab.scenarios.cpus import allowed_cpus
+from stealtime.lab.processors import read_cpu_sets
 from stealtime.lab.strangers.look import StrangerLook, look
 from stealtime.lab.strangers.processes import TICK_NS, gains
 from stealtime.store.strangers import StrangersRecord
@@ -74,7 +74,7 @@ async def _measure(rounds: Rounds, keep: Callable[[dict[str, Any]], None]) -> No
         for boot in prepared.plan.boots:
             folder = Path(name) / boot.platform
             folder.mkdir()
-            cpu = prepared.plan.placements[boot.scenario].measured_cpu
+            cpu = prepared.plan.placement(boot.platform, boot.scenario).measured_cpu
             async with executor.boot(boot, folder, loops) as machine:
                 wanted = [
                     (cell, condition) for _ in range(rounds.count) for cell in boot.cells for condition in conditions()
@@ -94,7 +94,7 @@ async def _measure(rounds: Rounds, keep: Callable[[dict[str, Any]], None]) -> No
 
 async def _quiet_moment() -> None:
     """Wait until nobody else works on this host, but not for ever: what is measured then is left out of the rates."""
-    cpus = allowed_cpus()
+    cpus = read_cpu_sets().inherited
     for _ in range(_MOMENTS):
         first = look(cpus)
         await asyncio.sleep(_MOMENT_S)

@@ -1,7 +1,6 @@
 """Statistics over series of samples, the causes of their spikes, and schedulability, in Rust (``crates/core``)."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -355,9 +354,6 @@ def owner_of(process: int | None = None) -> str:
 
 def owner_fate(mark: str) -> Literal["alive", "gone", "not ours to judge"]:
     """Tell whether the process of a mark lives; what is no mark or cannot be seen from here is not ours to judge."""
-
-def memory_room(root: Path) -> tuple[int, str] | None:
-    """Give how many bytes this process may still use, and what sets that; None where nothing is known."""
 
 def attribute_user_mode(host: TraceDict, guest: UserModeDict, spikes: SpikesDict) -> AttributionDict:
     """Split the spikes of a User-Mode Linux guest by its host's trace.

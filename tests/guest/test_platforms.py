@@ -12,6 +12,7 @@ import pytest
 from fabricated_kernel import write_hanging_kernel, write_panicking_kernel
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, marked_processes, request_for, require_usable, until
 
+from stealtime.campaigns.staying import Staying
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.failure import MachineError
 from stealtime.lab.platforms.model import Machine, MachineRequest
@@ -52,6 +53,36 @@ async def test_every_thread_runs_where_it_was_asked_to(machine: Machine) -> None
     if machine.platform.startswith("qemu-"):
         assert len(vcpus) == 1
         assert others, "QEMU's main thread must be among the threads"
+
+
+async def test_a_vcpu_that_somebody_puts_elsewhere_is_found(machine: Machine) -> None:
+    vcpus = [thread for thread in machine.threads() if thread.role == "vcpu"]
+    if MEASURED_CPU == HOUSEKEEPING_CPU or not vcpus:
+        return
+    stays = Staying.begin([(machine.platform, machine.threads())])
+    stays.look()
+    assert stays.finding is None
+    os.sched_setaffinity(vcpus[0].tid, {HOUSEKEEPING_CPU})
+    try:
+        stays.look()
+    finally:
+        os.sched_setaffinity(vcpus[0].tid, {MEASURED_CPU})
+    assert stays.finding is not None
+    assert f"was put on CPU {HOUSEKEEPING_CPU} instead" in stays.finding.text
+    # Back where it was: the kernel has counted that it was away.
+    returned = Staying.begin([(machine.platform, machine.threads())])
+    os.sched_setaffinity(vcpus[0].tid, {HOUSEKEEPING_CPU})
+    assert await until(lambda: _last_cpu(vcpus[0].tid) == HOUSEKEEPING_CPU)
+    os.sched_setaffinity(vcpus[0].tid, {MEASURED_CPU})
+    assert await until(lambda: _last_cpu(vcpus[0].tid) == MEASURED_CPU)
+    returned.end()
+    assert returned.finding is not None
+    assert "by the kernel meanwhile" in returned.finding.text
+
+
+def _last_cpu(tid: int) -> int:
+    """Field 39 of proc_pid_stat(5)."""
+    return int(Path(f"/proc/{tid}/stat").read_text().rsplit(")", 1)[1].split()[36])
 
 
 async def test_two_clock_alignments_agree_within_their_bounds(machine: Machine) -> None:

@@ -1,9 +1,10 @@
 """The ssh platform against a server on loopback that really executes what it is told."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import asyncssh
@@ -29,6 +30,8 @@ class Server:
     host_key: str
     remote_temporary: Path
     connections: list[SSHConnection]
+    greeting: bytes = b""
+    """What its login shell says before it does anything."""
 
     def abort_connections(self) -> None:
         for connection in self.connections:
@@ -55,10 +58,12 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     host_key = asyncssh.generate_private_key("ssh-ed25519")
 
     connections: list[SSHConnection] = []
+    served: list[Server] = []
 
     async def execute(process: "asyncssh.SSHServerProcess[bytes]") -> None:
         connections.append(process.channel.get_connection())
-        await ssh_server.execute(process, {**os.environ, "TMPDIR": str(remote_temporary)})
+        environment = {**os.environ, "TMPDIR": str(remote_temporary)}
+        await ssh_server.execute(process, environment, served[0].greeting)
 
     listener = await asyncssh.listen(
         "127.0.0.1",
@@ -72,7 +77,8 @@ async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     known_hosts = home / ".ssh/known_hosts"
     known_hosts.write_text(f"[127.0.0.1]:{listener.get_port()} {public}\n")
     async with listener:
-        yield Server(listener.get_port(), known_hosts, public, remote_temporary, connections)
+        served.append(Server(listener.get_port(), known_hosts, public, remote_temporary, connections))
+        yield served[0]
 
 
 def request_for(folder: Path) -> MachineRequest:
@@ -130,6 +136,82 @@ async def test_a_lost_connection_is_told_and_leaves_nothing_there(server: Server
     async with asyncio.timeout(10):
         while server.left_behind():  # noqa: ASYNC110 - another process removes it
             await asyncio.sleep(0.02)
+
+
+class Link:
+    """A cable between here and a server, which can be cut: what is sent is lost then, and nobody is told."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._is_cut = False
+        self._writers: list[asyncio.StreamWriter] = []
+
+    def cut(self) -> None:
+        self._is_cut = True
+
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, back]
+        await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
+
+    async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await source.read(1 << 16):
+                if not self._is_cut:
+                    target.write(piece)
+                    await target.drain()
+
+    def end(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+async def test_a_link_that_is_cut_is_noticed_long_before_the_trial_is_over(server: Server, tmp_path: Path) -> None:
+    link = Link(server.port)
+    listener = await asyncio.start_server(link.forward, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    server.known_hosts.write_text(f"[127.0.0.1]:{port} {server.host_key}\n")
+    far = SshPlatform.parse(f"ssh:someone@127.0.0.1:{port}")
+    asked = replace(request_for(tmp_path), lost_after_s=2.0)
+    an_hour = RunTrial(
+        trial=1, probe=TickProbe(iterations=100_000), cpus=[CPUS[-1]], priority=0, duration_ns=3_600_000_000_000
+    )
+
+    async def measure() -> None:
+        async with far.boot(asked) as machine:
+            asyncio.get_running_loop().call_later(0.5, link.cut)
+            await machine.connection.run_trial(an_hour, tmp_path, deadline_s=3700)
+
+    async with asyncio.timeout(60):
+        with pytest.raises(StealtimeError, match="closed its channel") as caught:
+            await measure()
+    assert caught.value.hint
+    server.abort_connections()
+    link.end()
+    listener.close()
+
+
+async def test_a_login_shell_that_greets_does_no_harm(server: Server, tmp_path: Path) -> None:
+    server.greeting = b"Welcome to board\nLast login: never\n"
+    availability = await server.platform.check()
+    assert availability.usable, availability
+    assert availability.reason.startswith("127.0.0.1 is Linux ")
+    assert availability.cpus is not None
+    assert availability.cpus.granted == tuple(CPUS)
+    async with server.platform.boot(request_for(tmp_path)) as machine:
+        assert (await machine.connection.exchange_clocks(count=1)).error_ns > 0
+    assert server.left_behind() == []
+
+
+async def test_a_shell_that_only_talks_is_a_sentence(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk(process: "asyncssh.SSHServerProcess[bytes]", *_: object) -> None:
+        process.stdout.write(b"This account is not available.\n")
+        process.exit(0)
+
+    monkeypatch.setattr(ssh_server, "execute", talk)
+    reason, hint = await refused(server)
+    assert "did not run the command but said 'This account is not available.'" in reason
+    assert "echo yes" in hint
 
 
 async def refused(server: Server) -> tuple[str, str]:

@@ -14,8 +14,11 @@ SSH_PORT = 22
 _PIECE_BYTES = 1 << 16
 
 
-async def execute(process: "asyncssh.SSHServerProcess[bytes]", environment: Mapping[str, str] | None = None) -> None:
-    """Carry out a command; its standard input ends with the connection."""
+async def execute(
+    process: "asyncssh.SSHServerProcess[bytes]", environment: Mapping[str, str] | None = None, greeting: bytes = b""
+) -> None:
+    """Carry out a command; its standard input ends with the connection. A login shell may greet before it does so."""
+    process.stdout.write(greeting)
     child = await asyncio.create_subprocess_shell(
         process.command or "true",
         stdin=asyncio.subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 from command import Command, make_command
 from scripted_agent import ScriptedPlatform
 
-from stealtime.campaigns import busy_host
+from stealtime.campaigns import busy_host, staying
 from stealtime.campaigns.strangers import StrangersWatch
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import registry
@@ -29,6 +29,8 @@ def no_strangers(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
     monkeypatch.setattr(StrangersWatch, "begin", lambda *_: None)
     monkeypatch.setattr(busy_host, "look_before", quiet_look)
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("claims")))
+    # The thread of a scripted machine is that of somebody else, who runs where he likes.
+    monkeypatch.setattr(staying, "PROC", Path(os.devnull))
 
 
 @pytest.fixture

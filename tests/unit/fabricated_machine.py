@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stealtime.doctor.attempts import Attempt
 from stealtime.doctor.files import Files
+from stealtime.lab.processors import CpuSets
 
 CPU = "/sys/devices/system/cpu"
 
@@ -56,6 +57,10 @@ WELL_KEPT: Mapping[str, str] = {
 }
 
 
+ISOLATED = CpuSets(inherited=(0, 1, 2), granted=(0, 1, 2, 3), isolated=(3,))
+"""What a process on that machine may have."""
+
+
 def fabricate(root: Path, changes: Mapping[str, str | None] | None = None) -> Files:
     """Write the well-kept machine below ``root``, with other contents of some files; None takes a file away."""
     for path, content in {**WELL_KEPT, **(changes or {})}.items():
@@ -76,7 +81,9 @@ class FabricatedAttempts:
         missing_programs: Sequence[str] = (),
         free: int = 1 << 40,
         hypervisor_signature: str | None = None,
+        cpu_sets: CpuSets = ISOLATED,
     ) -> None:
+        self._cpu_sets = cpu_sets
         self._hypervisor_signature = hypervisor_signature
         self._refused = refused or {}
         self._missing_programs = missing_programs
@@ -84,6 +91,9 @@ class FabricatedAttempts:
 
     def hypervisor_signature(self) -> str | None:
         return self._hypervisor_signature
+
+    def cpu_sets(self) -> CpuSets:
+        return self._cpu_sets
 
     def sched_fifo(self) -> Attempt:
         return self._try("sched_fifo", "a thread was SCHED_FIFO")

@@ -158,7 +158,7 @@ async def test_neighbours_do_what_the_machine_does_and_what_it_took_them_is_kept
 
 async def test_the_tables_of_a_neighbours_work_do_not_pile_up(tmp_path: Path) -> None:
     bench = Bench(tmp_path, [ScriptedPlatform("uml")], ALIKE)
-    placement = bench.plan.placements["together"]
+    placement = bench.plan.places.here["together"]
     probe = ContendCells.model_validate({"probe": "contend", "duration": "1s"}).parameter_sets()[0]
     assert CONTEND.request is not None
     asked = RunTrial(trial=1, probe=CONTEND.request(probe, {}, 1), cpus=[0], priority=0, duration_ns=10**9)

@@ -14,10 +14,11 @@ from test_cli_junit import junit_cases
 from stealtime.campaigns import busy_host
 from stealtime.campaigns.claims import claimed
 from stealtime.campaigns.model import Campaign
-from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.strangers import StrangersWatch
+from stealtime.lab.processors import read_cpu_sets
 from stealtime.lab.scenarios.cpu_claims import CpuClaims
-from stealtime.lab.scenarios.cpus import allowed_cpus
 from stealtime.lab.strangers.before_run import BeforeRun
 from stealtime.lab.strangers.look import Seen, Stranger
 from stealtime.store.model import PlatformRecord
@@ -26,7 +27,7 @@ from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Value
 
 SECOND = 1_000_000_000
-LAST = allowed_cpus()[-1]
+LAST = read_cpu_sets().inherited[-1]
 
 
 class FakeWatch:

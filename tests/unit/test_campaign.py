@@ -9,7 +9,8 @@ from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import builtin_names, find_campaign, read_campaign
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import Overrides, apply_overrides, refuse_difference
-from stealtime.campaigns.planner import HostCpus, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import plan
 from stealtime.campaigns.short import shorten
 from stealtime.store.model import PlatformRecord
 from stealtime.vocabulary import quantities
@@ -254,7 +255,7 @@ off = "5s"
     campaign = read_campaign(text + TICK, "f")
     assert Campaign.model_validate(campaign.document()) == campaign
     assert campaign.priority == 0
-    placement = plan(campaign, usable("native"), HOST).placements["bursts"]
+    placement = plan(campaign, usable("native"), HOST).places.here["bursts"]
     assert placement.neighbours[0].on_ns == 5 * 10**9
     with pytest.raises(UsageError, match="there is no scenario 'burst'") as caught:
         apply_overrides(campaign, Overrides(scenarios=("burst",)))

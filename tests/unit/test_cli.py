@@ -68,8 +68,8 @@ def test_every_document_has_a_schema_version(stealtime: Command, command: tuple[
     ("arguments", "error", "hint"),
     [
         (("run", "-P", "uml2"), "there is no platform 'uml2'", "uml"),
-        (("run", "-a", "4711"), "CPU 4711", "allows the CPUs"),
-        (("run", "-a", "x"), "'x' is not a CPU list", "allows the CPUs"),
+        (("run", "-a", "4711"), "CPU 4711", "grants the CPUs"),
+        (("run", "-a", "x"), "'x' is not a CPU list", "grants the CPUs"),
         (("run", "quik"), "there is no campaign 'quik'", "'quick'"),
         (("run", "-D", "5"), "--duration: '5' has no unit", None),
         (("run", "-t", "2,x"), "--threads: '2,x'", None),

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.lab.scenarios.cpus import parse_cpus
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.errors import UsageError
 
 ALLOWED = (0, 1, 2, 3, 6, 7)

@@ -7,6 +7,7 @@ from fabricated_machine import CPU, WELL_KEPT, FabricatedAttempts, fabricate
 
 from stealtime.doctor.findings import examine_state
 from stealtime.doctor.model import Finding, Level
+from stealtime.lab.processors import CpuSets
 from stealtime.vocabulary.readings import Absent, Value
 
 CLOCKSOURCE = "/sys/devices/system/clocksource/clocksource0"
@@ -65,6 +66,16 @@ def test_a_well_kept_machine_has_nothing_to_mend(tmp_path: Path) -> None:
         ),
         ("idle_states", {f"{CPU}/cpu0/cpuidle/state2/disable": "0"}, "C6 is the deepest", "/dev/cpu_dma_latency"),
         ("free_memory", {"/proc/meminfo": "MemAvailable: 1000000 kB"}, "1.0 GiB", "shorter"),
+        (
+            "free_memory",
+            {
+                "/proc/self/mountinfo": "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+                "/sys/fs/cgroup/user.slice/memory.max": str(1100 << 20),
+                "/sys/fs/cgroup/user.slice/memory.current": str(76 << 20),
+            },
+            "1.0 GiB (by /sys/fs/cgroup/user.slice/memory.max)",
+            "shorter",
+        ),
         ("swap", {"/proc/swaps": "Filename Type\n/dev/sda2 partition 1 0 -2"}, "/dev/sda2", "swapoff -a"),
         (
             "transparent_huge_pages",
@@ -153,9 +164,43 @@ def test_what_is_refused_is_found_with_what_the_kernel_said(
     assert in_fix in (finding.fix or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "sets", "level", "in_text", "in_fix"),
+    [
+        ("cpu_isolation", CpuSets((0, 1, 2), (0, 1, 2, 3), (3,)), Level.OK, "CPU 3 is measured unless", ""),
+        ("cpu_isolation", CpuSets((0, 1), (0, 1)), Level.LIMITS, "grants this process only CPU 0-1", "cpuset.cpus"),
+        ("cpu_isolation", CpuSets((0,), (0, 1, 2, 3), (3,)), Level.LIMITS, "so CPU 0 is measured", "run -a 3"),
+        ("cpus", CpuSets((0,), (0, 1, 2, 3)), Level.LIMITS, "started on CPU 0 alone", "without taskset"),
+        ("cpus", CpuSets((0, 1), (0, 1)), Level.OK, "4 online, of which this process may have CPU 0-1", ""),
+    ],
+)
+def test_what_the_isolation_is_worth_depends_on_what_this_process_may_have(
+    tmp_path: Path, name: str, sets: CpuSets, level: Level, in_text: str, in_fix: str
+) -> None:
+    finding = find(examine_state(fabricate(tmp_path), FabricatedAttempts(cpu_sets=sets)), name)
+    assert finding.level is level
+    assert in_text in finding.text
+    assert in_fix in (finding.fix or "")
+
+
 def test_too_little_memory_blocks(tmp_path: Path) -> None:
     files = fabricate(tmp_path, {"/proc/meminfo": "MemAvailable: 200000 kB"})
     assert find(examine_state(files, FabricatedAttempts()), "free_memory").level is Level.BLOCKS
+
+
+def test_a_memory_group_that_is_too_small_blocks_and_is_named_and_no_more_is_locked_than_it_holds(
+    tmp_path: Path,
+) -> None:
+    group = {
+        "/proc/self/mountinfo": "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw",
+        "/sys/fs/cgroup/user.slice/memory.max": str(200 << 20),
+        "/sys/fs/cgroup/user.slice/memory.current": str(40 << 20),
+    }
+    findings = examine_state(fabricate(tmp_path, group), FabricatedAttempts())
+    found = find(findings, "free_memory")
+    assert found.level is Level.BLOCKS
+    assert "/sys/fs/cgroup/user.slice/memory.max" in (found.fix or "")
+    assert find(findings, "memory_lock").text == "locked 80 MiB"
 
 
 def test_a_real_time_group_without_budget_is_named_with_its_file(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stealtime.campaigns.file import read_campaign
-from stealtime.campaigns.planner import HostCpus, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import plan
 from stealtime.lab.scenarios.real_hosts import RealHosts
 from stealtime.protect import lending
 from stealtime.protect.clock_offset import ClockOffset, Exchange
@@ -60,8 +61,8 @@ def test_servers_are_measured_on_hosts_over_ssh_in_their_scenario_and_here_in_th
         ("native", "alone", "tick-68us"),
         ("ssh:root@10.0.0.1", "alone", "tick-68us"),
     }
-    assert planned.placements["ours"].hosts == TERMS
-    assert planned.placements["telephony"].hosts is None
+    assert planned.places.here["ours"].hosts == TERMS
+    assert planned.places.here["telephony"].hosts is None
 
 
 @pytest.mark.parametrize(

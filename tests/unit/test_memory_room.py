@@ -33,6 +33,47 @@ def test_the_limit_of_a_group_counts_below_what_the_machine_has(tmp_path: Path) 
     assert read_memory_room(in_group) == MemoryRoom(150 << 20, LIMIT)
 
 
+def test_on_a_hybrid_host_the_narrowest_group_of_the_tree_with_the_controller_counts(tmp_path: Path) -> None:
+    tree = "sys/fs/cgroup/memory"
+    machine = {
+        "proc/meminfo": "MemAvailable: 4194304 kB\n",
+        "proc/self/cgroup": "4:memory:/jobs/7\n1:cpu:/\n0::/other\n",
+        "proc/self/mountinfo": "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+        "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        f"{tree}/memory.limit_in_bytes": "9223372036854771712\n",
+        f"{tree}/memory.usage_in_bytes": "1073741824\n",
+        f"{tree}/jobs/memory.limit_in_bytes": "524288000\n",
+        f"{tree}/jobs/memory.usage_in_bytes": "419430400\n",
+        f"{tree}/jobs/memory.stat": "inactive_file 0\ntotal_inactive_file 10485760\n",
+        f"{tree}/jobs/7/memory.limit_in_bytes": "209715200\n",
+        f"{tree}/jobs/7/memory.usage_in_bytes": "0\n",
+    }
+    found = read_memory_room(write(tmp_path, machine))
+    assert found == MemoryRoom(110 << 20, "/sys/fs/cgroup/memory/jobs/memory.limit_in_bytes")
+
+
+@pytest.mark.parametrize("group", ["/docker/abc", "/../elsewhere"])
+def test_a_container_sees_its_own_group_at_its_mount(tmp_path: Path, group: str) -> None:
+    machine = {
+        "proc/self/cgroup": f"4:memory:{group}\n",
+        "proc/self/mountinfo": "35 31 0:32 /docker/abc /my\\040groups ro - cgroup cgroup rw,memory\n",
+        "my groups/memory.limit_in_bytes": "209715200\n",
+        "my groups/memory.usage_in_bytes": "104857600\n",
+    }
+    assert read_memory_room(write(tmp_path, machine)) == MemoryRoom(100 << 20, "/my groups/memory.limit_in_bytes")
+
+
+def test_what_throttles_counts_like_what_kills(tmp_path: Path) -> None:
+    machine = {
+        "proc/self/cgroup": "0::/one\n",
+        "proc/self/mountinfo": "31 23 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+        "sys/fs/cgroup/one/memory.max": "max\n",
+        "sys/fs/cgroup/one/memory.high": "104857600\n",
+        "sys/fs/cgroup/one/memory.current": "204857600\n",
+    }
+    assert read_memory_room(write(tmp_path, machine)) == MemoryRoom(0, "/sys/fs/cgroup/one/memory.high")
+
+
 def test_nothing_is_known_without_proc(tmp_path: Path) -> None:
     assert read_memory_room(tmp_path) is None
 

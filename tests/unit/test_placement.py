@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stealtime.lab.platforms.share import Share
+from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import SCENARIOS, NeighbourSpec, Scenario
 from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
 from stealtime.vocabulary.errors import ExitCode, UsageError
@@ -262,3 +263,45 @@ def test_virtual_cpus_are_pinned_in_turn_after_those_of_the_machine() -> None:
     assert [one.cpus for one in placement.neighbours] == [(1, 3), (0,), (2,)]
     roaming = scenario.model_copy(update={"cpus": "all"}).place((0, 1, 2, 3), None)
     assert [one.each_vcpu for one in roaming.neighbours] == [((2,), (3,)), ((0,),), ((1,),)]
+
+
+CONFINED = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3), isolated=(2, 3))
+"""A process on a host that was booted with isolcpus=2,3."""
+
+
+def test_an_isolated_cpu_is_measured_and_the_others_are_left_alone() -> None:
+    placement = SCENARIOS["alone"].place(CONFINED.usable, None, CONFINED)
+    assert (placement.vcpu_cpus, placement.housekeeping_cpus) == (((3,),), (0, 1))
+    assert placement.findings == ()
+
+
+def test_virtual_cpus_that_are_pinned_go_to_the_isolated_cpus() -> None:
+    two = Scenario(name="two", description="d", vcpus=2)
+    placement = two.place(CONFINED.usable, None, CONFINED)
+    assert (placement.vcpu_cpus, placement.housekeeping_cpus) == (((2,), (3,)), (0, 1))
+
+
+def test_a_vcpu_that_roams_over_isolated_cpus_is_limited_by_that() -> None:
+    placement = SCENARIOS["one-to-all"].place(CONFINED.usable, None, CONFINED)
+    assert placement.vcpu_cpus == ((0, 1, 2, 3),)
+    assert "isolated_cpus_roamed" in [finding.code for finding in placement.findings]
+
+
+def test_a_named_cpu_may_be_any_that_is_granted_and_a_taskset_is_respected_otherwise() -> None:
+    chosen = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3))
+    assert SCENARIOS["alone"].place(chosen.usable, None, chosen).vcpu_cpus == ((1,),)
+    named = SCENARIOS["alone"].place(chosen.usable, 3, chosen)
+    assert (named.vcpu_cpus, named.housekeeping_cpus) == (((3,),), (0, 1))
+    with pytest.raises(UsageError) as refused:
+        SCENARIOS["alone"].place(chosen.usable, 4, chosen)
+    assert "grants the CPUs 0-3" in str(refused.value.hint)
+
+
+def test_a_scenario_may_name_a_cpu_that_was_not_inherited() -> None:
+    chosen = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3))
+    named = Scenario(
+        name="named", description="d", cpus="2-3", neighbours=[NeighbourSpec(kind="machine", load="cpu-load", cpus="3")]
+    )
+    placement = named.place(chosen.usable, None, chosen)
+    assert placement.vcpu_cpus == ((2, 3),)
+    assert placement.neighbours[0].cpus == (3,)

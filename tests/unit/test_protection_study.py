@@ -17,7 +17,8 @@ from command import Command
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns.file import read_campaign
-from stealtime.campaigns.planner import HostCpus, PlannedBoot, PlannedCell, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import PlannedBoot, PlannedCell, plan
 from stealtime.campaigns.trial import Measured
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.stand import StandGuest

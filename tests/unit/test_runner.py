@@ -15,7 +15,8 @@ from stealtime.campaigns.events import Booting, CellFailed, CellProgressed, Even
 from stealtime.campaigns.executor import LocalExecutor
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.model import Campaign
-from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.runner import Runner, Tally
 from stealtime.lab.host import Host
 from stealtime.lab.platforms.kvm_counters import CountersLook

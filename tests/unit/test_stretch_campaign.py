@@ -11,7 +11,8 @@ from scripted_agent import CONTENTION, ScriptedPlatform
 
 from stealtime.campaigns.estimate import History, estimate
 from stealtime.campaigns.file import find_campaign
-from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.short import shorten
 from stealtime.capacity.recorder import read_rows
 from stealtime.report.claims.library import find_published
@@ -34,7 +35,7 @@ def planned(cpus: int, *platforms: str) -> Plan:
 def test_guests_have_half_of_the_cpus_and_guests_like_them_fill_the_host_once_and_twice(
     cpus: int, vcpus: int, rest: int, twice: int
 ) -> None:
-    placements = planned(cpus, "native", "qemu-kvm-paravirt").placements
+    placements = planned(cpus, "native", "qemu-kvm-paravirt").places.here
     assert len(placements["whole"].vcpu_cpus) == cpus
     counts = {name: (len(one.vcpu_cpus), len(one.neighbours)) for name, one in placements.items() if name != "whole"}
     assert counts == {
@@ -51,7 +52,7 @@ def test_guests_have_half_of_the_cpus_and_guests_like_them_fill_the_host_once_an
 
 def test_two_guests_are_favoured_whatever_the_size_of_the_machine() -> None:
     for cpus in (2, 4, 8):
-        placements = planned(cpus, "qemu-kvm-paravirt").placements
+        placements = planned(cpus, "qemu-kvm-paravirt").places.here
         weights = placements["weights"]
         assert weights.share is not None
         found = [weights.share.weight, *(one.share.weight for one in weights.neighbours if one.share is not None)]

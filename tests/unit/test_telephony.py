@@ -8,7 +8,8 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.aliases import alias_words
 from stealtime.campaigns.file import find_campaign, read_campaign
-from stealtime.campaigns.planner import HostCpus, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import plan
 from stealtime.campaigns.short import shorten
 from stealtime.protect.process_times import thread_times_ns
 from stealtime.store.model import PlatformRecord

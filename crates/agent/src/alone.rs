@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
-use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling, throttling};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, throttling};
 use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
-use crate::cpu_list::CpuList;
+use crate::cpu_choice::one_cpu;
 use crate::document::{Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
@@ -50,15 +50,7 @@ struct Bench {
 impl Bench {
     fn set_up(common: &Common) -> Result<Self> {
         throttling::restore_leftovers().context("RT throttling cannot be put back")?;
-        let allowed = scheduling::allowed_cpus().context("the CPUs of this process cannot be read")?;
-        let cpus = match (&common.cpu, allowed.last()) {
-            (Some(CpuList(cpus)), _) => cpus.clone(),
-            (None, Some(&last)) => vec![last],
-            (None, None) => bail!("this process may run on no CPU"),
-        };
-        if let Some(cpu) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            bail!("CPU {cpu} cannot be measured, this process may run on {allowed:?}")
-        }
+        let cpus = one_cpu(common.cpu.as_ref())?;
         let facts = facts::read();
         Ok(Self { cpus, rate: TscRate::since(&Settling::begin().wait()), facts })
     }

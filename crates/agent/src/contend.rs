@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
-use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, scheduling};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
 use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
+use crate::cpu_choice::all_cpus;
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
@@ -53,7 +54,7 @@ pub struct Contend {
     /// The seed of all random numbers; the same seed is the same work
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The CPUs to run on, e.g. 1 or 0,2-3 [default: all that this process may run on]
+    /// The CPUs to run on, e.g. 1 or 0,2-3 [default: all that this process was started on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
     /// SCHED_FIFO priority of the tasks; 0 for ordinary scheduling
@@ -109,7 +110,7 @@ struct Bench {
 
 impl Bench {
     fn set_up(contend: &Contend) -> Result<Self> {
-        let allowed = scheduling::allowed_cpus().context("the CPUs of this process cannot be read")?;
+        let cpus = all_cpus(contend.cpu.as_ref())?;
         let running = Arc::new(RunningTrial::new());
         let on_signal = Arc::clone(&running);
         // Refused only if another handler exists already; then a Ctrl-C ends the process.
@@ -127,7 +128,7 @@ impl Bench {
                 seed: contend.seed,
                 each_iteration: !contend.bare,
             },
-            cpus: contend.cpu.as_ref().map_or(allowed, |list| list.0.clone()),
+            cpus,
             priority: contend.priority,
             duration_ns: nanoseconds(contend.duration)?,
             rate: TscRate::since(&Settling::begin().wait()),

@@ -23,7 +23,7 @@ use stealtime_probe::clock::Settling;
 use crate::arguments::{Arguments, Command};
 use crate::counter::{OnReboot, Server};
 use crate::discipline::DisciplineError;
-use crate::{channel, discipline, network, serve};
+use crate::{alone, channel, discipline, network, serve};
 
 /// One path a line, in the order of loading.
 const MODULES: &str = "/etc/stealtime/modules";
@@ -83,8 +83,11 @@ fn serve_machine() -> Result<()> {
 }
 
 fn run_program(program: &str) -> Result<()> {
-    let Command::Counter(counter) = parse_program(program)? else {
-        bail!("{RUN_ARGUMENT}{program}: only the counter can be run in place of a channel");
+    let counter = match parse_program(program)? {
+        Command::Counter(counter) => counter,
+        // On the console; the machine is switched off when it is over.
+        Command::Probe(probe) => return alone::measure(&probe).map(|_| ()),
+        _ => bail!("{RUN_ARGUMENT}{program}: only the counter and a probe can be run in place of a channel"),
     };
     let server = Server::bind(&counter, OnReboot::Call(end_machine), log)?;
     log(&format!("stealtime-agent: the counter answers, {}", server.addresses()?));

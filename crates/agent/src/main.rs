@@ -17,6 +17,7 @@ mod claims;
 mod contend;
 mod counter;
 mod counting;
+mod cpu_choice;
 mod cpu_list;
 mod discipline;
 mod document;

@@ -32,7 +32,7 @@ pub enum ProbeCommand {
 #[derive(Debug, Args)]
 pub struct Common {
     /// The CPU to measure, or several between which the probe may migrate, e.g. 1 or 0,2-3 [default: the last
-    /// one that this process may run on]
+    /// isolated one, else the last that this process was started on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     pub cpu: Option<CpuList>,
     /// How long to measure, e.g. 10s, 1m30s

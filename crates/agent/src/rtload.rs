@@ -11,12 +11,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::tick::calibrate_on;
-use stealtime_probe::{RunningTrial, Trial, facts, run_trial, scheduling, throttling};
+use stealtime_probe::{RunningTrial, Trial, facts, run_trial, throttling};
 use stealtime_wire::{
     Facts, Injection, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest,
 };
 
 use crate::claims::Claims;
+use crate::cpu_choice::{all_cpus, one_cpu};
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
@@ -56,8 +57,8 @@ pub struct RtloadArguments {
     /// How the tasks are scheduled
     #[arg(long, value_enum, default_value = "fifo")]
     policy: Policy,
-    /// The CPUs to run on, e.g. 1; fifo uses the first [default: the last one that this process may run on; all of them
-    /// for the policy deadline]
+    /// The CPUs to run on, e.g. 1; fifo uses the first [default: the last isolated one, else the last that this process
+    /// was started on; for the policy deadline all that it was started on]
     #[arg(short = 'a', long, value_name = "CPUS", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
     /// How long jobs are released
@@ -116,12 +117,9 @@ fn parse_time(text: &str) -> std::result::Result<u64, String> {
 /// `stealtime-agent rtload`
 pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     throttling::restore_leftovers().context("RT throttling cannot be put back")?;
-    let allowed = scheduling::allowed_cpus().context("the CPUs of this process cannot be read")?;
-    let cpus = match (&arguments.cpu, arguments.policy, allowed.last()) {
-        (Some(CpuList(cpus)), ..) => cpus.clone(),
-        (None, Policy::Deadline, _) => allowed,
-        (None, Policy::Fifo, Some(&last)) => vec![last],
-        (None, Policy::Fifo, None) => bail!("this process may run on no CPU"),
+    let cpus = match arguments.policy {
+        Policy::Deadline => all_cpus(arguments.cpu.as_ref())?,
+        Policy::Fifo => one_cpu(arguments.cpu.as_ref())?,
     };
     let Some(&cpu) = cpus.first() else { bail!("no CPU was given to measure") };
     let (_claims, claimed) = Claims::take(&cpus, "stealtime-agent rtload");

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use stealtime_probe::clock::{Settling, TscRate, read_clocks};
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
+use stealtime_probe::processor_sets::nameable_cpus;
 use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, throttling, tick};
 use stealtime_trace::TraceError;
 use stealtime_wire::{
@@ -246,7 +247,7 @@ impl Server {
         match tick::calibrate_on(cpu, priority, loop_ns, &rate) {
             Ok((iterations, floor_ns)) => self.send(&FromAgent::Calibrated { loop_ns, iterations, floor_ns }),
             Err(error) => {
-                let hint = Some(format!("choose one of {:?}", scheduling::allowed_cpus().unwrap_or_default()));
+                let hint = Some(format!("choose one of {:?}", nameable_cpus()));
                 self.fail(None, format!("CPU {cpu} cannot be used for a calibration: {error}"), hint)
             }
         }

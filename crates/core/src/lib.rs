@@ -1,6 +1,6 @@
 //! The Python module `stealtime._core`: a thin wrapper of `stealtime-analysis` and `stealtime-attribution` for
-//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, of
-//! `stealtime-owner` for marks, and of `stealtime-memory` for what may still be used.
+//! numpy arrays, of `stealtime-overheads` for those of kernels, of `stealtime-schedulability` for task sets, and of
+//! `stealtime-owner` for marks.
 //!
 //! Columns are borrowed from numpy, never copied, and the GIL is released while anything is computed. What
 //! Python sees is described in `src/stealtime/_core.pyi`.
@@ -11,7 +11,6 @@ mod dictionary;
 mod errors;
 mod events;
 mod hypervisor;
-mod memory;
 mod overheads;
 mod owner;
 mod schedulability;
@@ -31,8 +30,6 @@ mod _core {
     use crate::attribution::{attribute_native, attribute_user_mode, attribute_virtual};
     #[pymodule_export]
     use crate::hypervisor::hypervisor_signature;
-    #[pymodule_export]
-    use crate::memory::memory_room;
     #[pymodule_export]
     use crate::overheads::measure_overheads;
     #[pymodule_export]

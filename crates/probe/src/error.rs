@@ -6,12 +6,12 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// The measuring thread may not run there.
-    #[error("{} cannot be measured, this process may run on {allowed:?}", name_cpus(cpus))]
+    #[error("{} cannot be measured, the kernel grants this process {granted:?}", name_cpus(cpus))]
     Cpus {
         /// The CPUs that were asked for.
         cpus: Vec<u32>,
-        /// The CPUs that there are.
-        allowed: Vec<u32>,
+        /// The CPUs that may be named.
+        granted: Vec<u32>,
         /// What the kernel said.
         #[source]
         source: io::Error,
@@ -93,7 +93,7 @@ impl TrialError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Cpus { allowed, .. } => Some(format!("choose one of {allowed:?}")),
+            Self::Cpus { granted, .. } => Some(format!("choose one of {granted:?}")),
             // Only a probe that needs SCHED_FIFO refuses it.
             Self::Parameter { parameter: "priority", value: 0, .. } => {
                 Some("this probe needs SCHED_FIFO, which begins at priority 1".to_owned())
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn one_cpu_and_several_are_named() {
-        let error = |cpus| TrialError::Cpus { cpus, allowed: vec![0], source: io::Error::other("") }.to_string();
+        let error = |cpus| TrialError::Cpus { cpus, granted: vec![0], source: io::Error::other("") }.to_string();
         assert!(error(vec![7]).starts_with("CPU 7 cannot"), "{}", error(vec![7]));
         assert!(error(vec![0, 7]).starts_with("the set of CPUs [0, 7] cannot"), "{}", error(vec![0, 7]));
     }

@@ -7,14 +7,16 @@ use serde_json::Value;
 use stealtime_wire::{Facts, Reading};
 
 use crate::clock::CLOCK_SOURCE;
+use crate::processor_sets::granted_cpus;
 use crate::throttling::Limit;
 use crate::{scheduling, sys};
 
 /// Files whose trimmed text is a fact as it stands.
-const TEXT_FILES: [(&str, &str); 3] = [
+const TEXT_FILES: [(&str, &str); 4] = [
     ("kernel_release", "/proc/sys/kernel/osrelease"),
     ("kernel_version", "/proc/sys/kernel/version"),
     ("kernel_command_line", "/proc/cmdline"),
+    ("isolated_cpus", "/sys/devices/system/cpu/isolated"),
 ];
 
 /// The same of what the kernel keeps its time with.
@@ -35,6 +37,7 @@ pub fn read() -> Facts {
     facts.insert("realtime_kernel".to_owned(), realtime_kernel());
     facts.insert("memory_total_bytes".to_owned(), memory_total());
     facts.insert("agent_cpus".to_owned(), or_absent(scheduling::allowed_cpus()));
+    facts.insert("granted_cpus".to_owned(), or_absent(granted_cpus()));
     let limit = Limit::read();
     facts.insert("sched_rt_runtime_us".to_owned(), or_absent(limit.map(|limit| limit.runtime_us)));
     match fs::read_to_string("/proc/cpuinfo") {
@@ -111,11 +114,6 @@ fn memory_total() -> Reading {
 pub fn meminfo_bytes(meminfo: &str, name: &str) -> Option<u64> {
     let kibibytes = field(meminfo, name)?.strip_suffix("kB")?.trim();
     Some(kibibytes.parse::<u64>().ok()? * 1024)
-}
-
-/// How much memory can be had without swapping, if the kernel says so.
-pub fn memory_available_bytes() -> Option<u64> {
-    meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
 fn or_absent<T: Into<Value>>(result: std::io::Result<T>) -> Reading {

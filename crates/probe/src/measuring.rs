@@ -7,6 +7,7 @@ use stealtime_wire::{ClockReading, Finding, RtloadOutcome, ThreadPlacement, Thre
 
 use crate::error::TrialError;
 use crate::probe::{Measured, Probe, Rows};
+use crate::processor_sets::nameable_cpus;
 use crate::recorder::RunningTrial;
 use crate::stage::{Begun, Stage};
 use crate::thread_times::ThreadTimes;
@@ -56,8 +57,8 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
 
 /// Puts the calling thread where it is to measure; gives what it means that `SCHED_FIFO` was refused.
 fn take_place(cpus: &[u32], priority: u32, probe: &dyn Probe) -> Result<Option<Finding>, TrialError> {
-    let allowed = scheduling::allowed_cpus().unwrap_or_default();
-    scheduling::place_on(cpus).map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed, source })?;
+    let refused = |source| TrialError::Cpus { cpus: cpus.to_vec(), granted: nameable_cpus(), source };
+    scheduling::place_on(cpus).map_err(refused)?;
     if priority == 0 {
         scheduling::leave_fifo()?;
         return Ok(None);

@@ -11,13 +11,15 @@ use crate::clock::{SampleClock, TscRate};
 use crate::error::TrialError;
 use crate::injection::{Disturbance, Thefts};
 use crate::measuring::{Finished, measure};
+use crate::place_watch::{self, Moved};
 use crate::probe::Probe;
+use crate::processor_sets::nameable_cpus;
 use crate::recorder::{Recording, reclaim};
 use crate::request::validate;
 use crate::stage::Begun;
 use crate::throttling::{Lifted, Limit};
 use crate::trial::Trial;
-use crate::{facts, findings, preflight, registry, scheduling};
+use crate::{facts, findings, preflight, registry};
 
 /// Carries out a trial and waits for its end.
 ///
@@ -34,13 +36,14 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let mut found = preflight::examine(cpus);
     found.extend(probe.examine(&request.cpus));
     found.extend(findings::injection_roams(request, cpus));
-    let (finished, thefts) = measure_beside_thief(trial, probe)?;
+    let (finished, thefts, moved) = measure_beside_thief(trial, probe)?;
     // Somebody else may have put a lifted limit back meanwhile.
     let throttling = rt_throttling_now().or(throttling);
     drop(lifted);
     let Finished { begun, end, floor_units, rows, rtload, placement, mut counters, findings: more } = finished;
     let clock = clock_record(trial.rate, probe.clock(), &begun, end);
     found.extend(more);
+    found.extend(place_watch::judge(cpus, moved.as_ref(), &placement, counters.get("migrations").copied()));
     // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
     found.extend(throttling.filter(|_| placement.policy == "SCHED_FIFO"));
     let recorder = reclaim(begun.recorder);
@@ -55,8 +58,8 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     }
     let mut injected = Vec::new();
     if let Some(thefts) = thefts {
-        let allowed = || scheduling::allowed_cpus().unwrap_or_default();
-        let thefts = thefts.map_err(|source| TrialError::Cpus { cpus: cpus.to_vec(), allowed: allowed(), source })?;
+        let refused = |source| TrialError::Cpus { cpus: cpus.to_vec(), granted: nameable_cpus(), source };
+        let thefts = thefts.map_err(refused)?;
         found.extend(thefts.refusal.as_ref().map(findings::injection_not_above));
         found.extend(probe.examine_injection());
         injected = thefts.since(clock.origin_units);
@@ -97,27 +100,34 @@ fn clock_record(rate: &TscRate, clock: SampleClock, begun: &Begun, end: ClockRea
     }
 }
 
-/// Measures on a thread of its own, beside the one that disturbs it where that was asked for.
-fn measure_beside_thief(
-    trial: &Trial,
-    probe: &dyn Probe,
-) -> Result<(Finished, Option<io::Result<Thefts>>), TrialError> {
+/// Measures on a thread of its own, beside one that sees whether it stays there, and the one that disturbs it where
+/// that was asked for.
+fn measure_beside_thief(trial: &Trial, probe: &dyn Probe) -> Result<MeasuredBeside, TrialError> {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let finished = &finished;
         let (ready, is_ready) = channel();
+        let (measures, has_ended) = channel();
+        let cpus = probe.cpus(&trial.request.cpus);
+        let look = move || place_watch::watch(trial.running, trial.rate, cpus, &has_ended);
+        let watching = spawn(scope, "st-watch", look)?;
         let start_thief = |injection| start_thief(scope, Disturbance { trial, probe, injection, is_ready, finished });
         let stealing = trial.request.injection.as_ref().map(start_thief).transpose()?;
         let measuring = spawn(scope, "measure", move || {
             let result = measure(trial, probe, &ready);
             finished.store(true, Ordering::SeqCst);
+            drop(measures);
             result
         })?;
         let measured = measuring.join().map_err(|_| TrialError::Panicked)?;
         let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
-        Ok((measured?, thefts))
+        let moved = watching.join().map_err(|_| TrialError::Panicked)?;
+        Ok((measured?, thefts, moved))
     })
 }
+
+/// What was measured, what was stolen meanwhile, and whether a measuring thread was moved.
+type MeasuredBeside = (Finished, Option<io::Result<Thefts>>, Option<Moved>);
 
 fn start_thief<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,

@@ -23,7 +23,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("probe", &["memory", "owner", "wire"]),
     ("media", &[]),
     ("agent", &["analysis", "media", "probe", "trace", "wire"]),
-    ("core", &["analysis", "attribution", "memory", "overheads", "owner", "schedulability", "wire"]),
+    ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),
     ("sippsockets", &[]),

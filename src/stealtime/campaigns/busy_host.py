@@ -4,8 +4,8 @@ from stealtime.campaigns.claims import claimed_cpus_of, measured_cpus_of
 from stealtime.campaigns.planner import Plan
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.cpu_claims import held_by_others
-from stealtime.lab.scenarios.cpus import format_cpus
 from stealtime.lab.strangers.before_run import finding_of, look_before
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.findings import Finding
 
 
@@ -20,7 +20,9 @@ def findings_before(plan: Plan) -> list[Finding]:
 
 def _kept_house(plan: Plan) -> list[Finding]:
     """Say that our control plane or emulators run where another run measures, which nobody is refused for."""
-    placements = [plan.placements[boot.scenario] for boot in plan.boots if not traits_of(boot.platform).is_remote]
+    placements = [
+        plan.placement(boot.platform, boot.scenario) for boot in plan.boots if not traits_of(boot.platform).is_remote
+    ]
     own = {cpu for one in placements for cpu in (*one.housekeeping_cpus, *one.emulator_cpus)}
     own -= set(claimed_cpus_of(plan))
     return [

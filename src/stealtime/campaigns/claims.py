@@ -17,13 +17,17 @@ _AGAIN_AFTER_S = 0.5
 
 def measured_cpus_of(plan: Plan) -> tuple[int, ...]:
     """Give the CPUs of this host that machines of a plan measure on; those of hosts over ssh are not this one's."""
-    placements = [plan.placements[boot.scenario] for boot in plan.boots if not traits_of(boot.platform).is_remote]
+    placements = [
+        plan.placement(boot.platform, boot.scenario) for boot in plan.boots if not traits_of(boot.platform).is_remote
+    ]
     return tuple(sorted({cpu for one in placements for cpus in one.vcpu_cpus for cpu in cpus}))
 
 
 def claimed_cpus_of(plan: Plan) -> tuple[int, ...]:
     """Give these CPUs and those of the neighbours, whose load would disturb another run, and be disturbed by it."""
-    placements = [plan.placements[boot.scenario] for boot in plan.boots if not traits_of(boot.platform).is_remote]
+    placements = [
+        plan.placement(boot.platform, boot.scenario) for boot in plan.boots if not traits_of(boot.platform).is_remote
+    ]
     beside = {cpu for one in placements for neighbour in one.neighbours for cpu in neighbour.cpus}
     return tuple(sorted(beside.union(measured_cpus_of(plan))))
 

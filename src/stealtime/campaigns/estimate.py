@@ -81,7 +81,7 @@ def _is_staged(boot: PlannedBoot) -> bool:
 
 
 def _planned_ns(plan: Plan, planned: PlannedCell) -> float:
-    placement = plan.placements[planned.cell.scenario]
+    placement = plan.placement(planned.cell.platform, planned.cell.scenario)
     alike = [each.each_vcpu for each in placement.neighbours if each.load == SAME_WORK]
     return _expected_ns(planned.cell, planned.duration_ns, [placement.vcpu_cpus, *alike])
 
@@ -117,7 +117,7 @@ def _boot_s(boot: PlannedBoot, plan: Plan, history: History) -> float:
     """
     if _is_staged(boot):
         return 0.0
-    neighbours = plan.placements[boot.scenario].neighbours
+    neighbours = plan.placement(boot.platform, boot.scenario).neighbours
     machines = [each for each in neighbours if each.kind == "machine"]
     cpus = {cpu for each in machines for cpu in each.cpus}
     rounds = -(-len(machines) // len(cpus)) if machines else 0

@@ -95,7 +95,7 @@ class LocalExecutor:
     async def calibrate(self, loops_ns: Sequence[int], folder: Path) -> list[LoopRecord]:
         """Find busy loops of these lengths; see :class:`Executor`."""
         # On the whole of one CPU: a share would stretch the loop that everything is measured with.
-        placement = replace(self.plan.first_placement, share=None)
+        placement = replace(self.plan.places.own, share=None)
         loops = []
         async with self.platforms[NATIVE].boot(self._request(placement, folder)) as machine:
             for loop_ns in loops_ns:
@@ -109,7 +109,7 @@ class LocalExecutor:
     @asynccontextmanager
     async def boot(self, boot: PlannedBoot, folder: Path, loops: Sequence[LoopRecord]) -> AsyncIterator[Booted]:
         """Boot a machine and what its trials need around it; see :class:`Executor`."""
-        placement = self.plan.placements[boot.scenario]
+        placement = self.plan.placement(boot.platform, boot.scenario)
         stage = stage_of(boot)
         if stage is not None:
             async with stage.boot(boot, placement, folder) as booted:
@@ -136,6 +136,7 @@ class LocalExecutor:
             memory_bytes=campaign.memory_bytes,
             kernel=campaign.kernel,
             boot_timeout_s=campaign.boot_timeout_ns / 1e9,
+            lost_after_s=campaign.cell_timeout_ns / 1e9,
         )
 
     def _settings(

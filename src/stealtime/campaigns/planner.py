@@ -8,24 +8,15 @@ from pydantic import JsonValue
 
 from stealtime.campaigns.aliases import alias_words, resolve
 from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
 from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.model import Scenario
-from stealtime.lab.scenarios.placement import Placement, ScenarioSkipped
+from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import Cell, PlatformRecord
 from stealtime.vocabulary.errors import StealtimeError, UsageError
-
-
-@dataclass(frozen=True)
-class HostCpus:
-    """The CPUs of a host that a run may use."""
-
-    allowed: tuple[int, ...]
-    measured: int | None = None
-    """As the user asked; None lets each scenario choose."""
-    name: str = "local"
-    """Of the host."""
 
 
 @dataclass(frozen=True)
@@ -56,25 +47,15 @@ class PlannedBoot:
 
 
 @dataclass(frozen=True)
-class SkippedScenario:
-    """A scenario that cannot be honest on this host."""
-
-    name: str
-    reason: str
-    hint: str | None
-
-
-@dataclass(frozen=True)
 class Plan:
     """Everything that a run does, in order."""
 
     campaign: Campaign
     boots: tuple[PlannedBoot, ...]
-    placements: Mapping[str, Placement]
-    """By scenario: who runs where."""
+    places: Places
+    """Who runs where."""
     skipped: tuple[PlatformRecord, ...] = ()
     """Platforms that cannot be used here."""
-    skipped_scenarios: tuple[SkippedScenario, ...] = ()
     skipped_pairs: tuple[str, ...] = ()
     """A sentence for each platform whose machines cannot have as many virtual CPUs as a scenario wants."""
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -94,15 +75,27 @@ class Plan:
         return {length for length in lengths if isinstance(length, int)}
 
     @property
-    def first_placement(self) -> Placement:
-        """Of the first scenario that is measured; the loop is calibrated and the host's facts are read there."""
-        return next(iter(self.placements.values()))
+    def skipped_scenarios(self) -> tuple[SkippedScenario, ...]:
+        """Those that can be had nowhere."""
+        return self.places.skipped
+
+    def placement(self, platform: str, scenario: str) -> Placement:
+        """Tell who runs where when a platform is measured in a scenario of its plan.
+
+        Raises:
+            KeyError: It is not.
+        """
+        placement = self.places.of(platform, scenario)
+        if placement is None:
+            raise KeyError(f"{scenario} is not measured on {platform}")
+        return placement
 
     @property
     def housekeeping_cpus(self) -> tuple[int, ...]:
         """The CPUs on which the control plane is out of the way of every scenario, as far as there are any."""
-        shared = set.intersection(*(set(placement.housekeeping_cpus) for placement in self.placements.values()))
-        return tuple(sorted(shared)) or self.first_placement.housekeeping_cpus
+        placements = [self.places.own, *self.places.here.values()]
+        shared = set.intersection(*(set(placement.housekeeping_cpus) for placement in placements))
+        return tuple(sorted(shared)) or self.places.own.housekeeping_cpus
 
     @property
     def skipped_by_name(self) -> list[PlatformRecord]:
@@ -118,7 +111,7 @@ class Plan:
             names.setdefault(record.reason, []).append(record.name)
         platforms = [f"skipping {', '.join(about)}: {reason}" for reason, about in names.items()]
         scenarios = [f"skipping the scenario {one.name}: {one.reason}" for one in self.skipped_scenarios]
-        return [*platforms, *scenarios, *self.skipped_pairs]
+        return [*platforms, *scenarios, *self.places.skipped_words, *self.skipped_pairs]
 
     def without(self, trial_ids: Collection[str]) -> "Plan":
         """Leave out what is already there; boots without a cell are left out too."""
@@ -129,7 +122,12 @@ class Plan:
         return replace(self, boots=tuple(boot for boot in boots if boot.cells))
 
 
-def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus) -> Plan:
+def plan(
+    campaign: Campaign,
+    platforms: Sequence[PlatformRecord],
+    host: HostCpus,
+    boards: Mapping[str, CpuSets] | None = None,
+) -> Plan:
     """Lay out a campaign: one boot for each platform, scenario and repetition measures all its cells.
 
     Repetitions are interleaved by platform, so that what changes slowly on the host (heat, load) meets all platforms.
@@ -139,6 +137,7 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         campaign: What is wanted.
         platforms: Those that the campaign may use, checked, in order.
         host: Its CPUs.
+        boards: By platform over ssh, the CPUs of that host.
 
     Raises:
         UsageError: Two probes of the campaign make the same cell, a probe is measured in none of its scenarios or
@@ -152,8 +151,8 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
     if not usable:
         reasons = "; ".join(f"{record.name}: {record.reason}" for record in skipped) or "none is known"
         raise StealtimeError(f"no platform can be used ({reasons})", hint="see `stealtime doctor`")
-    placements, skipped_scenarios = _place(campaign, host)
-    _refuse_ordinary_scheduling(campaign, placements)
+    places = find_places(campaign, usable, host, boards or {})
+    _refuse_ordinary_scheduling(campaign, places.named)
     shuffled = random.Random(campaign.seed)  # noqa: S311 - an order, not a secret
     boots = []
     for repetition in range(1, campaign.repetitions + 1):
@@ -163,11 +162,11 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
         boots += [
             PlannedBoot(platform, scenario, repetition, _cells(campaign, platform, scenario, repetition), host.name)
             for platform in order
-            for scenario, placement in placements.items()
-            if _is_possible(campaign, platform, placement)
+            for scenario in campaign.scenarios
+            if _is_possible(campaign, platform, places.of(platform, scenario))
         ]
     boots = [boot for boot in boots if boot.cells]
-    _refuse_unmeasured(campaign, placements)
+    _refuse_unmeasured(campaign, tuple(dict.fromkeys(one.scenario for one in places.named.values())))
     if not boots:
         raise StealtimeError(
             f"none of the platforms {', '.join(usable)} can be had in any scenario of {campaign.name}",
@@ -177,23 +176,24 @@ def plan(campaign: Campaign, platforms: Sequence[PlatformRecord], host: HostCpus
     return Plan(
         campaign=campaign,
         boots=tuple(boots),
-        placements=placements,
+        places=places,
         skipped=skipped,
-        skipped_scenarios=skipped_scenarios,
         skipped_pairs=tuple(
             f"skipping {name} of {platform}: its machines have {traits_of(platform).most_vcpus} virtual CPU, and "
             f"{len(placement.vcpu_cpus)} are wanted"
             for platform in usable
-            for name, placement in placements.items()
-            if not _has_room(platform, placement)
+            for name in campaign.scenarios
+            if (placement := places.of(platform, name)) is not None and not _has_room(platform, placement)
         ),
         aliases=aliases,
         alias_words=tuple(alias_words(aliases, platforms)),
     )
 
 
-def _is_possible(campaign: Campaign, platform: str, placement: Placement) -> bool:
+def _is_possible(campaign: Campaign, platform: str, placement: Placement | None) -> bool:
     """Tell whether a platform takes part in a scenario."""
+    if placement is None:
+        return False
     if campaign.scenario(placement.scenario).guests_only and traits_of(platform).is_native:
         return False
     return _has_room(platform, placement)
@@ -203,20 +203,6 @@ def _has_room(platform: str, placement: Placement) -> bool:
     """Tell whether a platform's machines can have so many virtual CPUs."""
     most = traits_of(platform).most_vcpus
     return most is None or len(placement.vcpu_cpus) <= most
-
-
-def _place(campaign: Campaign, host: HostCpus) -> tuple[dict[str, Placement], tuple[SkippedScenario, ...]]:
-    placements: dict[str, Placement] = {}
-    skipped: list[SkippedScenario] = []
-    for name in campaign.scenarios:
-        try:
-            placements[name] = campaign.scenario(name).place(host.allowed, host.measured)
-        except ScenarioSkipped as reason:
-            skipped.append(SkippedScenario(name, reason.reason, reason.hint))
-    if not placements:
-        reasons = "; ".join(one.reason for one in skipped)
-        raise StealtimeError(f"no scenario of {campaign.name} is possible here: {reasons}", hint=skipped[0].hint)
-    return placements, tuple(skipped)
 
 
 def _refuse_ordinary_scheduling(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
@@ -274,16 +260,16 @@ def _suits(stage: Stage, platform: str, scenario: Scenario, parameters: Mapping[
     return traits.is_remote == (scenario.hosts is not None) and stage.suits(traits, parameters)
 
 
-def _refuse_unmeasured(campaign: Campaign, placements: Mapping[str, Placement]) -> None:
+def _refuse_unmeasured(campaign: Campaign, measured: Collection[str]) -> None:
     """See that each probe has a scenario, and that none is to be traced that no agent measures."""
     for cells in campaign.probes:
         stage = probes()[cells.probe].stage
         if stage is not None and campaign.tracing_of(cells) != "off":
             raise UsageError(f"the probe {cells.probe} cannot be traced", hint="leave --tracing out")
-        if not any(_is_measured_in(cells.probe, campaign.scenario(name)) for name in placements):
+        if not any(_is_measured_in(cells.probe, campaign.scenario(name)) for name in measured):
             needed = f"only in the scenario {stage.scenario}" if stage is not None else "in none of its scenarios"
             raise UsageError(
-                f"the probe {cells.probe} of {campaign.name} is measured {needed}, and it has {', '.join(placements)}",
+                f"the probe {cells.probe} of {campaign.name} is measured {needed}, and it has {', '.join(measured)}",
                 hint="leave one of the two out, with --probe or --scenario",
             )
 

@@ -9,7 +9,7 @@ function belongs to the file of its subject.
 import asyncio
 from collections.abc import Callable, Sequence
 
-from stealtime.campaigns import kernels, rights, thresholds
+from stealtime.campaigns import kernels, resources, rights, thresholds
 from stealtime.campaigns.intention import Intention
 
 Check = Callable[[Intention], Sequence[str]]
@@ -21,6 +21,8 @@ CHECKS: tuple[Check, ...] = (
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,
     rights.refuse_stages_that_cannot_be_had,
+    resources.refuse_guests_without_room,
+    resources.tell_which_cpus_were_inherited,
 )
 """In the order in which they are made: the first that raises is the one that is told."""
 

@@ -32,7 +32,7 @@ def refuse_shares_without_rights(intention: Intention) -> list[str]:
         CpuGroupError: They cannot.
     """
     for boot in intention.on_machines:
-        placement = intention.plan.placements[boot.scenario]
+        placement = intention.plan.placement(boot.platform, boot.scenario)
         shares = [placement.share, *(neighbour.share for neighbour in placement.neighbours)]
         if any(share is not None for share in shares) and not traits_of(boot.platform).is_remote:
             refuse_without_groups()
@@ -46,5 +46,5 @@ def refuse_stages_that_cannot_be_had(intention: Intention) -> list[str]:
         StealtimeError: One cannot; with its reason.
     """
     for boot, stage in intention.on_stages:
-        stage.refuse(boot, intention.plan.placements[boot.scenario])
+        stage.refuse(boot, intention.plan.placement(boot.platform, boot.scenario))
     return []

@@ -21,12 +21,13 @@ from stealtime.campaigns.intention import Intention
 from stealtime.campaigns.loops import earlier_loops, loops_of
 from stealtime.campaigns.model import Campaign
 from stealtime.campaigns.overrides import refuse_difference
-from stealtime.campaigns.planner import HostCpus, Plan, plan
+from stealtime.campaigns.places import HostCpus
+from stealtime.campaigns.planner import Plan, plan
 from stealtime.campaigns.preflight import check_before_start
 from stealtime.campaigns.provenance import OtherMakerError, machines_of, read_provenance, refuse_other_maker
 from stealtime.campaigns.runner import Runner, Tally
 from stealtime.lab.host import Host, pin_control_plane
-from stealtime.lab.platforms.model import Platform
+from stealtime.lab.platforms.model import Availability, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.cpu_claims import CpuClaims
 from stealtime.store.model import LoopRecord, MachineRecord, Manifest, PlatformRecord, Provenance, ScenarioRecord
@@ -129,8 +130,17 @@ async def prepare(order: Order) -> Prepared:
     everything = host.platforms()
     names = wanted_platforms(order.campaign.platforms, list(everything))
     platforms = {name: everything.get(name) or host.platform(name) for name in names}
-    records = await _check(platforms)
-    planned = plan(order.campaign, records, HostCpus(host.cpus, order.measured_cpu, host.name))
+    answers = await _check(platforms)
+    records = [
+        PlatformRecord(name=name, usable=answer.usable, reason=answer.reason, hint=answer.hint)
+        for name, answer in answers.items()
+    ]
+    planned = plan(
+        order.campaign,
+        records,
+        HostCpus(host.cpus, order.measured_cpu, host.name, host.cpu_sets),
+        {name: answer.cpus for name, answer in answers.items() if answer.cpus is not None},
+    )
     done: set[str] = set()
     if order.resume is not None:
         done = {trial.record.trial_id for trial in order.resume.whole}
@@ -167,7 +177,7 @@ async def execute(
         InterruptedRunError: Interrupted; the hint names the run.
     """
     own_cpus = tuple(os.sched_getaffinity(0))
-    placement = prepared.plan.first_placement
+    placement = prepared.plan.places.own
     # Before the host is looked at: what a killed run has left changed is not how it is measured.
     host = order.host
     await host.put_right()
@@ -234,13 +244,10 @@ def elsewhere(runs_folder: Path) -> str:
     return "" if runs_folder == default_runs_folder() else f" --out {shlex.quote(str(runs_folder))}"
 
 
-async def _check(platforms: Mapping[str, Platform]) -> list[PlatformRecord]:
+async def _check(platforms: Mapping[str, Platform]) -> dict[str, Availability]:
     """Check all platforms at once; most of it is waiting."""
     answers = await asyncio.gather(*(platform.check() for platform in platforms.values()))
-    return [
-        PlatformRecord(name=name, usable=answer.usable, reason=answer.reason, hint=answer.hint)
-        for name, answer in zip(platforms, answers, strict=True)
-    ]
+    return dict(zip(platforms, answers, strict=True))
 
 
 def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
@@ -266,7 +273,8 @@ def _scenario_records(planned: Plan) -> list[ScenarioRecord]:
     skipped = {one.name: one for one in planned.skipped_scenarios}
     records = []
     for name in planned.campaign.scenarios:
-        placement, why = planned.placements.get(name), skipped.get(name)
+        placed = (planned.places.of(boot.platform, name) for boot in planned.boots if boot.scenario == name)
+        placement, why = planned.places.here.get(name) or next(placed, None), skipped.get(name)
         records.append(
             ScenarioRecord(
                 name=name,

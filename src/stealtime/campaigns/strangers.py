@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from stealtime.lab.platforms.host_views import HostLook, between, look
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.lab.scenarios.cpus import format_cpus
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers import look as host
 from stealtime.store.strangers import StrangerRecord, StrangersRecord
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Reading, Value
 

@@ -23,6 +23,7 @@ from stealtime.campaigns.host_views import host_views
 from stealtime.campaigns.planner import PlannedCell
 from stealtime.campaigns.probe import Probe
 from stealtime.campaigns.registry import probes
+from stealtime.campaigns.staying import staying
 from stealtime.campaigns.strangers import StrangersWatch
 from stealtime.lab.platforms.host_views import HostLook, between, look
 from stealtime.lab.platforms.model import Machine
@@ -83,8 +84,10 @@ async def watching(
         watched.strangers = StrangersWatch.begin(machine, beside.placement)
         before = _look(machine, beside)
         # Last, because the machine's own work follows: nothing that takes time is to be between the two.
-        beside.neighbours.begin_work()
-        yield watched
+        async with staying(machine, beside) as stays:
+            beside.neighbours.begin_work()
+            yield watched
+        watched.findings += [] if stays.finding is None else [stays.finding]
         watched.views = _views(machine, beside, before)
         is_whole = True
     finally:
@@ -142,12 +145,12 @@ def _look(machine: Machine, beside: Beside) -> _Before:
     threads = [thread.tid for thread in machine.threads() if thread.role == "vcpu"]
     group = machine.cpu_group
     throttling = group.read_throttling() if group is not None else None
-    return _Before(_host_now_ns(), look(threads, _measured_cpus(beside)), throttling)
+    return _Before(_host_now_ns(), look(threads, _measured_cpus(machine, beside)), throttling)
 
 
 def _views(machine: Machine, beside: Beside, before: _Before) -> HostViews:
     """Give what the kernel counted since ``before``; of the same threads, also if the machine has others now."""
-    gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(beside)))
+    gained = between(before.host, look(before.host.run_delay_ns, _measured_cpus(machine, beside)))
     end_ns = _host_now_ns()
     throttling = None
     if machine.cpu_group is not None and before.throttling is not None:
@@ -160,8 +163,10 @@ def _host_now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
 
 
-def _measured_cpus(beside: Beside) -> list[int]:
-    """Give the CPUs of the host that the machine's vCPUs may run on."""
+def _measured_cpus(machine: Machine, beside: Beside) -> list[int]:
+    """Give the CPUs of this host that the machine's vCPUs may run on; over ssh they are of another one."""
+    if traits_of(machine.platform).is_remote:
+        return []
     return sorted({cpu for cpus in beside.placement.vcpu_cpus for cpu in cpus})
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stealtime.cli.output import data_console, print_document
-from stealtime.lab.scenarios.cpus import format_cpus
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.quantities import approximate_duration, format_duration
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
     from rich.table import Table
 
     table = Table("scenario", "machine", "share", "beside it", box=None, pad_edge=False, header_style="bold")
-    for name, placement in prepared.plan.placements.items():
+    for name, placement in prepared.plan.places.named.items():
         table.add_row(
             name,
             "; ".join(f"vCPU on {format_cpus(cpus)}" for cpus in placement.vcpu_cpus),
@@ -71,7 +71,7 @@ def _print_scenarios(prepared: "Prepared", console: "Console") -> None:
             neighbour_words(placement.neighbours),
         )
     console.print(table)
-    for name, placement in prepared.plan.placements.items():
+    for name, placement in prepared.plan.places.named.items():
         if placement.scaled is not None:
             console.print(f"{name}: {placement.scaled}", markup=False, soft_wrap=True)
     console.print()
@@ -116,7 +116,7 @@ def print_plan_document(prepared: "Prepared") -> None:
         "aliases": dict(prepared.plan.aliases),
         "scenarios": [
             {"name": name, **placement_record(placement).model_dump(mode="json")}
-            for name, placement in prepared.plan.placements.items()
+            for name, placement in prepared.plan.places.named.items()
         ],
         "skipped_scenarios": [
             {"name": one.name, "reason": one.reason, "hint": one.hint} for one in prepared.plan.skipped_scenarios

@@ -234,7 +234,9 @@ def _order(
     from stealtime.campaigns.model import Campaign
     from stealtime.campaigns.overrides import apply_overrides
     from stealtime.campaigns.session import Order
-    from stealtime.lab.scenarios.cpus import allowed_cpus, parse_cpus
+    from stealtime.lab.platforms.traits import traits_of
+    from stealtime.lab.processors import read_cpu_sets
+    from stealtime.lab.scenarios.cpus import parse_cpus
     from stealtime.store.run import default_runs_folder, find_run
 
     runs_folder = (out or default_runs_folder()).absolute()
@@ -245,7 +247,9 @@ def _order(
         chosen = find_campaign(campaign or "quick")
     measured_cpu = None
     if cpu is not None:
-        wanted = parse_cpus(cpu, allowed_cpus())
+        # A CPU of a host over ssh is looked for there, when the platforms are checked.
+        is_elsewhere = any(traits_of(name).is_remote for name in (overrides.platforms or chosen.platforms))
+        wanted = parse_cpus(cpu, None if is_elsewhere else read_cpu_sets().granted)
         if len(wanted) > 1:
             raise UsageError(
                 f"--cpu names {len(wanted)} CPUs, and one is measured",
@@ -266,8 +270,13 @@ def _order(
 
 
 def _measured_cpu_of(run: "Run") -> int | None:
+    from stealtime.lab.platforms.traits import traits_of
     from stealtime.vocabulary.readings import Value
 
+    measured = [trial.record for trial in run.measured]
+    if measured and all(traits_of(record.cell.platform).is_remote for record in measured):
+        # Of the host over ssh: this one has measured nothing.
+        return next((record.machine.measured_cpu for record in measured if record.machine is not None), None)
     reading = run.manifest.host.get("measured_cpu")
     return reading.value if isinstance(reading, Value) and isinstance(reading.value, int) else None
 

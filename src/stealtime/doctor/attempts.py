@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stealtime._core import hypervisor_signature
+from stealtime.lab.processors import CpuSets, read_cpu_sets
 
 _PERF_EVENT_OPEN_SYSCALL = 298  # x86-64, arch/x86/entry/syscalls/syscall_64.tbl
 _PERF_ATTR_BYTES = 128  # PERF_ATTR_SIZE_VER7, include/uapi/linux/perf_event.h
@@ -74,6 +75,10 @@ class Attempts(Protocol):
         """The hypervisor that the CPU reports; None if it reports none."""
         ...
 
+    def cpu_sets(self) -> CpuSets:
+        """Which CPUs this process was started on, and which the kernel would let it have."""
+        ...
+
 
 class RealAttempts:
     """Tries on this machine and leaves nothing changed."""
@@ -86,6 +91,10 @@ class RealAttempts:
     def hypervisor_signature(self) -> str | None:
         """Ask CPUID."""
         return hypervisor_signature()
+
+    def cpu_sets(self) -> CpuSets:
+        """Ask for all of them on a thread that ends at once."""
+        return read_cpu_sets()
 
     def realtime_priority_limit(self) -> int:
         """Read the soft limit of this process."""

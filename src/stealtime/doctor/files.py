@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from stealtime.lab.memory import MemoryRoom, read_memory_room
 from stealtime.vocabulary.readings import Absent
 
 
@@ -50,6 +51,10 @@ class Files:
     def writable(self, path: str) -> bool:
         """Whether this user may write there, as far as the permissions tell."""
         return os.access(self._path(path), os.W_OK)
+
+    def memory_room(self) -> MemoryRoom | None:
+        """Read how much memory this process may still use; None where nothing says it."""
+        return read_memory_room(self._root)
 
     def _path(self, path: str) -> Path:
         return self._root / path.lstrip("/")

@@ -31,8 +31,8 @@ async def examine(
     attempts = attempts or RealAttempts()
     # The load is read first: the proofs below make load themselves.
     state = examine_state(files, attempts)
-    online = processor.online_cpus(files)
-    return [platforms.kvm_device(files), *await platforms.prove_platforms(candidates, online, on_platform), *state]
+    cpus = attempts.cpu_sets()
+    return [platforms.kvm_device(files), *await platforms.prove_platforms(candidates, cpus, on_platform), *state]
 
 
 def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
@@ -49,14 +49,14 @@ def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
         clock.tsc(files),
         clock.clocksource(files),
         clock.hypervisor(files, attempts),
-        processor.cpus(files),
-        processor.isolation(files),
+        processor.cpus(files, attempts),
+        processor.isolation(files, attempts),
         processor.governor(files),
         processor.turbo(files),
         processor.smt(files),
         processor.idle_states(files),
         memory.free_memory(files),
-        memory.memory_lock(attempts),
+        memory.memory_lock(files, attempts),
         memory.swap(files),
         memory.transparent_huge_pages(files),
         memory.huge_pages(files),

@@ -1,10 +1,12 @@
 """Memory: enough of it, locked, and nobody moving or merging pages while time is measured."""
 
+import mmap
 import re
 
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.lab.memory import MemoryRoom
 from stealtime.vocabulary.readings import Absent
 
 SAMPLE_MEMORY_BYTES = 256 << 20
@@ -58,30 +60,35 @@ NUMA_BALANCING = Subject(
 
 
 def free_memory(files: Files) -> Finding:
-    """What could be used without swapping."""
+    """What could be used without swapping, and without being killed by the limit of a memory group."""
     text = files.text("/proc/meminfo")
     if isinstance(text, Absent):
         return FREE_MEMORY.absent(Level.LIMITS, text)
-    available_bytes = _meminfo(text, "MemAvailable") << 10
-    value: Data = {"available_bytes": available_bytes, "total_bytes": _meminfo(text, "MemTotal") << 10}
-    sentence = f"{available_bytes / (1 << 30):.1f} GiB"
-    if available_bytes < LEAST_MEMORY_BYTES:
+    room = files.memory_room() or MemoryRoom(0, "MemAvailable")
+    value: Data = {"available_bytes": room.bytes, "total_bytes": _meminfo(text, "MemTotal") << 10, "limit": room.limit}
+    sentence = f"{room.bytes / (1 << 30):.1f} GiB{room.reason}"
+    if room.bytes < LEAST_MEMORY_BYTES:
         fix = f"end programs until {LEAST_MEMORY_BYTES >> 20} MiB are free"
+        if room.is_of_a_group:
+            fix = f"raise the limit of the memory group: {room.limit}"
         return FREE_MEMORY.blocks(f"{sentence}, less than one guest needs", value, fix)
-    if available_bytes < ENOUGH_MEMORY_BYTES:
+    if room.bytes < ENOUGH_MEMORY_BYTES:
         fix = "measure shorter trials with few neighbours"
         return FREE_MEMORY.limits(f"{sentence}, enough for one guest and short trials", value, fix)
     return FREE_MEMORY.ok(sentence, value)
 
 
-def memory_lock(attempts: Attempts) -> Finding:
+def memory_lock(files: Files, attempts: Attempts) -> Finding:
     """Whether the agent's sample memory can really be locked."""
-    attempt = attempts.lock_memory(SAMPLE_MEMORY_BYTES)
-    value: Data = {"tried_bytes": SAMPLE_MEMORY_BYTES, "locked": attempt.succeeded}
+    room = files.memory_room()
+    # Locked memory is there at once: more than the room would get somebody killed, and the agent takes half of it.
+    tried_bytes = SAMPLE_MEMORY_BYTES if room is None else min(SAMPLE_MEMORY_BYTES, room.bytes // 2)
+    attempt = attempts.lock_memory(max(tried_bytes, mmap.PAGESIZE))
+    value: Data = {"tried_bytes": tried_bytes, "locked": attempt.succeeded}
     if attempt.succeeded:
         return MEMORY_LOCK.ok(attempt.text, value)
     return MEMORY_LOCK.limits(
-        f"{SAMPLE_MEMORY_BYTES >> 20} MiB could not be locked: {attempt.text}",
+        f"{tried_bytes >> 20} MiB could not be locked: {attempt.text}",
         value,
         'echo "$USER - memlock unlimited" | sudo tee -a /etc/security/limits.d/stealtime.conf, then log in anew',
     )

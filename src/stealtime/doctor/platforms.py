@@ -8,6 +8,8 @@ from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Subject
 from stealtime.lab.platforms.model import Availability, MachineRequest, Platform
 from stealtime.lab.platforms.traits import NATIVE
+from stealtime.lab.processors import CpuSets
+from stealtime.lab.scenarios.model import SCENARIOS
 from stealtime.vocabulary.errors import StealtimeError
 
 KVM_DEVICE = Subject(
@@ -38,13 +40,13 @@ def kvm_device(files: Files) -> Finding:
 
 
 async def prove_platforms(
-    platforms: Sequence[Platform], online_cpus: Sequence[int], on_start: Callable[[str], None]
+    platforms: Sequence[Platform], cpus: CpuSets, on_start: Callable[[str], None]
 ) -> list[Finding]:
     """Check and boot one platform after the other, so that none is slowed down by the proof of another.
 
     Args:
         platforms: Those to check.
-        online_cpus: The guests run on the last one, all else on the others.
+        cpus: The guests run where a measurement would take place, all else on the others.
         on_start: Told the name of each before its check, which may take seconds.
     """
     findings: list[Finding] = []
@@ -52,7 +54,7 @@ async def prove_platforms(
     for platform in platforms:
         on_start(platform.name)
         try:
-            availability = await _prove(platform, online_cpus)
+            availability = await _prove(platform, cpus)
         except StealtimeError as error:
             availability = Availability(usable=False, reason=error.message, hint=error.hint)
         if availability.usable and platform.name != NATIVE:
@@ -62,15 +64,15 @@ async def prove_platforms(
     return findings
 
 
-async def _prove(platform: Platform, online_cpus: Sequence[int]) -> Availability:
+async def _prove(platform: Platform, cpus: CpuSets) -> Availability:
     availability = await platform.check()
     if not availability.usable:
         return availability
-    measured = online_cpus[-1] if online_cpus else 0
+    placement = SCENARIOS["alone"].place(cpus.usable, None, cpus)
     with tempfile.TemporaryDirectory(prefix="stealtime-doctor-") as folder:
         request = MachineRequest(
-            vcpu_cpus=((measured,),),
-            housekeeping_cpus=tuple(cpu for cpu in online_cpus if cpu != measured) or (measured,),
+            vcpu_cpus=placement.vcpu_cpus,
+            housekeeping_cpus=placement.housekeeping_cpus,
             folder=Path(folder),
         )
         async with platform.boot(request) as machine:

@@ -1,8 +1,9 @@
 """The CPUs: how many, what else is allowed on them, and what changes their speed."""
 
+from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
-from stealtime.vocabulary.cpu_lists import parse_cpu_list
+from stealtime.vocabulary.cpu_lists import format_cpus, parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 
 CPU_FOLDER = "/sys/devices/system/cpu"
@@ -54,20 +55,28 @@ def online_cpus(files: Files) -> list[int]:
     return [] if isinstance(text, Absent) else parse_cpu_list(text)
 
 
-def cpus(files: Files) -> Finding:
+def cpus(files: Files, attempts: Attempts) -> Finding:
     """Whether the control plane can stay away from the measured CPU."""
-    online = online_cpus(files)
-    if len(online) > 1:
-        return CPUS.ok(f"{len(online)} online", {"online": online})
+    online, sets = online_cpus(files), attempts.cpu_sets()
+    value: Data = {"online": online, "granted": list(sets.granted), "inherited": list(sets.inherited)}
+    text = f"{len(online)} online"
+    if len(sets.granted) < len(online):
+        text += f", of which this process may have CPU {format_cpus(sets.granted)} (its cpuset)"
+    if sets.inherited != sets.granted and not sets.is_confined_by_the_kernel:
+        text += f"; started on CPU {format_cpus(sets.inherited)} alone (taskset?), so only a named one is another"
+    if len(online) > 1 and len(sets.usable) > 1:
+        return CPUS.ok(text, value)
     return CPUS.limits(
-        f"{len(online)} online: the control plane shares the measured CPU",
-        {"online": online},
-        "measure on a machine with two CPUs or more",
+        f"{text}: the control plane shares the measured CPU",
+        value,
+        "measure on a machine with two CPUs or more"
+        if min(len(online), len(sets.granted)) < 2
+        else "start it without taskset",
     )
 
 
-def isolation(files: Files) -> Finding:
-    """The CPUs that the kernel command line isolates."""
+def isolation(files: Files, attempts: Attempts) -> Finding:
+    """The CPUs that the kernel command line isolates, and whether a measurement will use them."""
     command_line = files.text("/proc/cmdline")
     if isinstance(command_line, Absent):
         return ISOLATION.absent(Level.LIMITS, command_line)
@@ -75,9 +84,26 @@ def isolation(files: Files) -> Finding:
     given = {name: arguments[name] for name in ISOLATING_ARGUMENTS if name in arguments}
     isolated = files.text(f"{CPU_FOLDER}/isolated")
     isolated_cpus = [] if isinstance(isolated, Absent) else parse_cpu_list(isolated)
-    value: Data = {"isolated": isolated_cpus, "boot_arguments": given}
+    sets = attempts.cpu_sets()
+    taken = sets.preferred[-1]
+    value: Data = {"isolated": isolated_cpus, "boot_arguments": given, "measured_by_default": taken}
+    if isolated_cpus and not set(isolated_cpus) & set(sets.granted):
+        return ISOLATION.limits(
+            f"CPU {isolated} isolated, but the kernel grants this process only CPU {format_cpus(sets.granted)}",
+            value,
+            "run it outside of the container or cpuset, or give that the CPU (cpuset.cpus)",
+        )
+    if isolated_cpus and taken not in isolated_cpus:
+        named = max(set(isolated_cpus) & set(sets.granted))
+        return ISOLATION.limits(
+            f"CPU {isolated} isolated, but this process was started on CPU {format_cpus(sets.inherited)} alone "
+            f"(taskset?), so CPU {taken} is measured",
+            value,
+            f"start it without taskset, or name the CPU: stealtime run -a {named}",
+        )
     if isolated_cpus and len(given) == len(ISOLATING_ARGUMENTS):
-        return ISOLATION.ok(f"CPU {isolated} isolated, with {', '.join(given)}", value)
+        text = f"CPU {isolated} isolated, with {', '.join(given)}; CPU {taken} is measured unless another is named"
+        return ISOLATION.ok(text, value)
     online = online_cpus(files)
     measured, kept = (online[-1], f"0-{online[-2]}" if len(online) > 2 else "0") if len(online) > 1 else (0, "0")
     fix = (

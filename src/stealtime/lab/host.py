@@ -20,12 +20,12 @@ from stealtime.lab.platforms.leftovers import clear_leftovers
 from stealtime.lab.platforms.model import HostThread, Platform
 from stealtime.lab.platforms.shown_ids import threads_of
 from stealtime.lab.platforms.traits import NATIVE
-from stealtime.lab.scenarios.cpus import allowed_cpus, format_cpus
+from stealtime.lab.processors import CPU_FOLDER, CpuSets, read_cpu_sets
 from stealtime.lab.tracing.host import HostTracer, host_tracer
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Facts, Reading, Value
 
-_CPU_FOLDER = Path("/sys/devices/system/cpu")
 _PROGRAM_TIMEOUT_S = 5.0
 _RESTORE_TIMEOUT_S = 10.0
 
@@ -38,9 +38,14 @@ class Host:
     """As the manifest and each trial name it."""
 
     @property
+    def cpu_sets(self) -> CpuSets:
+        """Those that a run may use, and those that may be named."""
+        return read_cpu_sets()
+
+    @property
     def cpus(self) -> tuple[int, ...]:
-        """Those that a run may use."""
-        return allowed_cpus()
+        """Those that a run uses unless others are named."""
+        return self.cpu_sets.usable
 
     def platforms(self) -> dict[str, Platform]:
         """Give what boots on it, by name; what is reached over ssh must be asked for with :meth:`platform`."""
@@ -100,7 +105,8 @@ def read_host_facts(measured_cpu: int) -> Facts:
     What the agent of every machine reads too (``crates/probe/src/facts.rs``) has the same name, so that host and
     machine stand side by side.
     """
-    frequency = _CPU_FOLDER / f"cpu{measured_cpu}" / "cpufreq"
+    cpu_sets = read_cpu_sets()
+    frequency = CPU_FOLDER / f"cpu{measured_cpu}" / "cpufreq"
     return {
         "operating_system": _fact(lambda: platform.freedesktop_os_release()["PRETTY_NAME"]),
         "kernel_release": Value(value=platform.release()),
@@ -109,11 +115,12 @@ def read_host_facts(measured_cpu: int) -> Facts:
         "cpu_model": _fact(lambda: _cpu_info("model name")),
         **{flag: _cpu_flag(flag) for flag in ("constant_tsc", "nonstop_tsc", "hypervisor")},
         "hypervisor_signature": _signature(),
-        "cpus_allowed": Value(value=format_cpus(allowed_cpus())),
-        "cpus_online": _file(_CPU_FOLDER / "online"),
-        "cpus_isolated": _file(_CPU_FOLDER / "isolated"),
+        "cpus_allowed": Value(value=format_cpus(cpu_sets.inherited)),
+        "cpus_granted": Value(value=format_cpus(cpu_sets.granted)),
+        "cpus_online": _file(CPU_FOLDER / "online"),
+        "cpus_isolated": _file(CPU_FOLDER / "isolated"),
         "measured_cpu": Value(value=measured_cpu),
-        "smt": _file(_CPU_FOLDER / "smt" / "control"),
+        "smt": _file(CPU_FOLDER / "smt" / "control"),
         "frequency_governor": _file(frequency / "scaling_governor"),
         "frequency_driver": _file(frequency / "scaling_driver"),
         "clocksource": _file(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),

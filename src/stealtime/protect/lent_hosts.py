@@ -22,6 +22,7 @@ import asyncssh
 import stealtime
 from stealtime.lab.platforms.failure import last_words, read_tail
 from stealtime.lab.platforms.ssh import SshPlatform
+from stealtime.lab.platforms.ssh_shell import MarkedShell
 from stealtime.protect.clock_offset import ClockOffset, Exchange
 from stealtime.protect.ending import parse_last_words
 from stealtime.protect.lending import SILENT_FOR_S, VERSION
@@ -217,11 +218,15 @@ async def lent_hosts(platforms: Sequence[SshPlatform], program: str, folder: Pat
         try:
             for number, platform in enumerate(platforms):
                 connection = await connections.enter_async_context(platform.connect(lost_after_s=_LOST_AFTER_S))
-                log = folder / f"host-{number}.log"
+                log, shell = folder / f"host-{number}.log", MarkedShell()
                 try:
                     process = await connection.create_process(
-                        f"exec {shlex.quote(program)} protect serve", encoding="utf-8", stderr=str(log)
+                        shell.opening(f"exec {shlex.quote(program)} protect serve"), encoding="utf-8", stderr=str(log)
                     )
+                    # Before our own line the login shell speaks. Without it nothing was started, which is told below.
+                    with contextlib.suppress(asyncio.IncompleteReadError, TimeoutError):
+                        async with asyncio.timeout(_BEGINS_WITHIN_S):
+                            await process.stdout.readuntil(shell.beginning.decode())
                 except (asyncssh.Error, OSError) as error:
                     raise StealtimeError(f"nothing can be started at {platform.host}: {error}") from error
                 hosts.append(LentHost(platform.host, connection, process, log))

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from stealtime.campaigns.strangers import LIMITS_FROM, NOT_ALONE_FROM, names_of, shares_of, taken_share
-from stealtime.lab.scenarios.cpus import format_cpus
 from stealtime.store.strangers import StrangersRecord
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.readings import Model
 
 _NAMED = 4

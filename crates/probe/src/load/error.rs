@@ -21,12 +21,12 @@ pub enum LoadError {
     #[error("a load that is on for {on_ns:?} ns and off for {off_ns:?} ns is not possible")]
     HalfAPulse { on_ns: Option<u64>, off_ns: Option<u64> },
     /// The threads may not run there.
-    #[error("the CPUs {cpus:?} cannot be loaded, this process may run on {allowed:?}: {source}")]
+    #[error("the CPUs {cpus:?} cannot be loaded, the kernel grants this process {granted:?}: {source}")]
     Cpus {
         /// The CPUs that were asked for.
         cpus: Vec<u32>,
-        /// The CPUs that there are.
-        allowed: Vec<u32>,
+        /// The CPUs that may be named.
+        granted: Vec<u32>,
         /// What the kernel said.
         source: io::Error,
     },
@@ -59,7 +59,7 @@ impl LoadError {
         match self {
             Self::Parameter { .. } | Self::Panicked => None,
             Self::HalfAPulse { .. } => Some("give both on and off, or none for a load without pause".to_owned()),
-            Self::Cpus { allowed, .. } => Some(format!("choose some of {allowed:?}")),
+            Self::Cpus { granted, .. } => Some(format!("choose some of {granted:?}")),
             Self::Starves { .. } => {
                 Some(format!("use priority 0, or let it pause: on for at most {} ms", LONGEST_SILENCE_NS / 1_000_000))
             }

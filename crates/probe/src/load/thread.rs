@@ -13,6 +13,7 @@ use crate::load::memory::MemoryWork;
 use crate::load::phases::{self, Control, Pulse, Schedule};
 use crate::load::rows::Rows;
 use crate::load::work::Work;
+use crate::processor_sets::nameable_cpus;
 use crate::scheduling;
 
 /// What a thread is told.
@@ -86,8 +87,8 @@ impl Assignment {
     fn prepare<W: Work>(&self, make: impl FnOnce() -> Result<W, LoadError>) -> Result<(W, Rows, Ready), LoadError> {
         let LoadRequest { cpus, priority, .. } = &self.request;
         if !cpus.is_empty() {
-            let allowed = scheduling::allowed_cpus().unwrap_or_default();
-            scheduling::place_on(cpus).map_err(|source| LoadError::Cpus { cpus: cpus.clone(), allowed, source })?;
+            let refused = |source| LoadError::Cpus { cpus: cpus.clone(), granted: nameable_cpus(), source };
+            scheduling::place_on(cpus).map_err(refused)?;
         }
         let (work, rows) = (make()?, Rows::new());
         let refusal = match priority {

@@ -145,12 +145,15 @@ pub fn current_cpu() -> u32 {
     cpu.unsigned_abs()
 }
 
+/// How many CPUs a set of the C library can name.
+pub const MOST_CPUS: u32 = libc::CPU_SETSIZE.unsigned_abs();
+
 /// Allows the calling thread to run on these CPUs only.
 pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
     // SAFETY: an all-zero cpu_set_t is a valid empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for &cpu in cpus {
-        if cpu as usize >= libc::CPU_SETSIZE as usize {
+        if cpu >= MOST_CPUS {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
         // SAFETY: the bound was checked just above.
@@ -170,7 +173,7 @@ pub fn affinity() -> io::Result<Vec<u32>> {
         // SAFETY: `cpu` is below CPU_SETSIZE by the range.
         unsafe { libc::CPU_ISSET(*cpu as usize, &set) }
     };
-    Ok((0..libc::CPU_SETSIZE.unsigned_abs()).filter(is_set).collect())
+    Ok((0..MOST_CPUS).filter(is_set).collect())
 }
 
 /// Puts the calling thread under `SCHED_FIFO`.

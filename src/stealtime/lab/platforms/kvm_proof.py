@@ -22,6 +22,7 @@ from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.platforms.below import EMULATED, is_emulated
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
+from stealtime.lab.processors import read_cpu_sets
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent
 
@@ -131,11 +132,13 @@ async def _proof_of(
 
 
 async def _try(qemu_version: str, boot: Boot) -> Proof:
-    cpus, limit_s = sorted(os.sched_getaffinity(0)), proof_limit_s()
+    cpus, limit_s = read_cpu_sets(), proof_limit_s()
+    measured = cpus.preferred[-1]
+    others = tuple(cpu for cpu in cpus.inherited if cpu != measured)
     with tempfile.TemporaryDirectory(prefix="stealtime-proof-") as folder:
         request = MachineRequest(
-            vcpu_cpus=((cpus[-1],),),
-            housekeeping_cpus=(cpus[0],),
+            vcpu_cpus=((measured,),),
+            housekeeping_cpus=others[:1] or (measured,),
             folder=Path(folder),
             kernel=_KERNEL,
             boot_timeout_s=limit_s,

@@ -13,6 +13,7 @@ from stealtime.wire.connection import AgentConnection
 if TYPE_CHECKING:
     from stealtime.lab.platforms.cgroup import CpuGroup
     from stealtime.lab.platforms.kvm_counters import CountersLook
+    from stealtime.lab.processors import CpuSets
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Availability:
     reason: str
     """One sentence with the value that decided: a version, a path, what a proof boot printed."""
     hint: str | None = None
+    cpus: "CpuSets | None" = None
+    """Of the host on which its machines run, where that is another one."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class MachineRequest:
     kernel: str = "rt"
     """``rt``, ``cloud``, ``standard``, ``backports``, ``host`` or the path of a bzImage or vmlinux."""
     boot_timeout_s: float = 60.0
+    lost_after_s: float | None = None
+    """Over ssh: how long a host that answers nothing is waited for while it measures; None for as long as it takes."""
 
     @property
     def cpus_of_emulator(self) -> tuple[int, ...]:

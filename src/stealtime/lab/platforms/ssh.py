@@ -1,7 +1,8 @@
 """Another machine over ssh: the agent is copied there, serves on the session's streams, and is removed.
 
 asyncssh with the user's own known hosts, keys and ``~/.ssh/config``. The host must be x86-64 Linux: the agent is one
-static file of machine code.
+static file of machine code. What a login shell prints of its own accord (a banner, a reminder) is told from our own
+output by lines around the latter, ``ssh_shell``.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import contextlib
 import logging
 import os
 import shlex
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,6 +27,7 @@ from stealtime.lab.platforms.kvm_counters import CountersLook
 from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.lab.platforms.ssh_name import SshName
+from stealtime.lab.platforms.ssh_shell import ASK_HOST, MarkedShell, RemoteHost, parse_host
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
@@ -36,6 +39,7 @@ _COMMAND_WITHIN_S = 20.0
 _END_WITHIN_S = 5.0
 _KEEPALIVES = 3
 """Unanswered, before a host is taken for lost, as ``ServerAliveCountMax`` of ssh_config(5)."""
+_SHOWN_LETTERS = 200
 _MAKE_FOLDER = 'umask 077 && mktemp -d "${TMPDIR:-/tmp}/stealtime-XXXXXXXX"'
 
 
@@ -63,10 +67,10 @@ class SshPlatform:
         try:
             find_agent()
             async with self.connect() as connection:
-                system = await self._check_system(connection)
+                host = await self._look(connection)
         except StealtimeError as error:
             return Availability(usable=False, reason=error.message, hint=error.hint)
-        return Availability(usable=True, reason=f"{self.host} is {system}")
+        return Availability(usable=True, reason=f"{self.host} is {host.system}", cpus=host.cpus)
 
     def boot(self, request: MachineRequest) -> AbstractAsyncContextManager[Machine]:
         """Copy the agent there and start it; see ``platforms.model.Platform``."""
@@ -83,14 +87,15 @@ class SshPlatform:
         log = request.folder / "agent.log"
         started = time.monotonic()
         async with self.connect() as connection:
-            system = await self._check_system(connection)
+            host = await self._look(connection)
             async with self._remote_folder(connection) as folder:
                 remote_agent = f"{folder}/stealtime-agent"
                 await self._copy(connection, content, remote_agent)
                 # The shell there removes the folder too: a connection that is lost takes our own removal with it.
                 remove = shlex.quote(f"rm -rf -- {shlex.quote(folder)}")
                 command = f"trap {remove} EXIT; {shlex.quote(remote_agent)} serve"
-                async with self._serving(connection, command, log) as process:
+                self._watch_the_link(connection, host, request)
+                async with self._serving(connection, command, log, request.boot_timeout_s) as process:
                     channel = AgentConnection(
                         process.stdout, process.stdin, peer=self.name, describe_end=lambda: _describe_end(process, log)
                     )
@@ -107,7 +112,7 @@ class SshPlatform:
                         yield _SshMachine(
                             platform=self.name,
                             connection=channel,
-                            boot=boot_record((command,), started, {"host": self.host, "system": system}),
+                            boot=boot_record((command,), started, {"host": self.host, "system": host.system}),
                             measured_cpus=request.vcpu_cpus[-1],
                             serial_log=None,
                             agent_facts=hello.facts,
@@ -157,20 +162,40 @@ class SshPlatform:
         async with connection:
             yield connection
 
-    async def _check_system(self, connection: asyncssh.SSHClientConnection) -> str:
-        system = await self._command(connection, "uname -s -m -r", "it cannot be asked what it is")
-        words = system.split()
+    async def _look(self, connection: asyncssh.SSHClientConnection) -> RemoteHost:
+        said = await self._command(connection, ASK_HOST, "it cannot be asked what it is")
+        host = parse_host(said)
+        words = host.system.split()
         if len(words) != 3 or words[0] != "Linux" or words[2] not in ("x86_64", "amd64"):
             raise self._error(
-                f"{self.host} is {system or 'silent'}, not x86-64 Linux", "measure an x86-64 Linux machine"
+                f"{self.host} is {host.system or 'silent'}, not x86-64 Linux", "measure an x86-64 Linux machine"
             )
-        return system
+        return host
+
+    def _watch_the_link(
+        self, connection: asyncssh.SSHClientConnection, host: RemoteHost, request: MachineRequest
+    ) -> None:
+        """Notice a link that is cut while a trial runs, and not only when it should be over.
+
+        The host answers on a CPU that is not measured. Where it has no other, a busy probe under SCHED_FIFO may keep
+        its ssh server from answering for as long as the trial lasts, so nothing is asked there.
+        """
+        measured = request.vcpu_cpus[-1]
+        others = [cpu for cpu in host.cpus.granted if cpu not in measured] if host.cpus else []
+        if request.lost_after_s is None or not others:
+            return
+        connection.set_keepalive(request.lost_after_s / (_KEEPALIVES + 1), _KEEPALIVES)
+        # What is under way when the link breaks is sent again for a quarter of an hour otherwise (tcp(7)).
+        link = connection.get_extra_info("socket")
+        if link is not None:
+            with contextlib.suppress(OSError):
+                link.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(request.lost_after_s * 1000))
 
     @asynccontextmanager
     async def _remote_folder(self, connection: asyncssh.SSHClientConnection) -> AsyncIterator[str]:
         folder = await self._command(connection, _MAKE_FOLDER, "no temporary folder can be made there")
         if not folder.startswith("/") or "\n" in folder:
-            raise self._error(f"{self.host} answered {folder!r} instead of a folder", "is its login shell silent?")
+            raise self._error(f"{self.host} answered {folder!r} instead of a folder", "does mktemp work there?")
         try:
             yield folder
         finally:
@@ -193,9 +218,10 @@ class SshPlatform:
     async def _command(
         self, connection: asyncssh.SSHClientConnection, command: str, failure: str, content: bytes | None = None
     ) -> str:
+        shell = MarkedShell()
         try:
             async with asyncio.timeout(_COMMAND_WITHIN_S):
-                done = await connection.run(command, input=content, encoding=None)
+                done = await connection.run(shell.command(command), input=content, encoding=None)
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise self._error(
                 f"{failure} ({self.host}): {error or 'no answer'}", "is its login shell usable?"
@@ -203,20 +229,33 @@ class SshPlatform:
         if done.exit_status != 0:
             said = _text(done.stderr) or f"exit status {done.exit_status}"
             raise self._error(f"{failure} ({self.host}): {said}", "is its temporary folder writable and not full?")
-        return _text(done.stdout)
+        output = shell.output(_text(done.stdout))
+        if output is None:
+            raise self._error(
+                f"{failure} ({self.host}): its login shell did not run the command but said "
+                f"{_text(done.stdout)[-_SHOWN_LETTERS:]!r}",
+                f"does `ssh {self.address} 'echo yes'` say yes?",
+            )
+        return output
 
     @asynccontextmanager
     async def _serving(
-        self, connection: asyncssh.SSHClientConnection, command: str, log: Path
+        self, connection: asyncssh.SSHClientConnection, command: str, log: Path, within_s: float
     ) -> AsyncIterator["asyncssh.SSHClientProcess[bytes]"]:
+        shell = MarkedShell()
         try:
             # asyncssh writes the remote standard error into the file as it comes.
-            process = await connection.create_process(command, encoding=None, stderr=str(log))
+            process = await connection.create_process(shell.opening(command), encoding=None, stderr=str(log))
         except (asyncssh.Error, OSError) as error:
             raise self._error(
                 f"the agent cannot be started on {self.host}: {error}", "is its login shell usable?"
             ) from error
         try:
+            # Frames begin after our own line; what the login shell says comes before. Without it the agent never
+            # started, which its silence tells.
+            with contextlib.suppress(asyncio.IncompleteReadError, TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await process.stdout.readuntil(shell.beginning)
             yield process
         finally:
             with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stealtime.lab.scenarios.cpus import format_cpus
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.errors import ExitCode, StealtimeError
 
 FOLDER_VARIABLE = "STEALTIME_CLAIMS"

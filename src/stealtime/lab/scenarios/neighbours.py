@@ -19,7 +19,6 @@ from stealtime.lab.platforms.native import NativePlatform
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.platforms.throttling import Throttling, throttling_between
 from stealtime.lab.platforms.traits import traits_of
-from stealtime.lab.scenarios.cpus import format_cpus
 from stealtime.lab.scenarios.neighbour_load import (
     Loaded,
     LoadOn,
@@ -30,6 +29,7 @@ from stealtime.lab.scenarios.neighbour_load import (
 from stealtime.lab.scenarios.neighbour_work import Work, Worked, WorkOn, own_work
 from stealtime.lab.scenarios.placement import SAME_WORK, PlacedNeighbour, Placement
 from stealtime.vocabulary.alignment import Alignment
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 

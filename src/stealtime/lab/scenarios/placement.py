@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from stealtime.lab.platforms.share import DEFAULT_WEIGHT, Share
-from stealtime.lab.scenarios.cpus import format_cpus, parse_cpus
+from stealtime.lab.processors import CpuSets
+from stealtime.lab.scenarios.cpus import parse_cpus
 from stealtime.lab.scenarios.real_hosts import RealHosts
+from stealtime.vocabulary.cpu_lists import format_cpus
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 from stealtime.vocabulary.findings import Finding
 
@@ -93,28 +95,38 @@ class Placement:
     """How "all" was scaled from the paper's host to this one, in a sentence."""
 
 
-def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> Placement:
+def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None, sets: CpuSets | None = None) -> Placement:
     """Find who runs on which CPU; see ``model.Scenario.place``."""
-    if measured_cpu is not None and measured_cpu not in host_cpus:
+    sets = sets or CpuSets(inherited=host_cpus, granted=host_cpus)
+    nameable = tuple(sorted({*host_cpus, *sets.granted}))
+    if measured_cpu is not None and measured_cpu not in nameable:
         raise UsageError(
             f"CPU {measured_cpu} does not exist or may not be used",
-            hint=f"this machine allows the CPUs {format_cpus(host_cpus)}",
+            hint=f"the kernel grants the CPUs {format_cpus(nameable)} here",
         )
+    if measured_cpu is not None:
+        host_cpus = tuple(sorted({*host_cpus, measured_cpu}))
+    preferred = tuple(cpu for cpu in sets.preferred if cpu in host_cpus) or host_cpus
+    kept_free = tuple(cpu for cpu in sets.kept_free if cpu in host_cpus)
     if len(host_cpus) < scenario.minimum_cpus:
         why = f": {scenario.too_few}" if scenario.too_few else ""
         raise ScenarioSkipped(
             f"{scenario.name} needs {_cpus(scenario.minimum_cpus)}, here {_are(len(host_cpus))}{why}",
             hint="measure it on a machine with more CPUs",
         )
-    chosen = host_cpus[-1] if measured_cpu is None else measured_cpu
-    vcpu_cpus = _vcpu_cpus(scenario, host_cpus, chosen)
+    chosen = preferred[-1] if measured_cpu is None else measured_cpu
+    # Those that the kernel keeps free come first: a virtual CPU belongs there rather than beside the control plane.
+    order = (*kept_free, *(cpu for cpu in host_cpus if cpu not in kept_free))
+    vcpu_cpus = _vcpu_cpus(scenario, order, chosen, nameable)
     measured = vcpu_cpus[-1]
     anchor = chosen if chosen in measured else measured[-1]
     taken = {cpu for cpus in vcpu_cpus for cpu in cpus}
     # Where all CPUs are taken, the control plane goes to the first but the measured one, as the paper's parent
     # partition was parked on core 0.
+    # It keeps off the CPUs that the kernel keeps free, measured or not: what goes there by chance stays there.
     housekeeping = (
-        tuple(cpu for cpu in host_cpus if cpu not in taken)
+        tuple(cpu for cpu in host_cpus if cpu not in taken and cpu not in kept_free)
+        or tuple(cpu for cpu in host_cpus if cpu not in taken)
         or tuple(cpu for cpu in host_cpus if cpu != anchor)[:1]
         or host_cpus
     )
@@ -127,9 +139,9 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None) -> 
         housekeeping_cpus=housekeeping,
         share=scenario.share,
         priority=scenario.priority,
-        neighbours=_neighbours(scenario, host_cpus, vcpu_cpus),
+        neighbours=_neighbours(scenario, host_cpus, vcpu_cpus, nameable),
         hosts=scenario.hosts,
-        findings=_shared_cpu(host_cpus, measured, housekeeping),
+        findings=(*_shared_cpu(host_cpus, measured, housekeeping), *_roams_isolated(vcpu_cpus, sets)),
         scaled=_scaled(scenario, host_cpus),
     )
     return _with_all_weights(placement)
@@ -146,12 +158,12 @@ def vcpus_of(scenario: "Scenario", host_cpus: CpuSet) -> int:
             return count
 
 
-def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[CpuSet, ...]:
+def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int, nameable: CpuSet) -> tuple[CpuSet, ...]:
     vcpus = vcpus_of(scenario, host_cpus)
     if scenario.cpus == "all":
-        return (host_cpus,) * vcpus
+        return (tuple(sorted(host_cpus)),) * vcpus
     if scenario.cpus != "measured":
-        return (tuple(sorted(parse_cpus(scenario.cpus, host_cpus))),) * vcpus
+        return (tuple(sorted(parse_cpus(scenario.cpus, nameable))),) * vcpus
     others = [cpu for cpu in host_cpus if cpu != measured]
     if vcpus > len(host_cpus):
         raise ScenarioSkipped(
@@ -161,7 +173,9 @@ def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int) -> tuple[
     return (*((cpu,) for cpu in others[: vcpus - 1]), (measured,))
 
 
-def _neighbours(scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...]) -> tuple[PlacedNeighbour, ...]:
+def _neighbours(
+    scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...], nameable: CpuSet
+) -> tuple[PlacedNeighbour, ...]:
     placed: list[PlacedNeighbour] = []
     for spec in scenario.neighbours:
         vcpus = len(vcpu_cpus) if spec.vcpus == "same" else spec.vcpus
@@ -170,7 +184,7 @@ def _neighbours(scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet
             if spec.cpus == "in-turn":
                 each = _in_turn(host_cpus, vcpu_cpus, range(taken + number * vcpus, taken + (number + 1) * vcpus))
             else:
-                each = (_neighbour_cpus(scenario, spec, host_cpus, vcpu_cpus[-1]),) * vcpus
+                each = (_neighbour_cpus(scenario, spec, host_cpus, vcpu_cpus[-1], nameable),) * vcpus
             placed.append(
                 PlacedNeighbour(
                     name=f"neighbour {len(placed) + 1}",
@@ -230,7 +244,9 @@ def _count(scenario: "Scenario", spec: "NeighbourSpec", cpus: int, taken: int, v
     return cpus - 1
 
 
-def _neighbour_cpus(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet, measured: CpuSet) -> CpuSet:
+def _neighbour_cpus(
+    scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet, measured: CpuSet, nameable: CpuSet
+) -> CpuSet:
     match spec.cpus:
         case "measured":
             return measured
@@ -246,7 +262,7 @@ def _neighbour_cpus(scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuS
                 )
             return others
         case listed:
-            return tuple(sorted(parse_cpus(listed, host_cpus)))
+            return tuple(sorted(parse_cpus(listed, nameable)))
 
 
 def _shared_cpu(host_cpus: CpuSet, measured: CpuSet, housekeeping: CpuSet) -> tuple[Finding, ...]:
@@ -264,6 +280,24 @@ def _shared_cpu(host_cpus: CpuSet, measured: CpuSet, housekeeping: CpuSet) -> tu
         )
         hint = "it is quiet while a trial runs; `alone` keeps it off the measured CPU"
     return (Finding(code="shared_cpu", level="limits", text=text, hint=hint),)
+
+
+def _roams_isolated(vcpu_cpus: tuple[CpuSet, ...], sets: CpuSets) -> tuple[Finding, ...]:
+    """Say it if a virtual CPU may run on several CPUs between which the kernel moves nothing."""
+    roaming = {cpu for cpus in vcpu_cpus if len(cpus) > 1 for cpu in cpus}
+    isolated = tuple(sorted(roaming & set(sets.isolated)))
+    if not isolated:
+        return ()
+    return (
+        Finding(
+            code="isolated_cpus_roamed",
+            level="limits",
+            text=f"the measured vCPU may run on the CPUs {format_cpus(tuple(sorted(roaming)))}, and CPU "
+            f"{format_cpus(isolated)} is isolated: the kernel moves nothing to and from there, so it may stay where it "
+            "began",
+            hint="measure scenarios that roam on a host without isolcpus=",
+        ),
+    )
 
 
 def _scaled(scenario: "Scenario", host_cpus: CpuSet) -> str | None:

@@ -1,0 +1,156 @@
+"""Which CPU is measured, by real kernels: isolated ones, named ones, and those that change under a trial."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root
+
+from stealtime.lab.image.initramfs import pack_initramfs
+from stealtime.lab.image.kernel import find_kernel
+from stealtime.lab.platforms.agent_binary import find_agent
+from stealtime.lab.platforms.qemu_program import find_qemu
+
+pytestmark = [pytest.mark.guest, needs_root]
+
+CPUSET = Path("/sys/fs/cgroup/cpuset")
+MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+def confined_to(cpu: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The agent, started on one CPU alone."""
+    argv = ["taskset", "-c", str(cpu), str(find_agent()), *arguments]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+
+def codes(document: dict[str, Any]) -> dict[str, str]:
+    return {finding["code"]: finding["text"] for finding in document["findings"]}
+
+
+@pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")
+def test_a_cpu_that_is_named_is_measured_though_it_was_not_inherited() -> None:
+    named = confined_to(HOUSEKEEPING_CPU, "tick", "-a", str(MEASURED_CPU), "-D", "200ms", "--json")
+    assert json.loads(named.stdout)["outcome"]["placement"]["cpus"] == [MEASURED_CPU], named.stderr
+    assert named.stderr == ""
+    chosen = confined_to(HOUSEKEEPING_CPU, "tick", "-D", "200ms", "--json")
+    assert json.loads(chosen.stdout)["outcome"]["placement"]["cpus"] == [HOUSEKEEPING_CPU]
+    assert f"started on the CPUs {HOUSEKEEPING_CPU} (taskset?), and the kernel grants" in chosen.stderr
+    refused = confined_to(HOUSEKEEPING_CPU, "tick", "-a", "4095", "-D", "200ms")
+    assert refused.returncode == 1
+    assert "CPU 4095 cannot be measured, the kernel grants this process the CPUs" in refused.stderr
+
+
+def test_after_isolcpus_the_isolated_cpu_is_measured() -> None:
+    """Boot a guest of two CPUs, one of them isolated: its first process is confined to the other one."""
+    kernel = find_kernel("rt")
+    initramfs = pack_initramfs(find_agent(), (), kernel)
+    words = (
+        "console=ttyS0 quiet panic=-1 cryptomgr.notests tsc=reliable isolcpus=1 stealtime.run=tick,duration=300ms,json"
+    )
+    argv = [
+        *(find_qemu(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"),
+        *("-machine", "q35,accel=tcg,hpet=off", "-cpu", "max", "-smp", "2", "-m", "256M"),
+        *("-kernel", str(kernel.boot_image), "-initrd", str(initramfs.path), "-append", words),
+    ]
+    console = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=90, stdin=subprocess.DEVNULL)
+    start, end = console.stdout.find("{"), console.stdout.rfind("}")
+    assert start >= 0, console.stdout + console.stderr
+    document = json.loads(console.stdout[start : end + 1])
+    machine = document["machine"]
+    assert machine["agent_cpus"] == {"value": [0]}, "else this guest isolates nothing"
+    assert machine["isolated_cpus"] == {"value": "1"}
+    assert machine["granted_cpus"] == {"value": [0, 1]}
+    assert document["outcome"]["placement"]["cpus"] == [1]
+    assert document["outcome"]["placement"]["cpu"] == 1
+    assert "the kernel keeps the CPUs 1 free (isolcpus)" in console.stdout
+
+
+@pytest.fixture
+def cpuset() -> Iterator[Path]:
+    if not (CPUSET / "cpuset.cpus").exists():
+        pytest.skip("the controller cpuset is not mounted as version 1 here")
+    group = CPUSET / f"stealtime-test-{os.getpid()}"
+    group.mkdir()
+    (group / "cpuset.mems").write_text((CPUSET / "cpuset.mems").read_text())
+    (group / "cpuset.cpus").write_text(f"{HOUSEKEEPING_CPU},{MEASURED_CPU}")
+    yield group
+    group.rmdir()
+
+
+def measuring(*, group: Path | None = None) -> "subprocess.Popen[str]":
+    guard = [] if group is None else [str(find_agent()), "guard", "--cgroup", str(group), "--"]
+    argv = [*guard, str(find_agent()), "tick", "-a", str(MEASURED_CPU), "-D", "1500ms", "--json"]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def measuring_thread(of: "subprocess.Popen[str]") -> int:
+    """The thread that measures, of the process or of a child of it; waits until it is in its place."""
+    for _ in range(500):
+        for comm in Path("/proc").glob("[0-9]*/task/[0-9]*/comm"):
+            try:
+                is_it = comm.read_text() == "measure\n" and os.sched_getaffinity(int(comm.parent.name)) == {
+                    MEASURED_CPU
+                }
+                parent = int((comm.parents[2] / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, ValueError):
+                continue
+            if is_it and of.pid in (parent, int(comm.parents[2].name)):
+                return int(comm.parent.name)
+        time.sleep(0.01)
+    raise AssertionError("nothing measures")
+
+
+@pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")
+def test_a_trial_whose_thread_is_put_elsewhere_in_the_middle_is_invalid_and_says_when() -> None:
+    process = measuring()
+    thread = measuring_thread(process)
+    time.sleep(0.6)
+    os.sched_setaffinity(thread, {HOUSEKEEPING_CPU})
+    output, errors = process.communicate(timeout=60)
+    document = json.loads(output)
+    assert (process.returncode, document["valid"]) == (4, False), errors
+    assert f"was put on CPU {HOUSEKEEPING_CPU} instead between " in codes(document)["cpu_changed"]
+
+
+@pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")
+def test_a_trial_whose_cpuset_shrinks_and_grows_again_is_invalid(cpuset: Path) -> None:
+    process = measuring(group=cpuset)
+    measuring_thread(process)
+    time.sleep(0.6)
+    (cpuset / "cpuset.cpus").write_text(str(HOUSEKEEPING_CPU))
+    time.sleep(0.4)
+    (cpuset / "cpuset.cpus").write_text(f"{HOUSEKEEPING_CPU},{MEASURED_CPU}")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 4, errors
+    assert f"CPU {MEASURED_CPU} was to be measured" in codes(json.loads(output))["cpu_changed"]
+
+
+@pytest.fixture
+def memory_of_200_mib() -> Iterator[Path]:
+    if not (MEMORY / "memory.limit_in_bytes").exists():
+        pytest.skip("the controller memory is not mounted as version 1 here")
+    group = MEMORY / f"stealtime-test-{os.getpid()}"
+    group.mkdir()
+    (group / "memory.limit_in_bytes").write_text(str(200 << 20))
+    yield group
+    group.rmdir()
+
+
+def test_a_day_in_a_memory_group_of_200_mib_is_not_killed(memory_of_200_mib: Path) -> None:
+    argv = [str(find_agent()), "tick", "-a", str(MEASURED_CPU), "-D", "24h", "--json"]
+    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
+    process = subprocess.Popen([*guard, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    thread = measuring_thread(process)
+    time.sleep(1.0)
+    agent = int(next(Path("/proc").glob(f"[0-9]*/task/{thread}")).parents[1].name)
+    os.kill(agent, signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    control = dict(line.split() for line in (memory_of_200_mib / "memory.oom_control").read_text().splitlines())
+    assert control["oom_kill"] == "0", (process.returncode, errors)
+    assert json.loads(output)["outcome"]["counters"]["recorded"] > 0

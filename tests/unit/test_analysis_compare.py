@@ -15,6 +15,7 @@ from stealtime.report.interval import (
     REPETITIONS_MIN,
     SESSION_SHARE,
     interval_of_repetitions,
+    ratio_by_ranks,
     ratio_of_repetitions,
 )
 from stealtime.report.terminal.comparison import render_comparison
@@ -45,6 +46,22 @@ def test_equal_runs_of_different_sessions_are_called_different_in_5_percent(
     pairs = sessions(13, repetitions, session_share)
     found = [ratio_of_repetitions(list(a), list(b), same_session=False) for a, b in pairs]
     assert sum(not ratio.low <= 1.0 <= ratio.high for ratio in found) <= WRONG_MAX
+
+
+@pytest.mark.parametrize("repetitions", [REPETITIONS_MIN, 10, 40])
+def test_equal_runs_are_called_different_by_ranks_in_5_percent(repetitions: int) -> None:
+    found = [ratio_by_ranks(list(a), list(b)) for a, b in sessions(17, repetitions, SESSION_SHARE)]
+    assert sum(not ratio.low <= 1.0 <= ratio.high for ratio in found) <= WRONG_MAX
+
+
+def test_a_tenth_more_is_found_by_ranks_though_single_repetitions_are_far_off() -> None:
+    calm = [68.1, 68.2, 68.1, 68.3, 68.1, 68.1, 75.0, 68.2, 68.1, 69.0]
+    slower = [1.1 * one for one in calm[:-1]] + [140.0]
+    found = ratio_by_ranks(calm, slower)
+    assert found.value == pytest.approx(1.1, rel=0.01)
+    assert 1.0 < found.low < found.high < 1.3
+    by_mean = ratio_of_repetitions(calm, slower, same_session=False)
+    assert by_mean.low < 1.0, "a mean of logarithms does not see it"
 
 
 def test_sides_that_took_turns_in_one_run_are_told_apart_sooner() -> None:

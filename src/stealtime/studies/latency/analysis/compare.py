@@ -9,7 +9,13 @@ import numpy as np
 
 from stealtime.report import notation
 from stealtime.report.comparison import CellComparison, StatisticComparison, judged
-from stealtime.report.interval import REPETITIONS_MIN, method_of_ratio, ratio_of_repetitions
+from stealtime.report.interval import (
+    METHOD_BY_RANKS,
+    REPETITIONS_MIN,
+    method_of_ratio,
+    ratio_by_ranks,
+    ratio_of_repetitions,
+)
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
 from stealtime.studies.latency.analysis.compare_stalls import Side, compare_stalls
 from stealtime.studies.latency.analysis.model import CellSummary, TrialSummary
@@ -111,12 +117,17 @@ def _compare_statistic(
         return _not_judged(name, a, b, "it may be a pause that the kernel's limit on real-time threads makes")
     if min(first + second) <= 0.0:
         return _not_judged(name, a, b, "it is 0 in a trial, and a ratio needs positive values")
-    ratio = ratio_of_repetitions(first, second, same_session=False, resolution=resolution_ns)
+    if name == FLOOR:
+        # A minimum has outliers on one side: a trial that was never left alone.
+        ratio, method = ratio_by_ranks(first, second, resolution=resolution_ns), METHOD_BY_RANKS
+    else:
+        ratio = ratio_of_repetitions(first, second, same_session=False, resolution=resolution_ns)
+        method = method_of_ratio(len(a), len(b))
     return LatencyComparison(
         statistic=name,
         a_ns=_typical(first),
         b_ns=_typical(second),
-        **judged(ratio, None, method_of_ratio(len(a), len(b))),
+        **judged(ratio, None, method),
     )
 
 

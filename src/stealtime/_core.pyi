@@ -258,6 +258,8 @@ class Series:
         interval: Of layout ``periodic``, in clock units.
         units_per_s: The rate of the clock.
         floor: The cheapest sample of a calibration, in clock units.
+        pause_index: The samples before which, and before whose gap, nobody watched ...
+        pause_value: ... for so many clock units.
 
     Raises:
         ValueError: The columns do not fit each other, or there are no samples.
@@ -275,6 +277,8 @@ class Series:
         interval: int | None,
         units_per_s: float,
         floor: int | None,
+        pause_index: NDArray[np.uint64] | None = None,
+        pause_value: NDArray[np.uint64] | None = None,
     ) -> Series: ...
     def __len__(self) -> int: ...
     def summary(self) -> SummaryDict:

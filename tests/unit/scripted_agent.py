@@ -31,6 +31,7 @@ from stealtime.wire.message import (
     Calibrate,
     Calibrated,
     CancelTrial,
+    Checkpoint,
     ClockAnswer,
     ContendProbe,
     ExchangeClock,
@@ -40,6 +41,7 @@ from stealtime.wire.message import (
     LoadDone,
     LoadOutcome,
     LoadStarted,
+    PartStored,
     Periodic,
     Progress,
     RunTrial,
@@ -66,7 +68,11 @@ UNITS_PER_S = 2e9
 ITERATIONS_A_US = 1000
 
 Behaviour = Callable[[TrialRequest], str]
-"""What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die``, ``hang`` or ``until cancelled``."""
+"""What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die``, ``hang`` or ``until cancelled``.
+After ``part, ``: what it does when a part of it, ``PART_ROWS`` samples, is stored (``die``, ``hang``, ``measure``)."""
+PART_ROWS = 400
+PAUSE_UNITS = 5000
+"""Before the first sample of the rest."""
 
 
 CONTENTION = {
@@ -172,6 +178,12 @@ class ScriptedPlatform:
                         case StopTracing(trial=trial):
                             self._stream(trial, "trace", _trace_rows(), writer, send)
                             send(TracingDone(trial=trial, outcome=_tracing_outcome()))
+                        case PartStored():
+                            what = self.behaviour(self.trials[-1]).removeprefix("part, ")
+                            if what == "die":
+                                return
+                            if what == "measure":
+                                self._rest(self.trials[-1], writer, send)
                         case CancelTrial():
                             self.cancelled += 1
                             await self._trial(self.trials[-1], writer, send, "cancelled")
@@ -202,6 +214,14 @@ class ScriptedPlatform:
             await asyncio.Event().wait()
         if behaviour == "refuse":
             send(Failed(trial=request.trial, error="9 is no priority here", hint="choose another"))
+        if behaviour.startswith("part, "):
+            samples, layout = _samples(request)
+            part, events = samples.slice(0, PART_ROWS), _events()
+            self._stream(request.trial, "samples", part, writer, send, is_part=True)
+            self._stream(request.trial, "events", events, writer, send, is_part=True)
+            counters = {"recorded": PART_ROWS, "watched_ns": round(request.duration_ns * PART_ROWS / 1000)}
+            done = _done(request, layout, counters, end="part")
+            send(Checkpoint.model_validate(done.model_dump(exclude={"type"})))
         if behaviour in ("measure", "invalid", "cancelled"):
             send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
             if isinstance(request.probe, ContendProbe):
@@ -222,14 +242,30 @@ class ScriptedPlatform:
                 self._stream(request.trial, "trace", _trace_rows(), writer, send)
             watched_ns = round(request.duration_ns * (self.cancelled_after if behaviour == "cancelled" else 1.0))
             counters = {"recorded": samples.num_rows, "watched_ns": watched_ns}
-            send(_done(request, layout, counters, end=behaviour))
+            is_early = behaviour == "cancelled" and self.cancelled_after < 1.0
+            send(_done(request, layout, counters, end="early" if is_early else behaviour))
         return behaviour
 
+    def _rest(self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]) -> None:
+        """Send what comes after a part, with a pause before it."""
+        samples, layout = _samples(request)
+        self._stream(request.trial, "samples", samples.slice(PART_ROWS), writer, send)
+        self._stream(request.trial, "events", _pause(), writer, send)
+        counters = {"recorded": samples.num_rows, "watched_ns": request.duration_ns, "pauses": 1}
+        send(_done(request, layout, counters, end="measure"))
+
     def _stream(
-        self, trial: int, name: StreamName, table: Any, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]
+        self,
+        trial: int,
+        name: StreamName,
+        table: Any,
+        writer: asyncio.StreamWriter,
+        send: Callable[[BaseModel], None],
+        *,
+        is_part: bool = False,
     ) -> None:
         stream = _stream(table)
-        send(StreamBegin(trial=trial, stream=name))
+        send(StreamBegin(trial=trial, stream=name, is_part=is_part))
         writer.write(encode_frame(FrameKind.ARROW, stream))
         send(StreamEnd(trial=trial, stream=name, bytes=len(stream)))
 
@@ -297,7 +333,14 @@ def _iterations() -> Any:
 
 
 def _events() -> Any:
-    columns = {"kind": ["saturated"], "index": [7], "start": [1421], "duration": [5_000_000_000]}
+    return _events_of({"kind": ["saturated"], "index": [7], "start": [1421], "duration": [5_000_000_000]})
+
+
+def _pause() -> Any:
+    return _events_of({"kind": ["pause"], "index": [PART_ROWS], "start": [0], "duration": [PAUSE_UNITS]})
+
+
+def _events_of(columns: dict[str, list[Any]]) -> Any:
     types = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
     return pa.table({name: pa.array(values, types[name]) for name, values in columns.items()})
 
@@ -352,7 +395,7 @@ def _stream(table: Any) -> bytes:
 def _done(request: TrialRequest, layout: Layout | None, counters: dict[str, int], *, end: str) -> TrialDone:
     findings = {
         "invalid": [Finding(code="tsc_disagrees", level="invalidates", text="the clock ran 900 ppm fast")],
-        "cancelled": [Finding(code="cancelled", level="limits", text="the trial was cancelled before its time")],
+        "early": [Finding(code="cancelled", level="limits", text="the trial was cancelled before its time")],
     }
     return TrialDone(
         trial=request.trial,

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.connection import AgentConnection
+from stealtime.wire.connection import AgentConnection, Listener
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
 from stealtime.wire.message import PROTOCOL_VERSION, CpuLoad, LoadRequest, Progress, RunTrial, TickProbe
 from stealtime.wire.spool import BULK_ALIGNMENT_BYTES
@@ -41,7 +41,7 @@ class FarEnd:
         self.writer.write(encode_frame(FrameKind.MESSAGE, json.dumps(message).encode()))
 
     def send_table(self, stream: str, content: bytes, announced: int | None = None, *, frames: bool = True) -> None:
-        self.send({"type": "stream_begin", "trial": 7, "stream": stream})
+        self.send({"type": "stream_begin", "trial": 7, "stream": stream, "is_part": False})
         if frames:
             for start in range(0, len(content), 1000):
                 self.writer.write(encode_frame(FrameKind.ARROW, content[start : start + 1000]))
@@ -137,7 +137,7 @@ async def test_a_trial_is_spooled_into_files_as_it_comes(tmp_path: Path) -> None
         far.send_done()
 
     async with connected(script) as connection:
-        result = await connection.run_trial(REQUEST, tmp_path, deadline_s=5, on_progress=seen.append)
+        result = await connection.run_trial(REQUEST, tmp_path, deadline_s=5, listener=Listener(on_progress=seen.append))
     assert result.samples.read_bytes() == samples
     assert result.events is not None
     assert result.events.read_bytes() == events
@@ -159,7 +159,7 @@ async def test_that_it_has_measured_is_told_once_and_before_a_table_is_written(t
         found.append(sorted(tmp_path.iterdir()))  # noqa: ASYNC240 - a few names
 
     async with connected(script) as connection:
-        await connection.run_trial(REQUEST, tmp_path, deadline_s=5, on_measured=on_measured)
+        await connection.run_trial(REQUEST, tmp_path, deadline_s=5, listener=Listener(on_measured=on_measured))
     assert found == [[]]
 
 
@@ -173,7 +173,7 @@ async def test_a_refused_trial_has_measured_nothing(tmp_path: Path) -> None:
 
     async with connected(script) as connection:
         with pytest.raises(StealtimeError, match="no such CPU"):
-            await connection.run_trial(REQUEST, tmp_path, deadline_s=5, on_measured=on_measured)
+            await connection.run_trial(REQUEST, tmp_path, deadline_s=5, listener=Listener(on_measured=on_measured))
 
 
 async def test_tables_on_the_bulk_disk_are_copied_from_where_they_lie(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ async def send_too_few_bytes(far: FarEnd) -> None:
 
 
 async def send_other_trial(far: FarEnd) -> None:
-    far.send({"type": "stream_begin", "trial": 8, "stream": "samples"})
+    far.send({"type": "stream_begin", "trial": 8, "stream": "samples", "is_part": False})
 
 
 async def send_done_without_samples(far: FarEnd) -> None:
@@ -330,7 +330,7 @@ async def test_a_slow_line_is_not_a_silent_one(tmp_path: Path, monkeypatch: pyte
 
     async def script(far: FarEnd) -> None:
         await far.take()
-        far.send({"type": "stream_begin", "trial": 7, "stream": "samples"})
+        far.send({"type": "stream_begin", "trial": 7, "stream": "samples", "is_part": False})
         for start in range(0, len(table), 15):
             far.writer.write(table[start : start + 15])
             await asyncio.sleep(0.03)
@@ -339,7 +339,7 @@ async def test_a_slow_line_is_not_a_silent_one(tmp_path: Path, monkeypatch: pyte
 
     async def stop_halfway(far: FarEnd) -> None:
         await far.take()
-        far.send({"type": "stream_begin", "trial": 7, "stream": "samples"})
+        far.send({"type": "stream_begin", "trial": 7, "stream": "samples", "is_part": False})
         far.writer.write(table[:50])
         await far.reader.read()
 

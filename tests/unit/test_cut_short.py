@@ -3,16 +3,19 @@
 import asyncio
 import json
 import os
+import shutil
+import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from command import Command, make_command
-from scripted_agent import Behaviour, ScriptedPlatform
+from scripted_agent import PART_ROWS, Behaviour, ScriptedPlatform
 from test_runner import CAMPAIGN, Bench, only
 
 from stealtime.campaigns.events import CellCutShort, CellDropped
 from stealtime.campaigns.runner import Tally
-from stealtime.store.run import Run, Trial
+from stealtime.store.run import Run, Trial, find_run
 from stealtime.store.writer import RunWriter
 from stealtime.vocabulary.errors import ExitCode
 from stealtime.wire.message import TrialRequest
@@ -145,3 +148,102 @@ async def test_a_run_with_a_cell_cut_short_is_shown_and_not_judged(
     assert cells["switch", 10]["stats"]["count"] == 1000
     assert cells["switch", 10]["reasons"] == ["it watched 0.0 s of 0.0 s: the run was interrupted"]
     assert cells["tick", None]["valid"]
+
+
+PARTS = """
+name = "parts"
+checkpoint = "100ms"
+[[probes]]
+probe = "tick"
+duration = "1s"
+"""
+IN_PARTS = "native.alone.tick-68us.r1"
+
+
+async def test_a_trial_in_parts_is_joined_and_looks_as_any_other(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native", lambda _: "part, measure")], PARTS)
+    writer = bench.create()
+    tally = await bench.run(writer)
+    writer.close()
+    assert (tally.measured, tally.cut_short) == ([IN_PARTS], [])
+    [trial] = Run.open(writer.folder).trials
+    assert sorted(path.name for path in trial.folder.iterdir()) == [
+        "events.parquet", "samples.parquet", "serial.log", "trial.json",
+    ]  # fmt: skip
+    assert pq.read_table(trial.table("samples"))["duration"].to_pylist()[8:] == list(range(208, 1200))
+    events = pq.read_table(trial.table("events")).to_pylist()
+    assert [(one["kind"], one["index"]) for one in events] == [("saturated", 7), ("pause", PART_ROWS)]
+
+
+async def test_a_machine_that_dies_leaves_the_parts_that_were_stored_and_why(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [ScriptedPlatform("native", lambda _: "part, die")], PARTS)
+    writer = bench.create()
+    tally = await bench.run(writer)
+    writer.close()
+    assert (tally.cut_short, tally.failed) == ([IN_PARTS], [IN_PARTS])
+    [trial] = Run.open(writer.folder).trials
+    record = trial.record
+    assert record.cut_short is not None
+    assert (record.state, record.cut_short.watched_s, record.cut_short.wanted_s) == ("cut_short", 0.4, 1.0)
+    assert "closed its channel" in record.cut_short.why
+    assert record.failure is not None
+    assert "closed its channel" in record.failure.message
+    trial.check_tables()
+    assert pq.read_table(trial.table("samples")).num_rows == PART_ROWS
+    assert "last words" in (trial.folder / "serial.log").read_text()
+
+
+def wait_for_checkpoint(run: Path) -> None:
+    while not list(run.glob("cells/.partial-*/checkpoint.json")):
+        time.sleep(0.005)
+
+
+async def killed(folder: Path) -> Run:
+    """Give a run whose control plane was killed when a part had been stored."""
+    bench = Bench(folder, [ScriptedPlatform("native", lambda _: "part, hang")], PARTS)
+    writer = bench.create()
+    task = asyncio.create_task(bench.run(writer))
+    await asyncio.to_thread(wait_for_checkpoint, writer.folder)
+    left = folder / "left"
+    shutil.copytree(writer.folder, left)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    writer.close()
+    return Run.open(left)
+
+
+async def test_what_a_killed_process_left_in_parts_is_found_by_the_next_that_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 0.05)
+    run = await killed(tmp_path)
+    assert run.trials == []
+    stealtime: Command = make_command(monkeypatch, capsys)
+    shown = stealtime("show", str(run.folder), "--json")
+    [cell] = json.loads(shown.out)["cells"]
+    assert (shown.code, cell["valid"], cell["stats"]["count"]) == (ExitCode.NOT_JUDGED, False, PART_ROWS)
+    assert cell["reasons"] == ["it watched 0.4 s of 1.0 s: what measured it ended without a word"]
+    assert not list(run.folder.glob("cells/.partial-*"))
+
+
+async def test_a_torn_part_is_no_part_and_a_checkpoint_needs_all_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 0.05)
+    run = await killed(tmp_path)
+    [partial] = run.folder.glob("cells/.partial-*")
+    # The second part was being written.
+    (partial / "samples.part-2.parquet").write_bytes(b"PAR1 and a part")
+    (partial / ".partial-checkpoint.json").write_text("{")
+    found = find_run(str(run.folder))
+    assert pq.read_table(found.trials[0].table("samples")).num_rows == PART_ROWS
+
+
+async def test_an_interrupted_trial_that_says_nothing_leaves_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 0.05)
+    await killed(tmp_path)
+    [trial] = Run.open(tmp_path / "20261121T000000Z-scripted-0001").trials
+    assert trial.record.cut_short is not None
+    assert trial.record.cut_short.why == "the run was interrupted"

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "golden" / "frames"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.bin"))
 TO_AGENT = {
     *("hello", "calibrate", "exchange_clock", "run_trial", "cancel_trial", "shutdown"),
-    *("start_tracing", "stop_tracing", "start_load", "stop_load"),
+    *("start_tracing", "stop_tracing", "start_load", "stop_load", "part_stored"),
 }
 
 

@@ -19,7 +19,7 @@ from scripted_agent import ScriptedPlatform
 from stealtime.campaigns.file import read_campaign
 from stealtime.campaigns.places import HostCpus
 from stealtime.campaigns.planner import PlannedBoot, PlannedCell, plan
-from stealtime.campaigns.trial import Measured
+from stealtime.campaigns.trial import KeepPart, Measured
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.protect.stand import StandGuest
 from stealtime.protect.status import MemberStatus
@@ -46,7 +46,7 @@ class ScriptedStage:
     lapses: int = 0
     fails: str | None = None
 
-    async def measure(self, cell: PlannedCell) -> Measured:
+    async def measure(self, cell: PlannedCell, _keep: KeepPart) -> Measured:
         if self.fails is not None and self.fails in cell.trial_id:
             raise StealtimeError("b did not take the guest over")
         record = TrialRecord(

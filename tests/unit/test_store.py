@@ -8,15 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scripted_agent import ScriptedPlatform
+from scripted_agent import PART_ROWS, ScriptedPlatform
 from test_runner import Bench
 
 from stealtime.store.durations import DURATIONS, Durations
 from stealtime.store.export import write_samples_csv
+from stealtime.store.lock import is_being_written
 from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial, find_run, runs_in
 from stealtime.store.tables import read_description
-from stealtime.store.writer import DiskError, RunWriter, is_being_written
+from stealtime.store.writer import DiskError, RunWriter
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
@@ -76,6 +77,29 @@ def test_exported_samples_have_their_true_times(
     assert len(rows) == 1000
     assert float(rows[9]["start_ns"]) == start_9_ns
     assert float(rows[7]["duration_ns"]) == duration_7_ns
+
+
+@pytest.mark.parametrize(
+    ("probe", "start_400_ns", "start_399_ns"),
+    [
+        ("tick", (sum(range(200, 600)) - 207 + 5_000_000_000 + 5_000) / 2, (sum(range(200, 599)) - 207 + 5e9) / 2),
+        ("wakeup", 400e6 + 2_500, 399e6),
+    ],
+)
+async def test_exported_samples_after_a_pause_are_later_by_it(
+    tmp_path: Path, probe: str, start_400_ns: float, start_399_ns: float
+) -> None:
+    text = f'name = "parts"\ncheckpoint = "100ms"\n[[probes]]\nprobe = "{probe}"\nduration = "1s"\n'
+    bench = Bench(tmp_path / "runs", [ScriptedPlatform("native", lambda _: "part, measure")], text)
+    writer = bench.create()
+    await bench.run(writer)
+    writer.close()
+    [trial] = Run.open(writer.folder).trials
+    target = tmp_path / "samples.csv"
+    assert write_samples_csv(trial, target) == 1000
+    with target.open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(rows[place]["start_ns"]) for place in (PART_ROWS - 1, PART_ROWS)] == [start_399_ns, start_400_ns]
 
 
 def test_a_run_is_found_by_last_name_part_and_path(run: Run) -> None:

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use stealtime_analysis::{Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::running::Taken;
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, throttling};
 use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
@@ -66,6 +67,7 @@ impl Bench {
             lift_rt_throttling: common.lift_rt_throttling,
             injection: injection(common)?,
             tracing: None,
+            checkpoint_ns: None,
         };
         // Opened first: a mistyped path should not cost an hour of measuring.
         let samples = common.samples.as_deref().map(create).transpose()?;
@@ -79,7 +81,9 @@ impl Bench {
         let document = Document::of(&recording, self.facts)?;
         let told = tell(common.json, &document, |output| document.write_text(output));
         let written = match (samples, &common.samples) {
-            (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Samples, rows)),
+            (Some(file), Some(path)) => {
+                fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Samples, rows))
+            }
             _ => Ok(()),
         };
         Ok(conclude(document.exit_code(common.max_overhead), [told, written]))

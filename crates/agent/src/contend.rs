@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::running::Taken;
 use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
 use stealtime_wire::{Facts, Probe, StreamName, TrialOutcome, TrialRequest};
 
@@ -91,7 +92,9 @@ pub fn run(contend: &Contend) -> Result<ExitCode> {
     let document = Document::of(recording.outcome.clone(), facts::read());
     let told = tell(contend.json, &document, |output| document.write_text(output));
     let written = match (rows, &contend.rows) {
-        (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Iterations, rows)),
+        (Some(file), Some(path)) => {
+            fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Iterations, rows))
+        }
         _ => Ok(()),
     };
     let verdict = if document.head.valid { ExitCode::SUCCESS } else { ExitCode::from(NOT_VALID) };
@@ -147,6 +150,7 @@ impl Bench {
             lift_rt_throttling: false,
             injection: None,
             tracing: None,
+            checkpoint_ns: None,
         };
         Ok(run_trial(&Trial { request: &request, rate: &self.rate, running: &self.running })?)
     }

@@ -34,6 +34,7 @@ mod restore;
 mod round_trips;
 mod rtload;
 mod rtp;
+mod sample_source;
 mod serve;
 mod streams;
 mod tables;

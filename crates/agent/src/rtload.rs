@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::running::Taken;
 use stealtime_probe::tick::calibrate_on;
 use stealtime_probe::{RunningTrial, Trial, facts, run_trial, throttling};
 use stealtime_wire::{
@@ -141,7 +142,9 @@ pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
     let document = Document::of(recording.outcome.clone(), machine);
     let told = tell(arguments.json, &document, |output| document.write_text(output));
     let written = match (rows, &arguments.rows) {
-        (Some(file), Some(path)) => fill(file, path, |rows| tables::write(&recording, StreamName::Jobs, rows)),
+        (Some(file), Some(path)) => {
+            fill(file, path, |rows| tables::write(&recording, Taken::default(), StreamName::Jobs, rows))
+        }
         _ => Ok(()),
     };
     Ok(conclude(document.exit_code(), [told, written]))
@@ -189,6 +192,7 @@ impl RtloadArguments {
             lift_rt_throttling: self.lift_rt_throttling,
             injection,
             tracing: None,
+            checkpoint_ns: None,
         })
     }
 }

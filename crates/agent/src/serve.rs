@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use stealtime_probe::clock::{Settling, TscRate, read_clocks};
+use stealtime_probe::keeping::{Keeping, Taker};
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
 use stealtime_probe::processor_sets::nameable_cpus;
@@ -27,6 +28,7 @@ use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
 use crate::restore::Watchdog;
+use crate::sample_source::SampleSource;
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
 use crate::tracing::{self, AroundSamples, SharedAroundSamples, Traced, Tracing, TrialEnd};
@@ -84,6 +86,8 @@ enum Event {
     /// What came was not a message.
     Broken(anyhow::Error),
     Finished(Box<Result<TrialEnd, TrialError>>),
+    /// The trial waits until its samples are taken away.
+    PartDue,
     LoadStopped(Box<Result<LoadRecording, LoadError>>),
 }
 
@@ -130,12 +134,31 @@ fn read_messages(mut input: Box<dyn Read + Send>, events: &Sender<Event>) -> Res
 /// A trial under way.
 struct Running {
     number: u64,
+    request: TrialRequest,
+    parts: Parts,
     rate: TscRate,
     trial: Arc<RunningTrial>,
     watched: Option<Watched>,
     all_cpus: Vec<u32>,
     /// Alive while RT throttling may be lifted.
     _watchdog: Option<Watchdog>,
+}
+
+/// How the samples of a long trial are sent in parts while it runs.
+struct Parts {
+    /// None where it is not asked for.
+    every: Option<Duration>,
+    last: Instant,
+    /// So many samples were sent and are not known to be stored.
+    unconfirmed: Option<usize>,
+    /// How the trial ended, which is told once the part before is known to be stored.
+    end: Option<Box<Result<TrialEnd, TrialError>>>,
+}
+
+impl Parts {
+    fn new(every: Option<Duration>) -> Self {
+        Self { every, last: Instant::now(), unconfirmed: None, end: None }
+    }
 }
 
 /// What was told of a trial so far.
@@ -168,6 +191,7 @@ impl Server {
                 Ok(event) => event,
                 Err(RecvTimeoutError::Timeout) => {
                     self.tell_progress()?;
+                    self.send_part_if_due()?;
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => Event::Closed,
@@ -175,7 +199,8 @@ impl Server {
             match event {
                 Event::Message(ToAgent::Shutdown {}) | Event::Closed => break self.abandon(inbox),
                 Event::Message(message) => self.answer(message)?,
-                Event::Finished(result) => self.finish(*result)?,
+                Event::Finished(result) => self.finish_after_part(result)?,
+                Event::PartDue => self.send_part_if_due()?,
                 Event::LoadStopped(result) => self.finish_load(*result)?,
                 Event::Broken(error) => {
                     self.abandon(inbox);
@@ -216,6 +241,7 @@ impl Server {
             ToAgent::StopTracing { trial } => self.stop_tracing(trial),
             ToAgent::StartLoad { trial, load } => self.start_load(trial, &load),
             ToAgent::StopLoad { trial } => self.stop_load(trial),
+            ToAgent::PartStored { trial } => self.part_stored(trial),
             ToAgent::CancelTrial {} => {
                 if let Some(running) = &self.running {
                     running.trial.cancel();
@@ -256,10 +282,14 @@ impl Server {
     fn begin(&mut self, request: TrialRequest) -> Result<()> {
         let rate = self.rate();
         let around = Arc::new(AroundSamples::default());
-        let trial = Arc::new(RunningTrial::observed_by(Box::new(SharedAroundSamples(Arc::clone(&around)))));
-        trial.threads.extend(self.threads.iter().cloned());
         let all_cpus = scheduling::allowed_cpus().context("the agent's CPUs cannot be read")?;
         let has_other_cpu = all_cpus.iter().any(|cpu| !request.cpus.contains(cpu));
+        let running = RunningTrial::observed_by(Box::new(SharedAroundSamples(Arc::clone(&around))));
+        let trial = Arc::new(match request.checkpoint_ns {
+            Some(every_ns) => running.taken_by(self.taker(every_ns, has_other_cpu)),
+            None => running,
+        });
+        trial.threads.extend(self.threads.iter().cloned());
         // Process 1 needs none: nothing of its machine outlives it.
         let changes_machine = request.lift_rt_throttling || request.tracing.is_some() && !is_process_one();
         let watchdog = changes_machine.then(Watchdog::start).transpose()?;
@@ -267,6 +297,8 @@ impl Server {
         let (events, watched) = (self.events.clone(), has_other_cpu.then(Watched::default));
         let measured_cpus = request.cpus.clone();
         let (handle, known_rate) = (Arc::clone(&trial), rate.clone());
+        let parts = Parts::new(request.checkpoint_ns.map(Duration::from_nanos));
+        let known_request = request.clone();
         thread::spawn(move || {
             handle.threads.enter(ThreadRole::Agent);
             let result = tracing::run(&Trial { request: &request, rate: &rate, running: &handle }, &around);
@@ -275,8 +307,84 @@ impl Server {
         });
         // After the trial's thread was started, which must keep the full set to choose from.
         scheduling::keep_off(&measured_cpus).context("the agent cannot leave the measured CPUs")?;
-        self.running = Some(Running { number, rate: known_rate, trial, watched, all_cpus, _watchdog: watchdog });
+        self.running = Some(Running {
+            number,
+            request: known_request,
+            parts,
+            rate: known_rate,
+            trial,
+            watched,
+            all_cpus,
+            _watchdog: watchdog,
+        });
         Ok(())
+    }
+
+    fn taker(&self, every_ns: u64, is_beside: bool) -> Taker {
+        let events = self.events.clone();
+        // The server has ended if it does not listen; whoever waits is stopped then.
+        Taker { every_ns, is_beside, wake: Box::new(move || drop(events.send(Event::PartDue))) }
+    }
+
+    /// Sends what was measured since the last part, if it is time and that one is stored.
+    fn send_part_if_due(&mut self) -> Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let (Some(every), Some(recorder)) = (running.parts.every, running.trial.recorder()) else { return Ok(()) };
+        let (taken, measured) = (running.trial.taken(), recorder.len());
+        let is_due = match recorder.keeping() {
+            Keeping::Whole => false,
+            Keeping::Pausing { .. } => recorder.is_waiting(),
+            Keeping::Beside => {
+                let is_filling = measured - taken.rows >= recorder.capacity() / 4;
+                is_filling || recorder.is_waiting() || running.parts.last.elapsed() >= every
+            }
+        };
+        if !is_due || measured == taken.rows || running.parts.unconfirmed.is_some() {
+            return Ok(());
+        }
+        let Some(layout) = running.trial.layout() else { return Ok(()) };
+        if let Some(watched) = &mut running.watched {
+            watched.longest = watched.longest.max(recorder.longest_since(watched.samples));
+            watched.samples = measured;
+        }
+        let source = SampleSource::part(&recorder, layout, taken);
+        let now_taken = source.taken();
+        let watched_units = source.watched_units(now_taken);
+        let so_far = running.trial.outcome_so_far(&running.request, &running.rate, watched_units);
+        let Some(outcome) = so_far else { return Ok(()) };
+        running.trial.set_taken(now_taken);
+        running.parts.unconfirmed = Some(source.end());
+        running.parts.last = Instant::now();
+        let number = running.number;
+        self.bulk_position = 0;
+        for stream in [StreamName::Samples, StreamName::Events] {
+            let table = |output: &mut dyn Write| tables::write_part(&source, &outcome, stream, output);
+            self.send_table(number, stream, true, &table)?;
+        }
+        self.send(&FromAgent::Checkpoint(Box::new(outcome)))
+    }
+
+    fn part_stored(&mut self, trial: u64) -> Result<()> {
+        let Some(running) = self.running.as_mut().filter(|running| running.number == trial) else { return Ok(()) };
+        let Some(sent) = running.parts.unconfirmed.take() else { return Ok(()) };
+        if let Some(recorder) = running.trial.recorder() {
+            recorder.take(sent);
+        }
+        match running.parts.end.take() {
+            Some(end) => self.finish(*end),
+            None => Ok(()),
+        }
+    }
+
+    /// The bulk disk holds the part before until that is stored.
+    fn finish_after_part(&mut self, end: Box<Result<TrialEnd, TrialError>>) -> Result<()> {
+        match &mut self.running {
+            Some(running) if running.parts.unconfirmed.is_some() => {
+                running.parts.end = Some(end);
+                Ok(())
+            }
+            _ => self.finish(*end),
+        }
     }
 
     fn finish(&mut self, result: Result<TrialEnd, TrialError>) -> Result<()> {
@@ -289,9 +397,10 @@ impl Server {
             }
             Ok(TrialEnd { mut recording, traced }) => {
                 self.bulk_position = 0;
+                let taken = running.trial.taken();
                 for &stream in tables::streams(&recording) {
-                    let table = |output: &mut dyn Write| tables::write(&recording, stream, output);
-                    self.send_table(running.number, stream, &table)?;
+                    let table = |output: &mut dyn Write| tables::write(&recording, taken, stream, output);
+                    self.send_table(running.number, stream, false, &table)?;
                 }
                 let clock = &recording.outcome.clock;
                 recording.outcome.tracing = match traced {
@@ -306,7 +415,7 @@ impl Server {
 
     fn send_trace(&mut self, trial: u64, traced: Traced, tsc_hz: f64) -> Result<TracingOutcome> {
         let table = |output: &mut dyn Write| traced.write_table(tsc_hz, output);
-        self.send_table(trial, StreamName::Trace, &table)?;
+        self.send_table(trial, StreamName::Trace, false, &table)?;
         Ok(traced.outcome(tsc_hz))
     }
 
@@ -379,7 +488,7 @@ impl Server {
             Err(error) => self.fail(Some(trial), error.to_string(), error.hint()),
             Ok(recording) => {
                 let table = |output: &mut dyn Write| load::write_table(&recording, output);
-                self.send_table(trial, StreamName::Load, &table)?;
+                self.send_table(trial, StreamName::Load, false, &table)?;
                 self.send(&FromAgent::LoadDone { trial, outcome: recording.outcome })
             }
         }
@@ -399,8 +508,8 @@ impl Server {
         self.send(&FromAgent::Progress(progress))
     }
 
-    fn send_table(&mut self, trial: u64, stream: StreamName, table: TableWriter) -> Result<()> {
-        self.send(&FromAgent::StreamBegin { trial, stream })?;
+    fn send_table(&mut self, trial: u64, stream: StreamName, is_part: bool, table: TableWriter) -> Result<()> {
+        self.send(&FromAgent::StreamBegin { trial, stream, is_part })?;
         let bytes = match (&mut self.bulk, stream) {
             (Some(disk), StreamName::Samples | StreamName::Trace | StreamName::Iterations) => {
                 let start = self.bulk_position;

@@ -1,33 +1,51 @@
 //! The tables of a trial as Arrow IPC streams, written batch by batch so that no second copy of all samples
 //! exists.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt16Array, UInt32Array, UInt64Array};
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use stealtime_probe::running::Taken;
 use stealtime_probe::{Iteration, Job, Recording, Rows};
-use stealtime_wire::{Layout, StreamName};
+use stealtime_wire::{StreamName, TrialOutcome};
 
-/// 1 MiB of durations.
-const BATCH_ROWS: usize = 1 << 18;
+use crate::sample_source::{BATCH_ROWS, Event, SampleSource};
 
-/// Writes a table.
+/// Writes a table; of samples those that were not taken away while the trial ran.
 ///
 /// # Errors
 /// What the writer says, wrapped by Arrow.
-pub fn write(recording: &Recording, stream: StreamName, output: impl Write) -> Result<(), ArrowError> {
+pub fn write(recording: &Recording, taken: Taken, stream: StreamName, output: impl Write) -> Result<(), ArrowError> {
     match stream {
-        StreamName::Samples => write_samples(recording, output),
-        StreamName::Events => write_events(recording, output),
+        StreamName::Samples | StreamName::Events => {
+            write_part(&SampleSource::rest(recording, taken), &recording.outcome, stream, output)
+        }
         StreamName::Iterations | StreamName::Jobs => match &recording.rows {
             Rows::Iterations(rows) => write_iterations(recording, rows, output),
             Rows::Jobs(rows) => write_jobs(recording, rows, output),
             Rows::None => Err(no_table(stream)),
         },
         StreamName::Trace | StreamName::Load => Err(no_table(stream)),
+    }
+}
+
+/// Writes a table of some samples.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_part(
+    source: &SampleSource,
+    outcome: &TrialOutcome,
+    stream: StreamName,
+    output: impl Write,
+) -> Result<(), ArrowError> {
+    match stream {
+        StreamName::Samples => write_samples(source, outcome, output),
+        StreamName::Events => write_events(&source.events(), outcome, output),
+        _ => Err(no_table(stream)),
     }
 }
 
@@ -54,7 +72,7 @@ fn write_jobs(recording: &Recording, jobs: &[Job], output: impl Write) -> Result
         .chain(TIMES.map(|(name, _)| column(name, DataType::UInt64)))
         .chain([column("cpu", DataType::UInt16)])
         .collect();
-    let schema = Arc::new(Schema::new_with_metadata(fields, description(recording)));
+    let schema = Arc::new(Schema::new_with_metadata(fields, description(&recording.outcome)));
     let mut writer = StreamWriter::try_new(output, &schema)?;
     for rows in jobs.chunks(BATCH_ROWS) {
         let short = |of: fn(&Job) -> u16| -> ArrayRef { Arc::new(UInt16Array::from_iter_values(rows.iter().map(of))) };
@@ -86,7 +104,7 @@ fn write_iterations(recording: &Recording, iterations: &[Iteration], output: imp
     let narrow = ["task", "iteration"].map(|name| Field::new(name, DataType::UInt32, false));
     let wide = WIDE.map(|(name, _)| Field::new(name, DataType::UInt64, false));
     let fields: Vec<Field> = narrow.into_iter().chain(wide).collect();
-    let schema = Arc::new(Schema::new_with_metadata(fields, description(recording)));
+    let schema = Arc::new(Schema::new_with_metadata(fields, description(&recording.outcome)));
     let mut writer = StreamWriter::try_new(output, &schema)?;
     for rows in iterations.chunks(BATCH_ROWS) {
         let mut arrays: Vec<ArrayRef> = vec![
@@ -101,43 +119,29 @@ fn write_iterations(recording: &Recording, iterations: &[Iteration], output: imp
     writer.finish()
 }
 
-fn write_samples(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+fn write_samples(source: &SampleSource, outcome: &TrialOutcome, output: impl Write) -> Result<(), ArrowError> {
     let column = |name: &str| Field::new(name, DataType::UInt32, false);
-    let durations = recording.samples.durations();
-    let gaps = recording.samples.gaps();
     let mut columns = vec![column("duration")];
-    if gaps.is_some() {
+    if source.has_gaps() {
         columns.insert(0, column("gap"));
     }
-    let schema = Arc::new(Schema::new_with_metadata(columns, description(recording)));
+    let schema = Arc::new(Schema::new_with_metadata(columns, description(outcome)));
     let mut writer = StreamWriter::try_new(output, &schema)?;
-    for start in (0..durations.len()).step_by(BATCH_ROWS) {
-        let rows = start..durations.len().min(start + BATCH_ROWS);
-        let array = |values: &[u32]| -> ArrayRef { Arc::new(UInt32Array::from(values.to_vec())) };
-        let mut arrays: Vec<ArrayRef> = gaps.map(|gaps| array(&gaps[rows.clone()])).into_iter().collect();
-        arrays.push(array(&durations[rows]));
+    for rows in source.batches() {
+        let array = |values: Vec<u32>| -> ArrayRef { Arc::new(UInt32Array::from(values)) };
+        let mut arrays: Vec<ArrayRef> = rows.gaps.map(array).into_iter().collect();
+        arrays.push(array(rows.durations));
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
     }
     writer.finish()
 }
 
-fn write_events(recording: &Recording, output: impl Write) -> Result<(), ArrowError> {
+fn write_events(rows: &[Event], outcome: &TrialOutcome, output: impl Write) -> Result<(), ArrowError> {
     let column = |name: &str| Field::new(name, DataType::UInt64, false);
     let columns = vec![Field::new("kind", DataType::Utf8, false), column("index"), column("start"), column("duration")];
-    let schema = Arc::new(Schema::new_with_metadata(columns, description(recording)));
-    let samples = &recording.samples;
-    let starts = starts(recording);
-    let with_starts = |entries: &[(u64, u64)], kind: &'static str| -> Vec<(&str, u64, u64, u64)> {
-        entries.iter().map(|&(index, value)| (kind, index, starts.get(&index).copied().unwrap_or(0), value)).collect()
-    };
-    let saturated = with_starts(&samples.saturated, "saturated");
-    let gaps = with_starts(&samples.saturated_gaps, "saturated_gap");
-    let injected =
-        recording.injected.iter().zip(0..).map(|(&(start, duration), number)| ("injected", number, start, duration));
-    let rows: Vec<(&str, u64, u64, u64)> = saturated.into_iter().chain(gaps).chain(injected).collect();
-    let number = |pick: fn(&(&str, u64, u64, u64)) -> u64| -> ArrayRef {
-        Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick)))
-    };
+    let schema = Arc::new(Schema::new_with_metadata(columns, description(outcome)));
+    let number =
+        |pick: fn(&Event) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(rows.iter().map(pick))) };
     let kinds: ArrayRef = Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.0)));
     let arrays = vec![kinds, number(|row| row.1), number(|row| row.2), number(|row| row.3)];
     let mut writer = StreamWriter::try_new(output, &schema)?;
@@ -146,8 +150,7 @@ fn write_events(recording: &Recording, output: impl Write) -> Result<(), ArrowEr
 }
 
 /// So that a table can be read alone, under the same key as in a run's Parquet files (`docs/run-format.md`).
-fn description(recording: &Recording) -> HashMap<String, String> {
-    let outcome = &recording.outcome;
+fn description(outcome: &TrialOutcome) -> HashMap<String, String> {
     let description = serde_json::json!({
         "schema_version": 1,
         "layout": outcome.layout,
@@ -155,29 +158,4 @@ fn description(recording: &Recording) -> HashMap<String, String> {
         "clock": outcome.clock,
     });
     HashMap::from([("stealtime".to_owned(), description.to_string())])
-}
-
-/// The starts of the samples that have an entry in a side list, by index, in the units of the trial.
-fn starts(recording: &Recording) -> BTreeMap<u64, u64> {
-    let samples = &recording.samples;
-    let long: BTreeMap<u64, u64> = samples.saturated.iter().copied().collect();
-    let long_gaps: BTreeMap<u64, u64> = samples.saturated_gaps.iter().copied().collect();
-    let mut starts = BTreeMap::new();
-    if long.is_empty() && long_gaps.is_empty() {
-        return starts;
-    }
-    let mut elapsed = 0;
-    for (index, &duration) in (0_u64..).zip(samples.durations()) {
-        let gap = samples.gaps().and_then(|gaps| gaps.get(usize::try_from(index).ok()?)).copied().unwrap_or(0);
-        let gap = long_gaps.get(&index).copied().unwrap_or(u64::from(gap));
-        let start = match recording.outcome.layout {
-            Some(Layout::Periodic { interval }) => index * interval,
-            _ => elapsed + gap,
-        };
-        if long.contains_key(&index) || long_gaps.contains_key(&index) {
-            starts.insert(index, start);
-        }
-        elapsed += gap + long.get(&index).copied().unwrap_or(u64::from(duration));
-    }
-    starts
 }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
+use arrow_array::types::{UInt32Type, UInt64Type};
 use arrow_ipc::reader::StreamReader;
 use stealtime_wire::{
     FrameDecoder, FrameKind, FromAgent, Load, LoadOutcome, LoadRequest, PROTOCOL_VERSION, Probe, StreamName, Switch,
@@ -131,6 +131,7 @@ fn short(probe: Probe) -> TrialRequest {
         lift_rt_throttling: false,
         injection: None,
         tracing: None,
+        checkpoint_ns: None,
     }
 }
 
@@ -192,6 +193,146 @@ fn an_impossible_request_is_refused_and_the_agent_goes_on() {
     let error = agent.run(short(Probe::Switch(Switch { threads: 1 }))).unwrap_err();
     assert!(error.contains("threads = 1"), "{error}");
     assert!(agent.run(short(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }))).is_ok());
+}
+
+/// A trial that was sent in parts: rows of all parts in order, the pauses of their events, how it ended.
+#[derive(Default)]
+struct InParts {
+    checkpoints: Vec<TrialOutcome>,
+    /// Of each table `samples`, its rows: (gap, duration).
+    tables: Vec<Vec<(u64, u64)>>,
+    /// (index, start, duration).
+    pauses: Vec<(u64, u64, u64)>,
+    outcome: Option<TrialOutcome>,
+}
+
+impl InParts {
+    fn of(agent: &mut Agent, request: TrialRequest) -> Self {
+        let trial = request.trial;
+        agent.send(&ToAgent::RunTrial(Box::new(request)));
+        let (mut seen, mut table, mut name) = (Self::default(), Vec::new(), StreamName::Samples);
+        while seen.outcome.is_none() {
+            match agent.receive().expect("the agent ended") {
+                Received::Arrow(bytes) => table.extend(bytes),
+                Received::Message(FromAgent::StreamBegin { stream, .. }) => name = stream,
+                Received::Message(FromAgent::StreamEnd { .. }) => seen.read(name, &std::mem::take(&mut table)),
+                Received::Message(FromAgent::Checkpoint(outcome)) => {
+                    seen.checkpoints.push(*outcome);
+                    agent.send(&ToAgent::PartStored { trial });
+                }
+                Received::Message(FromAgent::TrialDone(outcome)) => seen.outcome = Some(*outcome),
+                Received::Message(FromAgent::Progress(_)) => {}
+                Received::Message(other) => panic!("unexpected {other:?}"),
+            }
+        }
+        seen
+    }
+
+    fn read(&mut self, name: StreamName, table: &[u8]) {
+        let batches: Vec<RecordBatch> = StreamReader::try_new(table, None).unwrap().map(Result::unwrap).collect();
+        let narrow = |batch: &RecordBatch, column: &str| -> Vec<u64> {
+            let column = batch.column_by_name(column);
+            column.map_or(vec![0; batch.num_rows()], |values| {
+                values.as_primitive::<UInt32Type>().values().iter().map(|&value| value.into()).collect()
+            })
+        };
+        let wide = |batch: &RecordBatch, column: &str| -> Vec<u64> {
+            batch.column_by_name(column).unwrap().as_primitive::<UInt64Type>().values().to_vec()
+        };
+        if name == StreamName::Samples {
+            let rows = batches.iter().flat_map(|batch| narrow(batch, "gap").into_iter().zip(narrow(batch, "duration")));
+            self.tables.push(rows.collect());
+            return;
+        }
+        for batch in &batches {
+            let kinds = batch.column_by_name("kind").unwrap().as_string::<i32>();
+            let (index, start, took) = (wide(batch, "index"), wide(batch, "start"), wide(batch, "duration"));
+            let pauses = (0..batch.num_rows()).filter(|&row| kinds.value(row) == "pause");
+            self.pauses.extend(pauses.map(|row| (index[row], start[row], took[row])));
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_long_trial_are_the_whole_and_their_times_are_right() {
+    let mut agent = Agent::greeted();
+    let all = stealtime_probe::scheduling::allowed_cpus().unwrap();
+    let probes = [
+        Probe::Tick(Tick { iterations: 10_000 }),
+        Probe::Switch(Switch { threads: 3 }),
+        Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }),
+    ];
+    // All of them leave no CPU on which samples could be sent while others are measured.
+    for cpus in [all.clone(), vec![all[0]]] {
+        for probe in probes.clone() {
+            let is_beside = cpus.len() < all.len();
+            let is_periodic = matches!(probe, Probe::Wakeup(_));
+            let request = TrialRequest {
+                cpus: cpus.clone(),
+                duration_ns: if is_beside { 1_400_000_000 } else { 250_000_000 },
+                checkpoint_ns: Some(60_000_000),
+                ..short(probe.clone())
+            };
+            let duration_ns = request.duration_ns;
+            let seen = InParts::of(&mut agent, request);
+            let outcome = seen.outcome.unwrap();
+            assert!(seen.checkpoints.len() >= 2, "{probe:?}: {}", seen.checkpoints.len());
+            let mut rows = 0;
+            for (checkpoint, table) in seen.checkpoints.iter().zip(&seen.tables) {
+                rows += table.len() as u64;
+                assert_eq!(checkpoint.counters["recorded"].max(rows), checkpoint.counters["recorded"], "{probe:?}");
+                assert!(checkpoint.counters["watched_ns"] > 0, "{checkpoint:?}");
+                assert_eq!(checkpoint.layout, outcome.layout);
+            }
+            let all_rows: Vec<(u64, u64)> = seen.tables.concat();
+            assert_eq!(all_rows.len() as u64, outcome.counters["recorded"], "{probe:?}");
+            assert!(outcome.counters["watched_ns"] + 1_000_000 >= duration_ns, "{probe:?}: {outcome:?}");
+            assert!(outcome.findings.iter().all(|finding| finding.code != "cancelled"), "{outcome:?}");
+            if is_beside {
+                continue;
+            }
+            assert_eq!(seen.pauses.len() as u64, outcome.counters["pauses"], "{probe:?}");
+            assert!(seen.pauses.len() >= 2, "{probe:?}: {:?}", seen.pauses);
+            for &(index, start, took) in &seen.pauses {
+                let before = &all_rows[..usize::try_from(index).unwrap()];
+                let earlier = seen.pauses.iter().filter(|pause| pause.0 < index).map(|pause| pause.2).sum::<u64>();
+                let tiled: u64 = before.iter().map(|row| row.0 + row.1).sum();
+                let measured = if is_periodic { index * 1_000_000 } else { tiled };
+                assert_eq!(start, measured + earlier, "{probe:?}");
+                assert!(took > 0, "{probe:?}");
+            }
+            let paused: u64 = seen.pauses.iter().map(|pause| pause.2).sum();
+            let measured: u64 = all_rows.iter().map(|row| row.0 + row.1).sum();
+            if !is_periodic {
+                // The last sample ended before the clocks were read, and not long before.
+                let elapsed = outcome.clock.end.tsc - outcome.clock.origin_units;
+                assert!(measured + paused <= elapsed, "{probe:?}: {measured} + {paused} of {elapsed}");
+            }
+        }
+    }
+    assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
+fn a_trial_that_waits_for_its_part_to_be_stored_can_be_cancelled() {
+    let mut agent = Agent::greeted();
+    let request = TrialRequest {
+        cpus: stealtime_probe::scheduling::allowed_cpus().unwrap(),
+        duration_ns: 600_000_000_000,
+        checkpoint_ns: Some(20_000_000),
+        ..short(Probe::Tick(Tick { iterations: 10_000 }))
+    };
+    agent.send(&ToAgent::RunTrial(Box::new(request)));
+    let is_checkpoint = |received| matches!(received, Some(Received::Message(FromAgent::Checkpoint(_))));
+    while !is_checkpoint(agent.receive()) {}
+    agent.send(&ToAgent::CancelTrial {});
+    agent.send(&ToAgent::PartStored { trial: 1 });
+    let outcome = loop {
+        if let Some(Received::Message(FromAgent::TrialDone(outcome))) = agent.receive() {
+            break outcome;
+        }
+    };
+    assert!(outcome.findings.iter().any(|finding| finding.code == "cancelled"), "{outcome:?}");
 }
 
 #[test]

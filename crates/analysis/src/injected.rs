@@ -91,9 +91,18 @@ impl Series<'_> {
     }
 
     fn late_release(&self, start: u64, end: u64, interval: u64) -> Option<(f64, f64)> {
-        let release = start.div_ceil(interval);
-        let index = usize::try_from(release).ok().filter(|&index| index < self.count())?;
-        let expected = end.checked_sub(release * interval).filter(|&expected| expected > 0)?;
+        // Of two releases in a row one is the first at or after the start; a pause may lie between them.
+        let block = self.block_at(start);
+        let mut found = None;
+        for block in block..self.block_count().min(block + 2) {
+            self.visit_block(block, |index, release, _| {
+                if release >= start && found.is_none() {
+                    found = Some((index, release));
+                }
+            });
+        }
+        let (index, release) = found.filter(|&(_, release)| release < start + interval)?;
+        let expected = end.checked_sub(release).filter(|&expected| expected > 0)?;
         Some((expected as f64, self.duration(index) as f64))
     }
 

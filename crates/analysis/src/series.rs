@@ -61,6 +61,13 @@ pub enum SeriesError {
         /// Rows of the column `gap`.
         gaps: usize,
     },
+    /// A pause lies behind the last sample.
+    #[error("there is a pause before sample {index}, but there are {durations} samples")]
+    PauseBeyondEnd {
+        index: u64,
+        /// Rows of the column `duration`.
+        durations: usize,
+    },
     /// A rate that is not a positive number.
     #[error("the clock rate is {0} units a second, not a positive number")]
     ClockRate(f64),
@@ -168,6 +175,8 @@ pub struct Series<'a> {
     saturated: TrueValues,
     gaps: Gaps<'a>,
     saturated_gaps: TrueValues,
+    /// (index, units), sorted: before this sample, and before its gap, nobody watched for so long.
+    pauses: Vec<(u64, u64)>,
     pub(crate) units_per_s: f64,
     pub(crate) blocks: Vec<Block>,
     pub(crate) moments: Moments,
@@ -190,6 +199,16 @@ struct BlockScan {
 impl<'a> Series<'a> {
     /// Take columns and learn their sums, maxima and distribution in one parallel pass.
     pub fn new(input: SeriesInput<'a>) -> Result<Self, SeriesError> {
+        Self::with_pauses(input, Vec::new())
+    }
+
+    /// As [`Self::new`], of a measurement that paused: before the sample of this index, and before its gap,
+    /// nobody watched for so many units.
+    pub fn with_pauses(input: SeriesInput<'a>, mut pauses: Vec<(u64, u64)>) -> Result<Self, SeriesError> {
+        pauses.sort_unstable();
+        if let Some(&(index, _)) = pauses.last().filter(|(index, _)| *index > input.durations.len() as u64) {
+            return Err(SeriesError::PauseBeyondEnd { index, durations: input.durations.len() });
+        }
         let SeriesInput { durations, saturated, spacing, units_per_s, calibrated_floor } = input;
         if durations.is_empty() {
             return Err(SeriesError::Empty);
@@ -210,6 +229,7 @@ impl<'a> Series<'a> {
             saturated: TrueValues::new(saturated, durations, "duration")?,
             gaps,
             saturated_gaps,
+            pauses,
             units_per_s,
             blocks: Vec::new(),
             moments: Moments::default(),
@@ -258,7 +278,8 @@ impl<'a> Series<'a> {
         self.span = match self.gaps {
             Gaps::Interval(interval) => {
                 let last = self.durations.len() - 1;
-                last as u64 * interval + self.duration(last)
+                let paused: u64 = self.pauses_in(0..self.durations.len()).iter().map(|pause| pause.1).sum();
+                last as u64 * interval + self.duration(last) + paused
             }
             _ => start,
         };
@@ -294,9 +315,10 @@ impl<'a> Series<'a> {
             Gaps::Column(_) => sum + range.clone().map(|index| self.gap(index)).sum::<u64>(),
             Gaps::Interval(interval) => durations.len() as u64 * interval,
         };
+        let paused: u64 = self.pauses_in(range.clone()).iter().map(|pause| pause.1).sum();
         BlockScan {
             block: Block { start: 0, min, max },
-            elapsed,
+            elapsed: elapsed + paused,
             moments: Moments { count: durations.len() as f64, mean, squares },
         }
     }
@@ -332,6 +354,12 @@ impl<'a> Series<'a> {
         }
     }
 
+    /// The pauses before these samples.
+    fn pauses_in(&self, range: Range<usize>) -> &[(u64, u64)] {
+        let before = |end: usize| self.pauses.partition_point(|pause| pause.0 < end as u64);
+        &self.pauses[before(range.start)..before(range.end)]
+    }
+
     /// The interval of a periodic series.
     pub(crate) fn interval(&self) -> Option<u64> {
         match self.gaps {
@@ -360,8 +388,11 @@ impl<'a> Series<'a> {
     pub(crate) fn visit_block(&self, block: usize, mut visit: impl FnMut(usize, u64, u64)) {
         let range = self.block_range(block);
         let mut time = self.blocks[block].start;
+        let mut pauses = self.pauses_in(range.clone()).iter().peekable();
+        let mut pause_before =
+            |index: usize| pauses.next_if(|pause| pause.0 == index as u64).map_or(0, |pause| pause.1);
         match self.gaps {
-            Gaps::None if self.blocks[block].max < u64::from(SATURATED) => {
+            Gaps::None if self.blocks[block].max < u64::from(SATURATED) && self.pauses_in(range.clone()).is_empty() => {
                 for (index, &row) in range.clone().zip(&self.durations[range]) {
                     visit(index, time, u64::from(row));
                     time += u64::from(row);
@@ -370,13 +401,14 @@ impl<'a> Series<'a> {
             Gaps::None | Gaps::Column(_) => {
                 for index in range {
                     let duration = self.duration(index);
-                    time += self.gap(index);
+                    time += pause_before(index) + self.gap(index);
                     visit(index, time, duration);
                     time += duration;
                 }
             }
             Gaps::Interval(interval) => {
                 for index in range {
+                    time += pause_before(index);
                     visit(index, time, self.duration(index));
                     time += interval;
                 }

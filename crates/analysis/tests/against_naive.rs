@@ -245,3 +245,37 @@ fn a_periodic_series_starts_each_sample_at_its_release() {
     assert_eq!((summary.max_ns, summary.max_at_s), (4_500.0, 500e-9));
     assert_eq!(summary.span_s, 3_070.0 / 2e9);
 }
+
+proptest! {
+    #[test]
+    fn a_pause_moves_what_comes_after_it_and_nothing_else(
+        columns in columns(),
+        pauses in prop::collection::btree_map(0..6_000_u64, 1..1_u64 << 40, 1..20),
+        periodic in any::<bool>(),
+    ) {
+        let count = columns.durations.len() as u64;
+        let pauses: Vec<(u64, u64)> = pauses.into_iter().filter(|pause| pause.0 < count).collect();
+        let (durations, saturated) = stored(&columns.durations);
+        let (gaps, saturated_gaps) = stored(columns.gaps.as_deref().unwrap_or(&[]));
+        let spacing = match (&columns.gaps, periodic) {
+            (None, true) => Spacing::Periodic { interval: 1_000_000 },
+            (None, false) => Spacing::Tiled,
+            (Some(_), _) => Spacing::Gapped { gaps: &gaps, saturated: saturated_gaps },
+        };
+        let input =
+            SeriesInput { durations: &durations, saturated, spacing, units_per_s: 1e9, calibrated_floor: None };
+        let plain = Series::new(input.clone()).unwrap();
+        let paused = Series::with_pauses(input, pauses.clone()).unwrap();
+        let all = usize::try_from(count).unwrap();
+        let (before, after) = (plain.spikes(0, all), paused.spikes(0, all));
+        let earlier = |index: u64| pauses.iter().filter(|pause| pause.0 <= index).map(|pause| pause.1).sum::<u64>();
+        prop_assert_eq!(&before.duration, &after.duration);
+        for ((index, start), moved) in before.index.iter().zip(&before.start).zip(&after.start) {
+            prop_assert_eq!(start + earlier(*index), *moved);
+        }
+        let (plain, paused) = (plain.summary(), paused.summary());
+        prop_assert_eq!((plain.p999_ns, plain.max_index), (paused.p999_ns, paused.max_index));
+        let longer_s = earlier(count) as f64 * 1e-9;
+        prop_assert!((paused.span_s - plain.span_s - longer_s).abs() <= 1e-9 * paused.span_s);
+    }
+}

@@ -43,7 +43,7 @@ fn side_list(
 impl PySeries {
     #[new]
     #[pyo3(signature = (durations, gaps, saturated_index, saturated_value, saturated_gap_index, saturated_gap_value,
-                        layout, interval, units_per_s, floor))]
+                        layout, interval, units_per_s, floor, pause_index = None, pause_value = None))]
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)] // Python's side of it is a dataclass
     fn new(
         py: Python<'_>,
@@ -57,7 +57,10 @@ impl PySeries {
         interval: Option<u64>,
         units_per_s: f64,
         floor: Option<u64>,
+        pause_index: Option<PyReadonlyArray1<'_, u64>>,
+        pause_value: Option<PyReadonlyArray1<'_, u64>>,
     ) -> PyResult<Self> {
+        let pauses = side_list(pause_index, pause_value, "pause")?;
         let saturated = side_list(saturated_index, saturated_value, "saturated")?;
         let saturated_gaps = side_list(saturated_gap_index, saturated_gap_value, "saturated_gap")?;
         let durations = Column::borrow(durations)?;
@@ -78,7 +81,7 @@ impl PySeries {
                 }
             };
             let input = SeriesInput { durations: rows, saturated, spacing, units_per_s, calibrated_floor: floor };
-            analysis::Series::new(input).map_err(|error| error.to_string())
+            analysis::Series::with_pauses(input, pauses).map_err(|error| error.to_string())
         });
         let series = series.map_err(PyValueError::new_err)?;
         Ok(Self { series, _durations: durations, _gaps: gaps })

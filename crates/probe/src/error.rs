@@ -37,6 +37,14 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The samples of so long a trial are far more than memory may hold, and nobody takes them away meanwhile.
+    #[error("a trial of {duration_s:.0} s may give {samples} samples, and memory may hold {memory_samples}")]
+    NotKept {
+        duration_s: f64,
+        /// At most.
+        samples: u64,
+        memory_samples: u64,
+    },
     /// No memory for what the tasks of `contend` work on.
     #[error("no memory for the collections of {tasks} tasks, {bytes} bytes each: {source}")]
     Collections {
@@ -103,6 +111,10 @@ impl TrialError {
             Self::NoConversion => Some("the counter is not usable here: it stopped or jumped".to_owned()),
             Self::Parameter { .. } | Self::NoCpu | Self::Panicked | Self::Placement { .. } => None,
             Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),
+            Self::NotKept { memory_samples, .. } => Some(format!(
+                "`stealtime run -D` stores samples while it measures; here measure for a shorter time, or stop after a \
+                 number of samples: -l {memory_samples}"
+            )),
             Self::Collections { .. } => {
                 Some("give the machine more memory, or use fewer tasks or smaller collections".to_owned())
             }

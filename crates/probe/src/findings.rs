@@ -5,7 +5,7 @@ use std::io;
 
 use stealtime_wire::{ClockCheck, Finding, FindingLevel, Layout, TrialRequest};
 
-use crate::recorder::Samples;
+use crate::samples::Samples;
 
 /// The consequence of a refused `SCHED_FIFO`.
 pub fn no_sched_fifo(error: &io::Error, priority: u32, probe_needs_it: bool) -> Finding {
@@ -84,7 +84,7 @@ pub fn clocks(check: &ClockCheck) -> Option<Finding> {
 
 /// Counts the samples and says what is missing.
 pub fn samples(samples: &Samples, counters: &mut BTreeMap<String, u64>, findings: &mut Vec<Finding>) {
-    counters.insert("recorded".to_owned(), samples.durations().len() as u64);
+    counters.insert("recorded".to_owned(), samples.count() as u64);
     counters.insert("saturated".to_owned(), samples.saturated.len() as u64);
     counters.insert("saturated_gaps".to_owned(), samples.saturated_gaps.len() as u64);
     counters.insert("lost".to_owned(), samples.lost);
@@ -96,7 +96,7 @@ pub fn samples(samples: &Samples, counters: &mut BTreeMap<String, u64>, findings
             hint: None,
         });
     }
-    if samples.durations().is_empty() {
+    if samples.count() == 0 {
         findings.push(Finding {
             code: "no_samples".to_owned(),
             level: FindingLevel::Invalidates,
@@ -106,20 +106,53 @@ pub fn samples(samples: &Samples, counters: &mut BTreeMap<String, u64>, findings
     }
 }
 
+/// Counts how long the samples took, and the pauses in which samples were taken away.
+pub fn watched(
+    watched_units: u64,
+    pauses: &[(u64, u64)],
+    units_per_s: f64,
+    counters: &mut BTreeMap<String, u64>,
+    findings: &mut Vec<Finding>,
+) {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, below 2^53")]
+    let to_ns = |units: u64| (units as f64 * 1e9 / units_per_s).round() as u64;
+    let paused_ns = to_ns(pauses.iter().map(|&(_, units)| units).sum());
+    counters.insert("watched_ns".to_owned(), to_ns(watched_units));
+    if pauses.is_empty() {
+        return;
+    }
+    counters.insert("pauses".to_owned(), pauses.len() as u64);
+    counters.insert("paused_ns".to_owned(), paused_ns);
+    findings.push(Finding {
+        code: "paused".to_owned(),
+        level: FindingLevel::Limits,
+        text: format!(
+            "measuring paused {} times, for {:.1} s in all, while samples were stored: nobody watched then",
+            pauses.len(),
+            paused_ns as f64 * 1e-9
+        ),
+        hint: Some("a machine with a CPU besides the measured one stores them without pausing".to_owned()),
+    });
+}
+
 /// Why there are fewer samples than the time would hold.
 pub fn ended_early(
     request: &TrialRequest,
     layout: Layout,
-    samples: &Samples,
-    capacity: usize,
+    counters: &BTreeMap<String, u64>,
+    is_full: bool,
     cancelled: bool,
 ) -> Option<Finding> {
+    let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+    let recorded = count("recorded");
+    let has_all =
+        request.max_samples.is_some_and(|most| recorded >= most) || count("watched_ns") >= request.duration_ns;
     // The memory is made for as many periods as the time has.
     let full_at_the_end = matches!(layout, Layout::Periodic { .. });
-    let (code, text, hint) = if cancelled {
+    let (code, text, hint) = if cancelled && !has_all {
         ("cancelled", "the trial was cancelled before its time".to_owned(), None)
-    } else if request.max_samples.is_none() && samples.durations().len() == capacity && !full_at_the_end {
-        let text = format!("the sample memory of {capacity} samples was full before the time was over");
+    } else if request.max_samples.is_none() && is_full && !full_at_the_end {
+        let text = format!("the sample memory of {recorded} samples was full before the time was over");
         ("memory_full", text, Some("give the machine more memory, or measure for a shorter time".to_owned()))
     } else {
         return None;

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use stealtime_wire::{ClockReading, Finding, RtloadOutcome, ThreadPlacement, ThreadRole};
+use stealtime_wire::{ClockReading, Finding, RtloadOutcome, ThreadPlacement};
 
 use crate::error::TrialError;
 use crate::probe::{Measured, Probe, Rows};
 use crate::processor_sets::nameable_cpus;
-use crate::recorder::RunningTrial;
 use crate::stage::{Begun, Stage};
 use crate::thread_times::ThreadTimes;
 use crate::trial::Trial;
@@ -33,6 +32,7 @@ pub struct Finished {
 pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<Finished, TrialError> {
     let cpus = probe.cpus(&trial.request.cpus);
     let refused = take_place(cpus, trial.request.priority, probe)?;
+    trial.running.note(refused.clone());
     let before = KernelCounts::of_this_thread();
     trial.running.threads.enter(probe.role_of_caller());
     let stage = Stage { trial, cpus, layout: probe.layout(), clock: probe.clock(), ready };
@@ -45,7 +45,7 @@ pub fn measure(trial: &Trial, probe: &dyn Probe, ready: &Sender<()>) -> Result<F
     counters.extend(KernelCounts::of_this_thread().since(&before));
     sys::unlock_memory();
     let mut placement =
-        scheduling::placement(measuring_threads(trial.running)).map_err(|source| TrialError::Placement { source })?;
+        scheduling::placement(trial.running.threads.of_probe()).map_err(|source| TrialError::Placement { source })?;
     if let Some(policy) = probe.policy_of_threads() {
         (placement.policy, placement.priority) = (policy.to_owned(), 0);
     }
@@ -65,11 +65,6 @@ fn take_place(cpus: &[u32], priority: u32, probe: &dyn Probe) -> Result<Option<F
     }
     let refusal = scheduling::request_fifo(priority).err();
     Ok(refusal.map(|error| findings::no_sched_fifo(&error, priority, probe.needs_fifo())))
-}
-
-fn measuring_threads(running: &RunningTrial) -> Vec<u32> {
-    let threads = running.threads.list().into_iter();
-    threads.filter(|thread| thread.role == ThreadRole::Probe).map(|thread| thread.id).collect()
 }
 
 /// What the kernel has counted of a thread.

@@ -36,6 +36,12 @@ impl Threads {
         self.members.lock().unwrap_or_else(PoisonError::into_inner).extend(others);
     }
 
+    /// Of those that measure, as the kernel counts them.
+    pub fn of_probe(&self) -> Vec<u32> {
+        let threads = self.list().into_iter();
+        threads.filter(|thread| thread.role == ThreadRole::Probe).map(|thread| thread.id).collect()
+    }
+
     /// All that were entered, in that order.
     pub fn list(&self) -> Vec<MachineThread> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()

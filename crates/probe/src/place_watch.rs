@@ -16,7 +16,7 @@ use crate::clock::TscRate;
 use crate::observer::RING_THREAD_NAME;
 use crate::preflight::parse_cpu_list;
 use crate::processor_sets::named;
-use crate::recorder::RunningTrial;
+use crate::running::RunningTrial;
 use crate::scheduling;
 
 /// How often it is looked. Each look reads a page of `/proc` a thread.

@@ -1,66 +1,63 @@
-//! The memory that samples are written to, and the handle by which others watch and stop a trial.
+//! The memory that samples are written to.
 //!
 //! One CPU writes (one thread, or several that hand over to each other on that CPU); a thread on another CPU
 //! may look at the count and the samples so far. All stores are relaxed atomics, which are plain `mov`
 //! instructions on x86-64, so that being watched costs the writer nothing.
+//!
+//! Where samples are taken away while they are measured ([`Keeping`]), the writer has a stretch of the memory
+//! at a time, and asks for the next one with [`Recorder::next`], off its hot path.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use stealtime_wire::{Progress, TrialOutcome};
+use stealtime_wire::Progress;
 
 use crate::clock::{SampleClock, TscRate};
-use crate::observer::{Observer, Threads};
-use crate::probe::Rows;
-use crate::sys::{FrozenArray, LockedArray};
+use crate::keeping::{Keeping, Next, Taker};
+use crate::samples::{Cells, Entries, Rows32, Samples};
+use crate::side_list::SideList;
+use crate::sys::LockedArray;
 
 /// Stands in a sample's place when its value does not fit 32 bits; the true value is in the side list.
 pub const SATURATED: u32 = u32::MAX;
 
-/// True values of saturated samples. A stall over 2^32 cycles lasts longer than a second, so the list is
-/// sized by the trial's duration and cannot overflow unless time itself is broken; if it does, `lost` tells.
-struct SideList {
-    entries: Box<[(AtomicU64, AtomicU64)]>,
-    length: AtomicUsize,
-    lost: AtomicU64,
-}
+/// A deadline of this value: stop now.
+const STOPPED: u64 = 0;
 
-impl SideList {
-    fn new(capacity: usize) -> Self {
-        let entries = (0..capacity).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
-        Self { entries, length: AtomicUsize::new(0), lost: AtomicU64::new(0) }
-    }
+/// A deadline of this value: nothing is measured until samples have been taken away.
+const PAUSED: u64 = 1;
 
-    #[cold]
-    fn push(&self, index: usize, value: u64) {
-        let position = self.length.load(Ordering::Relaxed);
-        if let Some((at, what)) = self.entries.get(position) {
-            at.store(index as u64, Ordering::Relaxed);
-            what.store(value, Ordering::Relaxed);
-            self.length.store(position + 1, Ordering::Relaxed);
-        } else {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn into_entries(self) -> Vec<(u64, u64)> {
-        let length = self.length.into_inner();
-        self.entries.into_iter().take(length).map(|(at, what)| (at.into_inner(), what.into_inner())).collect()
-    }
-}
+/// A writer that waits looks this often whether it has been forgotten.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// Sample memory of one trial.
 pub struct Recorder {
     durations: LockedArray,
     gaps: Option<LockedArray>,
+    keeping: Keeping,
+    /// The trial is over with so many samples.
+    limit: usize,
     length: AtomicUsize,
+    /// The samples below this index were taken away.
+    taken: AtomicUsize,
+    /// The index of the sample that belongs in the first cell.
+    offset: AtomicUsize,
     long_durations: SideList,
     long_gaps: SideList,
-    /// In the trial's clock; 0 means stop now.
+    /// When the writer looks up next, in the trial's clock; [`STOPPED`] and [`PAUSED`] are none.
     deadline: AtomicU64,
+    /// When the trial is over, in its clock.
+    end: AtomicU64,
     origin: AtomicU64,
     clock: SampleClock,
+    /// (index, units) of each pause.
+    pauses: Mutex<Vec<(u64, u64)>>,
+    is_waiting: AtomicBool,
+    wake: Option<Arc<Taker>>,
+    freed: Condvar,
 }
 
 impl Recorder {
@@ -71,13 +68,29 @@ impl Recorder {
         Ok(Self {
             durations: LockedArray::new(capacity)?,
             gaps: if with_gaps { Some(LockedArray::new(capacity)?) } else { None },
+            keeping: Keeping::Whole,
+            limit: capacity,
             length: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+            offset: AtomicUsize::new(0),
             long_durations: SideList::new(long),
             long_gaps: SideList::new(if with_gaps { long } else { 0 }),
             deadline: AtomicU64::new(u64::MAX),
+            end: AtomicU64::new(u64::MAX),
             origin: AtomicU64::new(0),
             clock,
+            pauses: Mutex::new(Vec::new()),
+            is_waiting: AtomicBool::new(false),
+            wake: None,
+            freed: Condvar::new(),
         })
+    }
+
+    /// Has its samples taken away while it is written, until there were `limit`.
+    #[must_use]
+    pub fn kept(mut self, keeping: Keeping, limit: usize, taker: Arc<Taker>) -> Self {
+        (self.keeping, self.limit, self.wake) = (keeping, limit, Some(taker));
+        self
     }
 
     /// Why the memory is not locked, if so.
@@ -88,6 +101,11 @@ impl Recorder {
     /// How many samples fit.
     pub fn capacity(&self) -> usize {
         self.durations.cells().len()
+    }
+
+    /// How its memory is used.
+    pub fn keeping(&self) -> Keeping {
+        self.keeping
     }
 
     /// Samples written so far.
@@ -101,11 +119,28 @@ impl Recorder {
         self.len() == 0
     }
 
+    /// Up to which index the writer may write at first.
+    pub fn room(&self) -> usize {
+        match self.keeping {
+            Keeping::Beside => self.limit.min(self.capacity() / 2),
+            Keeping::Whole | Keeping::Pausing { .. } => self.limit.min(self.capacity()),
+        }
+    }
+
     /// Marks the start of sample 0 and when to stop, both in the trial's clock.
-    pub fn start(&self, origin: u64, deadline: u64) {
+    pub fn start(&self, origin: u64, end: u64) {
         self.origin.store(origin, Ordering::Relaxed);
+        self.end.store(end, Ordering::Relaxed);
         // A cancellation that came before the start must not be overwritten.
-        let _ = self.deadline.compare_exchange(u64::MAX, deadline, Ordering::Relaxed, Ordering::Relaxed);
+        let first = self.next_look(origin, end);
+        let _ = self.deadline.compare_exchange(u64::MAX, first, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn next_look(&self, now: u64, end: u64) -> u64 {
+        match self.keeping {
+            Keeping::Pausing { every } => end.min(now.saturating_add(every)),
+            Keeping::Whole | Keeping::Beside => end,
+        }
     }
 
     /// The start of sample 0, 0 while there is none.
@@ -120,7 +155,8 @@ impl Recorder {
 
     /// Makes the measuring stop at its next look at the deadline.
     pub fn stop(&self) {
-        self.deadline.store(0, Ordering::Relaxed);
+        self.deadline.store(STOPPED, Ordering::Relaxed);
+        self.freed.notify_all();
     }
 
     /// Writes the duration of sample `index`. The caller counts, so that its loop keeps the index in a
@@ -128,7 +164,7 @@ impl Recorder {
     #[inline(always)]
     pub fn write(&self, index: usize, duration: u64) {
         let value = self.narrow(index, duration, &self.long_durations);
-        self.durations.cells()[index].store(value, Ordering::Relaxed);
+        self.durations.cells()[index - self.offset.load(Ordering::Relaxed)].store(value, Ordering::Relaxed);
         self.length.store(index + 1, Ordering::Release);
     }
 
@@ -137,7 +173,7 @@ impl Recorder {
     pub fn write_with_gap(&self, index: usize, gap: u64, duration: u64) {
         if let Some(gaps) = &self.gaps {
             let value = self.narrow(index, gap, &self.long_gaps);
-            gaps.cells()[index].store(value, Ordering::Relaxed);
+            gaps.cells()[index - self.offset.load(Ordering::Relaxed)].store(value, Ordering::Relaxed);
         }
         self.write(index, duration);
     }
@@ -154,28 +190,158 @@ impl Recorder {
         }
     }
 
+    /// Says what the writer does when its stretch is full, or its deadline has passed at `now`.
+    #[cold]
+    pub fn next(&self, index: usize, now: u64) -> Next {
+        if self.is_stopped() || index >= self.limit || now >= self.end.load(Ordering::Relaxed) {
+            return Next::Stop;
+        }
+        let capacity = self.capacity();
+        match self.keeping {
+            Keeping::Whole if index < capacity => Next::Go(capacity.min(self.limit)),
+            Keeping::Whole => Next::Stop,
+            Keeping::Beside => {
+                let half = capacity / 2;
+                let end = (index / half + 1) * half;
+                let Some(has_waited) = self.wait_for(end.saturating_sub(2 * half)) else { return Next::Stop };
+                self.offset.store(index - index % capacity, Ordering::Relaxed);
+                let end = end.min(self.limit);
+                if has_waited { Next::Resume(end) } else { Next::Go(end) }
+            }
+            Keeping::Pausing { .. } => {
+                if self.wait_for(index).is_none() {
+                    return Next::Stop;
+                }
+                self.offset.store(index, Ordering::Relaxed);
+                Next::Resume(self.limit.min(index.saturating_add(capacity)))
+            }
+        }
+    }
+
+    /// Waits until the samples below `index` were taken away; tells whether that took any time, or nothing if
+    /// the trial was stopped meanwhile.
+    fn wait_for(&self, index: usize) -> Option<bool> {
+        let has_come = || self.taken.load(Ordering::Acquire) >= index;
+        if has_come() {
+            return Some(false);
+        }
+        if !self.set_deadline(PAUSED) {
+            return None;
+        }
+        self.is_waiting.store(true, Ordering::Release);
+        if let Some(taker) = &self.wake {
+            (taker.wake)();
+        }
+        let mut pauses = self.lock();
+        while !has_come() && !self.is_stopped() {
+            pauses = self.freed.wait_timeout(pauses, WAIT).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(pauses);
+        self.is_waiting.store(false, Ordering::Release);
+        (!self.is_stopped()).then_some(true)
+    }
+
+    /// Whether nothing is measured until samples have been taken away.
+    #[inline(always)]
+    pub fn is_paused(&self) -> bool {
+        self.deadline() == PAUSED
+    }
+
+    /// Holds one of several writers until the one that waits has all of them go on.
+    pub fn wait_while_paused(&self) {
+        let mut pauses = self.lock();
+        while self.is_paused() {
+            pauses = self.freed.wait_timeout(pauses, WAIT).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        drop(pauses);
+    }
+
+    /// Lets the other writers go on after a pause, who may have to warm up before they measure.
+    pub fn release(&self) {
+        let pauses = self.lock();
+        self.set_deadline(u64::MAX);
+        drop(pauses);
+        self.freed.notify_all();
+    }
+
+    /// Says that nobody watched for so long before sample `index`, which begins at `now`.
+    pub fn resumed(&self, index: usize, units: u64, now: u64) {
+        self.lock().push((index as u64, units));
+        let end = self.end.load(Ordering::Relaxed).saturating_add(units);
+        self.end.store(end, Ordering::Relaxed);
+        self.set_deadline(self.next_look(now, end));
+    }
+
+    /// Sets when the writer looks up next, unless it was stopped.
+    fn set_deadline(&self, to: u64) -> bool {
+        let change = |old| (old != STOPPED).then_some(to);
+        self.deadline.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, u64)>> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the writer waits for samples to be taken away.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    /// Copies samples that were written and not taken away.
+    pub fn copy(&self, rows: Range<usize>) -> Rows32 {
+        let read = |array: &LockedArray| {
+            let cells = array.cells();
+            let stretches = self.cells().stretches(rows.clone());
+            stretches.flat_map(|stretch| cells[stretch].iter().map(|cell| cell.load(Ordering::Relaxed))).collect()
+        };
+        Rows32 { gaps: self.gaps.as_ref().map(read), durations: read(&self.durations) }
+    }
+
+    fn cells(&self) -> Cells {
+        Cells { keeping: self.keeping, capacity: self.capacity(), offset: self.offset.load(Ordering::Acquire) }
+    }
+
+    /// (index, true duration) and (index, true gap) of what was saturated so far, and how many were lost.
+    pub fn saturated(&self) -> (Entries, Entries, u64) {
+        (self.long_durations.entries(), self.long_gaps.entries(), self.long_durations.lost() + self.long_gaps.lost())
+    }
+
+    /// (index, units) of the pauses so far.
+    pub fn pauses(&self) -> Vec<(u64, u64)> {
+        self.lock().clone()
+    }
+
+    /// The cells of the samples below `index` may be written anew.
+    pub fn take(&self, index: usize) {
+        let pauses = self.lock();
+        self.taken.store(index, Ordering::Release);
+        drop(pauses);
+        self.freed.notify_all();
+    }
+
     /// The longest of the samples from `from` up to now; saturated ones count as [`SATURATED`].
     pub fn longest_since(&self, from: usize) -> u32 {
         let length = self.len();
-        let cells = &self.durations.cells()[from.min(length)..length];
-        cells.iter().map(|cell| cell.load(Ordering::Relaxed)).max().unwrap_or(0)
+        let from = from.min(length).max(self.taken.load(Ordering::Acquire));
+        let cells = self.durations.cells();
+        let stretches = self.cells().stretches(from..length);
+        let values = stretches.flat_map(|stretch| cells[stretch].iter().map(|cell| cell.load(Ordering::Relaxed)));
+        values.max().unwrap_or(0)
     }
 
     /// Whether [`Self::stop`] was called.
     #[inline(always)]
     pub fn is_stopped(&self) -> bool {
-        self.deadline() == 0
+        self.deadline() == STOPPED
     }
 
     /// How a trial goes, in the words of the wire.
     pub fn progress(&self, trial: u64, rate: &TscRate, longest_units: u32) -> Progress {
-        let origin = self.origin();
+        let paused: u64 = self.lock().iter().map(|&(_, units)| units).sum();
+        let watched = self.clock.now().saturating_sub(self.origin()).saturating_sub(paused);
         let (elapsed_ns, max_ns) = match self.clock {
-            SampleClock::Tsc => {
-                let elapsed = rate.to_ns(self.clock.now().saturating_sub(origin));
-                (elapsed, rate.to_ns(longest_units.into()))
-            }
-            SampleClock::Monotonic => (self.clock.now().saturating_sub(origin) as f64, longest_units.into()),
+            SampleClock::Tsc => (rate.to_ns(watched), rate.to_ns(longest_units.into())),
+            SampleClock::Monotonic => (watched as f64, longest_units.into()),
         };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, below 2^53")]
         let elapsed_ns = elapsed_ns as u64;
@@ -183,122 +349,17 @@ impl Recorder {
     }
 
     pub fn into_samples(self) -> Samples {
+        let (saturated, saturated_gaps, lost) = self.saturated();
         Samples {
+            cells: self.cells(),
             count: self.length.into_inner(),
             durations: self.durations.freeze(),
             gaps: self.gaps.map(LockedArray::freeze),
-            lost: self.long_durations.lost.load(Ordering::Relaxed) + self.long_gaps.lost.load(Ordering::Relaxed),
-            saturated: self.long_durations.into_entries(),
-            saturated_gaps: self.long_gaps.into_entries(),
+            lost,
+            saturated,
+            saturated_gaps,
+            pauses: self.pauses.into_inner().unwrap_or_else(PoisonError::into_inner),
         }
-    }
-}
-
-/// The samples of a trial that is over.
-pub struct Samples {
-    durations: FrozenArray,
-    gaps: Option<FrozenArray>,
-    count: usize,
-    /// (index, true duration) of the samples that hold [`SATURATED`].
-    pub saturated: Vec<(u64, u64)>,
-    /// (index, true gap) of the gaps that hold [`SATURATED`].
-    pub saturated_gaps: Vec<(u64, u64)>,
-    /// Saturated values whose true value could not be kept.
-    pub lost: u64,
-}
-
-impl Samples {
-    /// How long each sample took, in the trial's units.
-    pub fn durations(&self) -> &[u32] {
-        &self.durations.as_slice()[..self.count]
-    }
-
-    /// The time before each sample, where the layout has gaps.
-    pub fn gaps(&self) -> Option<&[u32]> {
-        self.gaps.as_ref().map(|gaps| &gaps.as_slice()[..self.count])
-    }
-}
-
-/// All that a trial leaves behind.
-pub struct Recording {
-    /// Empty where the outcome has no layout.
-    pub samples: Samples,
-    /// Of a probe that has rows of its own.
-    pub rows: Rows,
-    /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
-    pub injected: Vec<(u64, u64)>,
-    /// What a reader must know about the samples.
-    pub outcome: TrialOutcome,
-}
-
-/// The handle of a running trial for threads that do not measure.
-#[derive(Default)]
-pub struct RunningTrial {
-    recorder: OnceLock<Weak<Recorder>>,
-    cancelled: AtomicBool,
-    observer: Option<Box<dyn Observer>>,
-    /// The threads that it measures with.
-    pub threads: Threads,
-}
-
-impl RunningTrial {
-    /// A trial that has not started.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A trial whose progress goes to an observer.
-    pub fn observed_by(observer: Box<dyn Observer>) -> Self {
-        Self { observer: Some(observer), ..Self::default() }
-    }
-
-    /// The first sample is about to be measured.
-    pub(crate) fn begin(&self) {
-        if let Some(observer) = &self.observer {
-            observer.begin();
-        }
-    }
-
-    /// The last sample was measured.
-    pub(crate) fn end(&self) {
-        if let Some(observer) = &self.observer {
-            observer.end();
-        }
-    }
-
-    /// Stops the trial at its next sample; what was measured is kept.
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
-        if let Some(recorder) = self.recorder() {
-            recorder.stop();
-        }
-    }
-
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
-    }
-
-    /// The sample memory, while there is one.
-    pub fn recorder(&self) -> Option<Arc<Recorder>> {
-        self.recorder.get()?.upgrade()
-    }
-
-    pub(crate) fn attach(&self, recorder: &Arc<Recorder>) {
-        let _ = self.recorder.set(Arc::downgrade(recorder));
-        if self.is_cancelled() {
-            recorder.stop();
-        }
-    }
-}
-
-/// Ends the sharing of a recorder; whoever looks at its progress does so for microseconds only.
-pub(crate) fn reclaim(mut recorder: Arc<Recorder>) -> Recorder {
-    loop {
-        match Arc::try_unwrap(recorder) {
-            Ok(alone) => return alone,
-            Err(shared) => recorder = shared,
-        }
-        std::thread::sleep(std::time::Duration::from_micros(50));
     }
 }
 
@@ -330,13 +391,86 @@ mod tests {
         assert_eq!((samples.saturated.len(), samples.lost), (64, 6));
     }
 
+    fn taken_away(keeping: Keeping, capacity: usize, limit: usize) -> Recorder {
+        let taker = Taker { every_ns: 1, is_beside: keeping == Keeping::Beside, wake: Box::new(|| ()) };
+        Recorder::new(capacity, false, 0, SampleClock::Tsc).unwrap().kept(keeping, limit, Arc::new(taker))
+    }
+
     #[test]
-    fn a_trial_cancelled_before_its_memory_exists_stops_at_once() {
-        let running = RunningTrial::new();
-        running.cancel();
-        let recorder = Arc::new(Recorder::new(1, false, 0, SampleClock::Tsc).unwrap());
-        running.attach(&recorder);
-        recorder.start(1, 1000);
-        assert_eq!(recorder.deadline(), 0);
+    fn a_ring_goes_on_while_the_other_half_is_taken_away() {
+        let recorder = taken_away(Keeping::Beside, 8, 14);
+        recorder.start(1, 1_000);
+        let mut seen = Vec::new();
+        let (mut index, mut end) = (0, recorder.room());
+        loop {
+            while index < end {
+                recorder.write(index, 100 + index as u64);
+                index += 1;
+            }
+            let taken = seen.len();
+            seen.extend(recorder.copy(taken..index).durations);
+            recorder.take(index);
+            match recorder.next(index, 10) {
+                Next::Go(room) => end = room,
+                Next::Resume(_) => panic!("nobody had to wait"),
+                Next::Stop => break,
+            }
+        }
+        assert_eq!(seen, (100..114).collect::<Vec<u32>>());
+        assert!(recorder.pauses().is_empty());
+    }
+
+    #[test]
+    fn a_ring_that_nobody_empties_waits_and_the_wait_is_a_pause() {
+        let recorder = taken_away(Keeping::Beside, 4, usize::MAX);
+        recorder.start(1, 1_000);
+        (0..2).for_each(|index| recorder.write(index, 5));
+        assert_eq!(recorder.next(2, 10), Next::Go(4));
+        (2..4).for_each(|index| recorder.write(index, 6));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !recorder.is_waiting() {
+                    std::thread::yield_now();
+                }
+                assert!(recorder.is_paused());
+                recorder.take(2);
+            });
+            assert_eq!(recorder.next(4, 10), Next::Resume(6));
+        });
+        recorder.resumed(4, 70, 90);
+        recorder.write(4, 7);
+        assert_eq!(recorder.copy(2..5).durations, [6, 6, 7]);
+        assert_eq!((recorder.pauses(), recorder.deadline()), (vec![(4, 70)], 1_070));
+    }
+
+    #[test]
+    fn a_pause_puts_off_the_end_and_the_next_pause() {
+        let recorder = taken_away(Keeping::Pausing { every: 100 }, 10, usize::MAX);
+        recorder.start(1_000, 2_000);
+        assert_eq!(recorder.deadline(), 1_100);
+        recorder.write(0, 100);
+        recorder.take(1);
+        assert_eq!(recorder.next(1, 1_100), Next::Resume(11));
+        recorder.resumed(1, 50, 1_150);
+        assert_eq!(recorder.deadline(), 1_250);
+        recorder.write(1, 100);
+        assert_eq!(recorder.copy(1..2).durations, [100]);
+        assert_eq!(recorder.next(2, 2_050), Next::Stop);
+    }
+
+    #[test]
+    fn a_writer_that_waits_is_stopped() {
+        let recorder = taken_away(Keeping::Pausing { every: 100 }, 10, usize::MAX);
+        recorder.start(1_000, 2_000);
+        recorder.write(0, 100);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !recorder.is_waiting() {
+                    std::thread::yield_now();
+                }
+                recorder.stop();
+            });
+            assert_eq!(recorder.next(1, 1_100), Next::Stop);
+        });
     }
 }

@@ -57,6 +57,7 @@ mod tests {
             lift_rt_throttling: false,
             injection: None,
             tracing: None,
+            checkpoint_ns: None,
         }
     }
 

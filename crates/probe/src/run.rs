@@ -10,12 +10,13 @@ use stealtime_wire::{ClockReading, ClockRecord, Finding, TrialOutcome};
 use crate::clock::{SampleClock, TscRate};
 use crate::error::TrialError;
 use crate::injection::{Disturbance, Thefts};
+use crate::keeping::Keeping;
 use crate::measuring::{Finished, measure};
 use crate::place_watch::{self, Moved};
 use crate::probe::Probe;
 use crate::processor_sets::nameable_cpus;
-use crate::recorder::{Recording, reclaim};
 use crate::request::validate;
+use crate::running::{Recording, reclaim};
 use crate::stage::Begun;
 use crate::throttling::{Lifted, Limit};
 use crate::trial::Trial;
@@ -36,6 +37,8 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let mut found = preflight::examine(cpus);
     found.extend(probe.examine(&request.cpus));
     found.extend(findings::injection_roams(request, cpus));
+    trial.running.note(found.clone());
+    trial.running.note(throttling.clone().filter(|_| request.priority > 0));
     let (finished, thefts, moved) = measure_beside_thief(trial, probe)?;
     // Somebody else may have put a lifted limit back meanwhile.
     let throttling = rt_throttling_now().or(throttling);
@@ -47,14 +50,16 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
     found.extend(throttling.filter(|_| placement.policy == "SCHED_FIFO"));
     let recorder = reclaim(begun.recorder);
-    let capacity = recorder.capacity();
+    let is_full = recorder.keeping() == Keeping::Whole && recorder.len() == recorder.capacity();
     let samples = recorder.into_samples();
     found.extend(findings::clocks(&clock.check));
     let layout = probe.layout();
     let is_cancelled = trial.running.is_cancelled();
     if let Some(layout) = layout {
         findings::samples(&samples, &mut counters, &mut found);
-        found.extend(findings::ended_early(request, layout, &samples, capacity, is_cancelled));
+        let watched_units = trial.running.taken().watched_until_end(&samples, layout);
+        findings::watched(watched_units, &samples.pauses, clock.units_per_s, &mut counters, &mut found);
+        found.extend(findings::ended_early(request, layout, &counters, is_full, is_cancelled));
     }
     let mut injected = Vec::new();
     if let Some(thefts) = thefts {

@@ -7,12 +7,20 @@ use stealtime_wire::{ClockReading, Finding, Layout};
 
 use crate::clock::{self, SampleClock};
 use crate::error::TrialError;
+use crate::keeping::{Keeping, MOST_BYTES};
 use crate::recorder::Recorder;
+use crate::running::Opening;
 use crate::trial::Trial;
-use crate::{findings, steal, sys};
+use crate::{findings, scheduling, steal, sys};
 
 /// Sample memory may take half of what may still be used, unless a number of samples was asked for.
 const MEMORY_SHARE_DIVISOR: u64 = 2;
+
+/// The most samples are estimated from the shortest of a few, which a ring of many threads is far from.
+const CERTAINLY_TOO_MANY: u64 = 4;
+
+/// Room for so many samples at least, where they are taken away in parts: handing over costs more than they do.
+const LEAST_OF_A_PART: u64 = 1024;
 
 /// What the measuring thread gives to its probe.
 pub struct Stage<'a> {
@@ -38,13 +46,16 @@ pub struct Begun {
 }
 
 impl Stage<'_> {
-    /// The last before the first sample. `most_samples` is how many the trial can hold at most.
+    /// The last before the first sample. `most_samples` is how many the trial can hold at most, `floor_units`
+    /// the cheapest sample of a calibration just before.
     ///
     /// # Errors
-    /// [`TrialError::Memory`].
-    pub fn begin(&self, most_samples: u64) -> Result<Begun, TrialError> {
+    /// [`TrialError::Memory`], or that the thread's own place cannot be read back.
+    pub fn begin(&self, most_samples: u64, floor_units: Option<u64>) -> Result<Begun, TrialError> {
         let running = self.trial.running;
         let recorder = Arc::new(self.allocate(most_samples)?);
+        let placement =
+            scheduling::placement(running.threads.of_probe()).map_err(|source| TrialError::Placement { source })?;
         running.attach(&recorder);
         // Code and stacks. Refused, it is a finding that the locking of the samples has made already.
         let _ = sys::lock_present_memory();
@@ -53,8 +64,14 @@ impl Stage<'_> {
         // Nobody waits for it where nothing is stolen.
         let _ = self.ready.send(());
         running.begin();
+        running.note(finding.clone());
         let start_realtime_ns = clock::realtime_ns();
-        Ok(Begun { recorder, finding, stolen_ns, start_realtime_ns, start: clock::read_clocks() })
+        let start = clock::read_clocks();
+        let (layout, clock) = (self.layout, self.clock);
+        if layout.is_some() {
+            running.open(Opening { layout, clock, floor_units, placement, start, start_realtime_ns });
+        }
+        Ok(Begun { recorder, finding, stolen_ns, start_realtime_ns, start })
     }
 
     /// More samples than the duration can hold; the true shortest turn may lie a little under the one seen
@@ -65,19 +82,47 @@ impl Stage<'_> {
     }
 
     fn allocate(&self, most_samples: u64) -> Result<Recorder, TrialError> {
-        let request = self.trial.request;
+        let (request, running) = (self.trial.request, self.trial.running);
         let with_gaps = self.layout == Some(Layout::Gapped);
         let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps));
-        let wanted = request.max_samples.unwrap_or_else(|| {
-            let available = stealtime_memory::usable_bytes();
-            most_samples.min(available / MEMORY_SHARE_DIVISOR / bytes_each)
+        let memory_samples = stealtime_memory::usable_bytes() / MEMORY_SHARE_DIVISOR / bytes_each;
+        let taker = running.taker().filter(|taker| {
+            let is_long = request.duration_ns > taker.every_ns;
+            self.layout.is_some() && (is_long || request.max_samples.is_none() && most_samples > memory_samples)
         });
-        let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
-        let bytes = wanted.saturating_mul(bytes_each);
-        Recorder::new(samples, with_gaps, request.duration_ns, self.clock).map_err(|source| TrialError::Memory {
-            samples,
-            bytes,
-            source,
-        })
+        let make =
+            |wanted: u64| {
+                let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
+                let bytes = wanted.saturating_mul(bytes_each);
+                Recorder::new(samples, with_gaps, request.duration_ns, self.clock)
+                    .map_err(|source| TrialError::Memory { samples, bytes, source })
+            };
+        let Some(taker) = taker else {
+            let may_fit = most_samples / CERTAINLY_TOO_MANY <= memory_samples;
+            if request.max_samples.is_none() && self.layout.is_some() && !may_fit {
+                let duration_s = request.duration_ns as f64 * 1e-9;
+                return Err(TrialError::NotKept { duration_s, samples: most_samples, memory_samples });
+            }
+            return make(request.max_samples.unwrap_or_else(|| most_samples.min(memory_samples)));
+        };
+        let share = taker.every_ns as f64 / request.duration_ns as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of samples")]
+        let of_a_part = (most_samples as f64 * share.min(1.0)) as u64 + LEAST_OF_A_PART;
+        let most = memory_samples.min(MOST_BYTES / bytes_each).max(LEAST_OF_A_PART);
+        let (keeping, capacity) = if taker.is_beside {
+            (Keeping::Beside, (2 * of_a_part).min(most).next_multiple_of(2))
+        } else {
+            (Keeping::Pausing { every: self.units(taker.every_ns) }, of_a_part.min(most))
+        };
+        let is_periodic = matches!(self.layout, Some(Layout::Periodic { .. }));
+        let limit = request.max_samples.unwrap_or(u64::MAX).min(if is_periodic { most_samples } else { u64::MAX });
+        Ok(make(capacity)?.kept(keeping, usize::try_from(limit).unwrap_or(usize::MAX), Arc::clone(taker)))
+    }
+
+    fn units(&self, ns: u64) -> u64 {
+        match self.clock {
+            SampleClock::Tsc => self.trial.rate.to_cycles(ns),
+            SampleClock::Monotonic => ns,
+        }
     }
 }

@@ -24,16 +24,18 @@
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use stealtime_wire::{Finding, FindingLevel, Layout, MachineThread, Switch, ThreadRole};
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
+use crate::keeping::Next;
 use crate::observer::{take_ring_name, this_thread};
 use crate::probe::{Measured, Probe};
-use crate::recorder::{Recorder, reclaim};
+use crate::recorder::Recorder;
+use crate::running::reclaim;
 use crate::scheduling;
 use crate::stage::Stage;
 use crate::sys::{self, thread_context_switches, time_stamp_counter, yield_processor};
@@ -105,7 +107,7 @@ impl Probe for Switch {
             duration_cycles: stage.trial.duration_cycles(),
         };
         let (turned, begun) = turn(shape, || {
-            let begun = stage.begin(stage.most_turns(turn_cycles))?;
+            let begun = stage.begin(stage.most_turns(turn_cycles), None)?;
             Ok::<_, TrialError>((Arc::clone(&begun.recorder), begun))
         })?;
         stage.trial.running.threads.extend(turned.members);
@@ -139,6 +141,12 @@ struct Ring {
     last_left: AtomicU64,
     last_arrived: AtomicU64,
     turns: AtomicU64,
+    /// The turn with which measuring begins, or begins again after a pause.
+    measured_from: AtomicU64,
+    /// When the pause began that the ring warms up after; 0 if it was none.
+    paused_at: AtomicU64,
+    /// Up to which index there is memory.
+    room: AtomicUsize,
     warm_up: AtomicU64,
     not_switched: AtomicU64,
     out_of_order: AtomicU64,
@@ -150,7 +158,7 @@ struct Ring {
 struct SwitchCounts {
     /// Turns of all threads, timed or not.
     turns: u64,
-    /// Turns before the first sample.
+    /// Turns before the first sample, and before the first after each pause.
     warm_up: u64,
     /// Yields that came back to the same thread.
     not_switched: u64,
@@ -253,7 +261,7 @@ fn turn<T, E: From<io::Error>>(
     shape: RingShape,
     prepare: impl FnOnce() -> Result<(Arc<Recorder>, T), E>,
 ) -> Result<(Turned, T), E> {
-    let ring = Ring::default();
+    let ring = Ring { measured_from: AtomicU64::new(warm_up_turns(shape.threads)), ..Ring::default() };
     let gate = Gate::default();
     let members: Vec<OnceLock<MachineThread>> = (0..shape.threads).map(|_| OnceLock::new()).collect();
     let not_pinned: Mutex<Option<io::Error>> = Mutex::new(None);
@@ -275,6 +283,7 @@ fn turn<T, E: From<io::Error>>(
         started?;
         gate.wait_for(shape.threads);
         let (recorder, prepared) = prepare()?;
+        ring.room.store(recorder.room(), Relaxed);
         gate.open(Verdict::Begin(recorder));
         Ok::<_, E>(prepared)
     })??;
@@ -307,44 +316,75 @@ fn shortest_turn_cycles(cpu: u32, priority: u32, duration_cycles: u64) -> io::Re
     Ok(turns.min().unwrap_or(1))
 }
 
+/// Gets memory for further samples, or waits for it while the other threads wait as well; false if the trial
+/// is over.
+///
+/// Those who wait are woken in the order in which they came, which is that of the ring: a futex wakes equals
+/// of `SCHED_FIFO` so, and none of them runs before this thread yields.
+#[cold]
+fn go_on(ring: &Ring, recorder: &Recorder, arrived: u64, shape: RingShape) -> bool {
+    match recorder.next(recorder.len(), arrived) {
+        Next::Go(room) => ring.room.store(room, Relaxed),
+        Next::Resume(room) => {
+            ring.room.store(room, Relaxed);
+            ring.paused_at.store(arrived, Relaxed);
+            ring.measured_from.store(ring.turns.load(Relaxed) + warm_up_turns(shape.threads), Relaxed);
+            recorder.release();
+        }
+        Next::Stop => {
+            recorder.stop();
+            return false;
+        }
+    }
+    true
+}
+
+fn warm_up_turns(threads: u32) -> u64 {
+    WARM_UP_ROUNDS * u64::from(threads)
+}
+
 #[inline(never)]
 fn take_turns(ring: &Ring, recorder: &Recorder, number: u32, shape: RingShape) {
-    let warm_up = WARM_UP_ROUNDS * u64::from(shape.threads);
     let (voluntary_before, involuntary_before) = thread_context_switches();
-    let capacity = recorder.capacity();
     loop {
         let arrived = time_stamp_counter();
         // Who comes after the end has nobody to measure from: the one before left without a stamp.
         if recorder.is_stopped() {
             break;
         }
+        if recorder.is_paused() {
+            recorder.wait_while_paused();
+            continue;
+        }
         let from = ring.last_thread.load(Relaxed);
         let turn = ring.turns.load(Relaxed);
         ring.turns.store(turn + 1, Relaxed);
-        if turn < warm_up {
-            ring.warm_up.store(turn + 1, Relaxed);
+        let measured_from = ring.measured_from.load(Relaxed);
+        if turn < measured_from {
+            ring.warm_up.fetch_add(1, Relaxed);
             ring.last_arrived.store(arrived, Relaxed);
-        } else if recorder.origin() == 0 {
-            recorder.start(arrived, arrived.saturating_add(shape.duration_cycles));
+        } else if turn == measured_from {
+            match ring.paused_at.load(Relaxed) {
+                0 => recorder.start(arrived, arrived.saturating_add(shape.duration_cycles)),
+                paused_at => recorder.resumed(recorder.len(), arrived.wrapping_sub(paused_at), arrived),
+            }
             ring.last_arrived.store(arrived, Relaxed);
         } else if from == number {
             ring.not_switched.fetch_add(1, Relaxed);
         } else {
             let left = ring.last_left.load(Relaxed);
             let index = recorder.len();
-            if index >= capacity {
-                recorder.stop();
-            } else {
-                let gap = left.wrapping_sub(ring.last_arrived.load(Relaxed));
-                recorder.write_with_gap(index, gap, arrived.wrapping_sub(left));
-                ring.last_arrived.store(arrived, Relaxed);
-            }
+            let gap = left.wrapping_sub(ring.last_arrived.load(Relaxed));
+            recorder.write_with_gap(index, gap, arrived.wrapping_sub(left));
+            ring.last_arrived.store(arrived, Relaxed);
             if (from + 1) % shape.threads != number {
                 ring.out_of_order.fetch_add(1, Relaxed);
             }
+            if index + 1 >= ring.room.load(Relaxed) && !go_on(ring, recorder, arrived, shape) {
+                break;
+            }
         }
-        if arrived >= recorder.deadline() {
-            recorder.stop();
+        if arrived >= recorder.deadline() && !go_on(ring, recorder, arrived, shape) {
             break;
         }
         ring.last_thread.store(number, Relaxed);
@@ -364,8 +404,8 @@ mod tests {
     #[test]
     fn a_turn_out_of_order_is_counted_and_timed() {
         let recorder = Recorder::new(2, true, 0, SampleClock::Tsc).unwrap();
-        recorder.start(1, 1);
-        let ring = Ring { turns: AtomicU64::new(100), ..Ring::default() };
+        recorder.start(1, 2);
+        let ring = Ring { turns: AtomicU64::new(100), room: AtomicUsize::new(2), ..Ring::default() };
         let shape = RingShape { threads: 3, cpu: 0, priority: 1, duration_cycles: 1 };
         // Thread 0 left, thread 1 should have come.
         take_turns(&ring, &recorder, 2, shape);

@@ -23,6 +23,7 @@ use stealtime_wire::{Layout, Tick};
 
 use crate::clock::{SampleClock, TscRate};
 use crate::error::TrialError;
+use crate::keeping::Next;
 use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
 use crate::scheduling;
@@ -45,7 +46,7 @@ impl Probe for Tick {
 
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
         let floor_cycles = floor_cycles(self.iterations, stage.trial.rate.hz);
-        let begun = stage.begin(stage.most_turns(floor_cycles))?;
+        let begun = stage.begin(stage.most_turns(floor_cycles), Some(floor_cycles))?;
         measure(&begun.recorder, self.iterations, stage.trial.duration_cycles());
         Ok(Measured { floor_units: Some(floor_cycles), ..Measured::new(begun) })
     }
@@ -107,14 +108,28 @@ pub fn calibrate_on(cpu: u32, priority: u32, loop_ns: u64, rate: &TscRate) -> io
 fn measure(recorder: &Recorder, iterations: u64, duration_cycles: u64) {
     let mut previous = time_stamp_counter();
     recorder.start(previous, previous.saturating_add(duration_cycles));
-    for index in 0..recorder.capacity() {
-        busy_loop(iterations);
-        let now = time_stamp_counter();
-        // A counter that went backwards gives a value near 2^64, which lands in the side list and is seen.
-        recorder.write(index, now.wrapping_sub(previous));
-        previous = now;
-        if now >= recorder.deadline() {
-            break;
+    let (mut index, mut room) = (0, recorder.room());
+    loop {
+        while index < room {
+            busy_loop(iterations);
+            let now = time_stamp_counter();
+            // A counter that went backwards gives a value near 2^64, which lands in the side list and is seen.
+            recorder.write(index, now.wrapping_sub(previous));
+            previous = now;
+            index += 1;
+            if now >= recorder.deadline() {
+                break;
+            }
+        }
+        match recorder.next(index, previous) {
+            Next::Go(next) => room = next,
+            Next::Resume(next) => {
+                room = next;
+                let now = time_stamp_counter();
+                recorder.resumed(index, now.wrapping_sub(previous), now);
+                previous = now;
+            }
+            Next::Stop => break,
         }
     }
 }

@@ -3,7 +3,7 @@
 use stealtime_wire::TrialRequest;
 
 use crate::clock::TscRate;
-use crate::recorder::RunningTrial;
+use crate::running::RunningTrial;
 
 /// One execution of a probe.
 pub struct Trial<'a> {

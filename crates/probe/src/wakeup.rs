@@ -18,6 +18,7 @@ use stealtime_wire::{Layout, Wakeup};
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
+use crate::keeping::Next;
 use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
 use crate::stage::Stage;
@@ -45,7 +46,7 @@ impl Probe for Wakeup {
 
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
         let duration_ns = stage.trial.request.duration_ns;
-        let begun = stage.begin(duration_ns / self.interval_ns)?;
+        let begun = stage.begin(duration_ns / self.interval_ns, None)?;
         let counts = measure(&begun.recorder, self.interval_ns, duration_ns);
         Ok(Measured::new(begun).with_counters([
             ("wakeups", counts.wakeups),
@@ -65,50 +66,91 @@ struct WakeupCounts {
     early: u64,
 }
 
+/// A series of wake-ups under way.
+struct Series<'a> {
+    recorder: &'a Recorder,
+    interval_ns: u64,
+    counts: WakeupCounts,
+    index: usize,
+    /// Of the sample `index`.
+    expiry: u64,
+    /// Up to which index there is memory.
+    room: usize,
+    /// Whether time has passed that nobody watched.
+    has_waited: bool,
+}
+
 /// Measures until the memory is full or the recorder's deadline (in ns of `CLOCK_MONOTONIC`) has passed.
 #[inline(never)]
 fn measure(recorder: &Recorder, interval_ns: u64, duration_ns: u64) -> WakeupCounts {
     let now = kernel_clock_ns(KernelClock::Monotonic);
     let origin = now + interval_ns;
     recorder.start(origin, origin.saturating_add(duration_ns));
-    let mut counts = WakeupCounts::default();
-    let mut expiry = origin;
-    let mut index = 0;
-    while index < recorder.capacity() {
-        sleep_until_monotonic(expiry);
+    let mut series = Series::new(recorder, interval_ns, origin);
+    loop {
+        sleep_until_monotonic(series.expiry);
         let woken = kernel_clock_ns(KernelClock::Monotonic);
-        counts.wakeups += 1;
-        if woken < expiry {
-            counts.early += 1;
+        series.counts.wakeups += 1;
+        if woken < series.expiry {
+            series.counts.early += 1;
         }
-        (index, expiry) = record_expired(recorder, index, expiry, woken, interval_ns, &mut counts);
-        if woken >= recorder.deadline() {
+        if !series.record_expired(woken) {
             break;
         }
+        if (woken >= recorder.deadline() || series.index >= series.room) && !series.make_room(woken) {
+            break;
+        }
+        if series.has_waited {
+            series.skip_pause();
+        }
     }
-    counts
+    series.counts
 }
 
-/// Records the expiry that was waited for and all that have passed since; gives the next index and expiry.
-#[inline(always)]
-fn record_expired(
-    recorder: &Recorder,
-    mut index: usize,
-    mut expiry: u64,
-    woken: u64,
-    interval_ns: u64,
-    counts: &mut WakeupCounts,
-) -> (usize, u64) {
-    recorder.write(index, woken.saturating_sub(expiry));
-    index += 1;
-    expiry += interval_ns;
-    while expiry <= woken && index < recorder.capacity() {
-        recorder.write(index, woken - expiry);
-        counts.swallowed += 1;
-        index += 1;
-        expiry += interval_ns;
+impl<'a> Series<'a> {
+    fn new(recorder: &'a Recorder, interval_ns: u64, origin: u64) -> Self {
+        let (counts, room) = (WakeupCounts::default(), recorder.room());
+        Self { recorder, interval_ns, counts, index: 0, expiry: origin, room, has_waited: false }
     }
-    (index, expiry)
+
+    /// Records the expiry that was waited for and all that have passed since; false if the trial is over.
+    #[inline(always)]
+    fn record_expired(&mut self, woken: u64) -> bool {
+        let first = self.index;
+        loop {
+            if self.index >= self.room && !self.make_room(woken) {
+                return false;
+            }
+            self.recorder.write(self.index, woken.saturating_sub(self.expiry));
+            self.counts.swallowed += u64::from(self.index > first);
+            self.index += 1;
+            self.expiry += self.interval_ns;
+            if self.expiry > woken {
+                return true;
+            }
+        }
+    }
+
+    /// Gets memory for further samples; false if the trial is over.
+    #[cold]
+    fn make_room(&mut self, now: u64) -> bool {
+        match self.recorder.next(self.index, now) {
+            Next::Go(room) => self.room = room,
+            Next::Resume(room) => (self.room, self.has_waited) = (room, true),
+            Next::Stop => return false,
+        }
+        true
+    }
+
+    /// Leaves out the expiries that nobody could have waited for.
+    #[cold]
+    fn skip_pause(&mut self) {
+        let now = kernel_clock_ns(KernelClock::Monotonic);
+        let missed = now.saturating_sub(self.expiry) / self.interval_ns + 1;
+        self.expiry += missed * self.interval_ns;
+        self.recorder.resumed(self.index, missed * self.interval_ns, now);
+        self.has_waited = false;
+    }
 }
 
 #[cfg(test)]
@@ -118,19 +160,19 @@ mod tests {
     #[test]
     fn a_late_wake_up_records_every_expiry_that_it_swallowed() {
         let recorder = Recorder::new(100, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
-        let mut counts = WakeupCounts::default();
-        let (index, expiry) = record_expired(&recorder, 0, 1_000, 1_050, 1_000, &mut counts);
-        assert_eq!((index, expiry), (1, 2_000));
-        let (index, expiry) = record_expired(&recorder, index, expiry, 5_500, 1_000, &mut counts);
-        assert_eq!((index, expiry), (5, 6_000));
-        assert_eq!(counts.swallowed, 3);
+        let mut series = Series::new(&recorder, 1_000, 1_000);
+        assert!(series.record_expired(1_050));
+        assert_eq!((series.index, series.expiry), (1, 2_000));
+        assert!(series.record_expired(5_500));
+        assert_eq!((series.index, series.expiry), (5, 6_000));
+        assert_eq!(series.counts.swallowed, 3);
         assert_eq!(recorder.into_samples().durations(), [50, 3_500, 2_500, 1_500, 500]);
     }
 
     #[test]
     fn expiries_after_the_memory_is_full_are_not_written() {
         let recorder = Recorder::new(2, false, 1_000_000_000, SampleClock::Monotonic).unwrap();
-        record_expired(&recorder, 0, 1_000, 50_000, 1_000, &mut WakeupCounts::default());
+        assert!(!Series::new(&recorder, 1_000, 1_000).record_expired(50_000));
         assert_eq!(recorder.into_samples().durations(), [49_000, 48_000]);
     }
 

@@ -30,6 +30,7 @@ fn run(contend: Contend, duration_ns: u64) -> Result<Recording, TrialError> {
         lift_rt_throttling: false,
         injection: None,
         tracing: None,
+        checkpoint_ns: None,
     };
     let rate = TscRate::since(&Settling::begin().wait());
     run_trial(&Trial { request: &request, rate: &rate, running: &RunningTrial::new() })

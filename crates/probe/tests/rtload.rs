@@ -42,6 +42,7 @@ fn run(
         lift_rt_throttling: false,
         injection: None,
         tracing: None,
+        checkpoint_ns: None,
     };
     run_trial(&Trial { request: &request, rate: &rate, running })
 }

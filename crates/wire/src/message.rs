@@ -69,6 +69,11 @@ pub enum ToAgent {
     StopLoad {
         trial: u64,
     },
+    /// The part that [`FromAgent::Checkpoint`] ended is on the disk: its memory may be used again, and the
+    /// next part may come.
+    PartStored {
+        trial: u64,
+    },
     /// Stop the trial that is running and send what there is; nothing happens if none is.
     CancelTrial {},
     /// End; a machine whose PID 1 is the agent powers off.
@@ -109,6 +114,8 @@ pub enum FromAgent {
         trial: u64,
         /// Which of its tables.
         stream: StreamName,
+        /// Whether the trial goes on: the table then holds what was measured since the part before.
+        is_part: bool,
     },
     /// The table is complete.
     StreamEnd {
@@ -119,7 +126,10 @@ pub enum FromAgent {
         /// How many bytes of Arrow stream were sent, so that a lost piece is noticed.
         bytes: u64,
     },
-    /// The trial is over and its tables are sent.
+    /// The tables of a part are sent and the trial goes on: what came of it if nothing more comes. The next
+    /// part comes after [`ToAgent::PartStored`].
+    Checkpoint(Box<TrialOutcome>),
+    /// The trial is over and its tables are sent; of one that was sent in parts those of the rest.
     TrialDone(Box<TrialOutcome>),
     /// The answer to [`ToAgent::StartTracing`].
     TracingStarted {
@@ -207,6 +217,10 @@ pub struct TrialRequest {
     pub injection: Option<Injection>,
     /// Record what the machine's own kernel does meanwhile.
     pub tracing: Option<TraceRequest>,
+    /// Send the samples of a trial that is longer than this in parts while it runs, at least so often, so that
+    /// its memory is bounded and a part of it is left whatever happens. None sends all of them at the end.
+    #[serde(default)]
+    pub checkpoint_ns: Option<u64>,
 }
 
 /// What of a kernel's doings to record.

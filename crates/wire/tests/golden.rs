@@ -32,6 +32,7 @@ fn request(probe: Probe, injection: Option<Injection>) -> TrialRequest {
         lift_rt_throttling: true,
         injection,
         tracing: None,
+        checkpoint_ns: None,
     }
 }
 
@@ -150,6 +151,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
     let wakeup = TrialRequest {
         max_samples: Some(50_000_000),
         tracing: Some(trace_request()),
+        checkpoint_ns: Some(60_000_000_000),
         ..request(Probe::Wakeup(Wakeup { interval_ns: 1_000_000 }), None)
     };
     let contend = Contend {
@@ -198,6 +200,7 @@ fn to_agent() -> Vec<(&'static str, ToAgent)> {
         ("start_load_memory", ToAgent::StartLoad { trial: 7, load: memory }),
         ("start_load_cpu", ToAgent::StartLoad { trial: 7, load: cpu }),
         ("stop_load", ToAgent::StopLoad { trial: 7 }),
+        ("part_stored", ToAgent::PartStored { trial: 7 }),
         ("cancel_trial", ToAgent::CancelTrial {}),
         ("shutdown", ToAgent::Shutdown {}),
     ]
@@ -264,7 +267,8 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             "progress",
             FromAgent::Progress(Progress { trial: 7, elapsed_ns: 500_000_000, samples: 7_350, max_ns: 91_234.5 }),
         ),
-        ("stream_begin", FromAgent::StreamBegin { trial: 7, stream: StreamName::Samples }),
+        ("stream_begin", FromAgent::StreamBegin { trial: 7, stream: StreamName::Samples, is_part: false }),
+        ("checkpoint", FromAgent::Checkpoint(Box::new(outcome.clone()))),
         ("stream_end", FromAgent::StreamEnd { trial: 7, stream: StreamName::Events, bytes: 1_234 }),
         ("trial_done", FromAgent::TrialDone(Box::new(outcome))),
         ("trial_done_rtload", FromAgent::TrialDone(Box::new(of_tasks))),

@@ -16,7 +16,7 @@ import psutil
 from stealtime.campaigns.beside import placement_record
 from stealtime.campaigns.planner import PlannedBoot, PlannedCell
 from stealtime.campaigns.strangers import seen_record, watched_cpus
-from stealtime.campaigns.trial import Measured
+from stealtime.campaigns.trial import KeepPart, Measured, keep_nothing
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.lab.strangers.look import between, look
 from stealtime.store.model import TrialRecord
@@ -73,7 +73,7 @@ class BlockingStage(ABC):
         finally:
             os.sched_setaffinity(0, before)
 
-    async def measure(self, cell: PlannedCell) -> Measured:
+    async def measure(self, cell: PlannedCell, _keep: KeepPart = keep_nothing) -> Measured:
         """Carry out one trial; see ``campaigns.executor.Booted``."""
         return await asyncio.to_thread(self._measure, cell)
 

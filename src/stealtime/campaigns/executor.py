@@ -12,7 +12,7 @@ from stealtime.campaigns.intention import stage_of
 from stealtime.campaigns.loops import choose_loop
 from stealtime.campaigns.planner import Plan, PlannedBoot, PlannedCell
 from stealtime.campaigns.provenance import refuse_other_machine
-from stealtime.campaigns.trial import Measured, TrialSettings, is_alive, measure
+from stealtime.campaigns.trial import Around, KeepPart, Measured, TrialSettings, is_alive, keep_nothing, measure
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
@@ -25,8 +25,12 @@ from stealtime.vocabulary.errors import StealtimeError
 class Booted(Protocol):
     """A machine that is up, with what is around it."""
 
-    async def measure(self, cell: PlannedCell) -> Measured:
+    async def measure(self, cell: PlannedCell, keep: KeepPart = keep_nothing) -> Measured:
         """Carry out one trial.
+
+        Args:
+            cell: What to measure.
+            keep: Awaited with each part of a trial that gives parts while it goes on.
 
         Raises:
             StealtimeError: There is no outcome.
@@ -155,6 +159,7 @@ class LocalExecutor:
             ),
             spool=folder,
             timeout_s=campaign.cell_timeout_ns / 1e9,
+            checkpoint_ns=campaign.checkpoint_ns,
             trace_buffer_bytes=campaign.trace_buffer_bytes,
             injection=campaign.injection,
         )
@@ -170,9 +175,10 @@ class _LocalMachine:
     observer: Observer
     trials: int = 0
 
-    async def measure(self, cell: PlannedCell) -> Measured:
+    async def measure(self, cell: PlannedCell, keep: KeepPart = keep_nothing) -> Measured:
         self.trials += 1
-        return await measure(self.machine, self.beside, cell, self.trials, self.settings, self.observer)
+        around = Around(self.machine, self.beside, self.settings)
+        return await measure(around, cell, self.trials, self.observer, keep)
 
     async def stop(self) -> bool:
         try:

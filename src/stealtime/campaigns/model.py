@@ -65,6 +65,8 @@ class Campaign(Table):
     """How long a machine may take until its agent answers."""
     cell_timeout_ns: DurationNs = Field(default=60_000_000_000, alias="cell_timeout")
     """How long a cell may take beyond its duration: starting its threads, sending its samples."""
+    checkpoint_ns: DurationNs = Field(default=60_000_000_000, alias="checkpoint", ge=100_000_000, le=60_000_000_000)
+    """A longer cell is on the disk in parts while it is measured, so that at most this is lost whatever dies."""
     injection: KnownDisturbance | None = None
     """Disturb every cell in a known way, to compare with what the samples and the attribution show."""
     seed: int = Field(default=1, ge=0, lt=1 << 63)

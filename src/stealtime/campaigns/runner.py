@@ -12,13 +12,13 @@ that one everything is booted once more.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
 from stealtime.campaigns.beside import NeighbourError
-from stealtime.campaigns.cutting import INTERRUPTED, is_empty, marked
 from stealtime.campaigns.events import (
     Booting,
     Calibrating,
@@ -39,7 +39,9 @@ from stealtime.campaigns.provenance import OtherMakerError
 from stealtime.campaigns.trial import Measured
 from stealtime.campaigns.validity import is_usable
 from stealtime.lab.platforms.failure import read_tail
+from stealtime.store.cutting import INTERRUPTED, is_empty, marked_if_cancelled
 from stealtime.store.model import Failure, TrialRecord
+from stealtime.store.results import ResultKind, Streams
 from stealtime.store.writer import DISK_FULL, DISK_FULL_HINT, DiskError, RunWriter
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -47,6 +49,7 @@ _BOOTS_A_MACHINE = 2
 LAST_WORDS_S = 20.0
 """What an interrupted trial may take to give what it measured: its neighbours stop, and a minute of samples comes, over
 a slow channel perhaps."""
+_Written = TypeVar("_Written")
 _LOGS = ("serial.log", "agent.log")
 
 
@@ -61,6 +64,11 @@ class Tally:
     failed: list[str] = field(default_factory=list)
     cut_short: list[str] = field(default_factory=list)
     """Those of which a part was kept: none of the measured ones."""
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether anything was measured, if only a part of a cell."""
+        return bool(self.measured or self.cut_short)
 
 
 class _Start:
@@ -198,6 +206,7 @@ class Runner:
                 except StealtimeError as error:
                     _raise_if_disk_full(error)
                     failure = _failure(error, folder)
+                    await self._keep_parts(cell, failure.message, failure, folder)
                     if await machine.is_alive():
                         self._fail(boot, cell, failure, folder, started)
                         continue
@@ -226,7 +235,7 @@ class Runner:
             StealtimeError: There is no outcome.
             asyncio.CancelledError: Interrupted; what it had measured is on the disk.
         """
-        measuring = asyncio.create_task(machine.measure(cell))
+        measuring = asyncio.create_task(machine.measure(cell, self._keep_part))
         try:
             return await asyncio.shield(measuring)
         except asyncio.CancelledError:
@@ -234,10 +243,10 @@ class Runner:
             try:
                 is_kept = await self._cut_short(machine, cell, measuring, folder)
             finally:
-                if not is_kept:
-                    self._tell(CellDropped(cell))
                 measuring.cancel()
                 await asyncio.gather(measuring, return_exceptions=True)
+                if not is_kept and not await self._keep_parts(cell, INTERRUPTED, None, folder):
+                    self._tell(CellDropped(cell))
             raise
 
     async def _cut_short(
@@ -251,7 +260,7 @@ class Runner:
         if not measuring.done() or measuring.cancelled() or measuring.exception() is not None:
             return False
         measured = measuring.result()
-        record = marked(measured.record, INTERRUPTED)
+        record = marked_if_cancelled(measured.record, INTERRUPTED)
         if is_empty(record):
             return False
         await self._store(replace(measured, record=record), folder)
@@ -263,20 +272,29 @@ class Runner:
             self._tell(CellMeasured(cell, record))
         return True
 
+    async def _keep_part(self, record: TrialRecord, kind: ResultKind, streams: Streams) -> None:
+        """Have a part of a trial that goes on on the disk; an interruption waits for it."""
+        await _to_its_end(asyncio.to_thread(self._writer.append_part, record, kind, streams))
+
+    async def _keep_parts(self, cell: PlannedCell, why: str, failure: Failure | None, folder: Path | None) -> bool:
+        """Keep the parts of a trial that gives nothing more; tells whether there were any."""
+        logs = _logs(folder) if folder is not None else {}
+        record = await _to_its_end(asyncio.to_thread(self._writer.adopt_part, cell.trial_id, why, failure, logs))
+        if record is None:
+            return False
+        self.tally.cut_short.append(record.trial_id)
+        self._tell(CellCutShort(cell, record))
+        return True
+
     async def _store(self, measured: Measured, folder: Path) -> None:
         """Write a trial; an interruption waits for it, since what is measured should not be lost."""
-        writing = asyncio.create_task(
-            asyncio.to_thread(self._writer.write_trial, measured.record, measured.tables, _logs(folder))
-        )
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await writing
-            raise
+        await _to_its_end(asyncio.to_thread(self._writer.write_trial, measured.record, measured.tables, _logs(folder)))
         for stream in () if measured.tables is None else measured.tables.streams:
             stream.unlink(missing_ok=True)
 
     def _count(self, record: TrialRecord) -> None:
+        # A part that was kept before a second attempt has made way.
+        self.tally.cut_short = [one for one in self.tally.cut_short if one != record.trial_id]
         self.tally.measured.append(record.trial_id)
         if not is_usable(record):
             self.tally.invalid.append(record.trial_id)
@@ -300,6 +318,16 @@ class Runner:
         self._writer.write_trial(record, None, _logs(folder) if folder is not None else {})
         self.tally.failed.append(record.trial_id)
         self._tell(CellFailed(cell, failure))
+
+
+async def _to_its_end(writing: Coroutine[Any, Any, _Written]) -> _Written:
+    """Wait for what writes also when interrupted, since what is measured should not be lost."""
+    task = asyncio.create_task(writing)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
 
 
 def _raise_if_disk_full(error: StealtimeError) -> None:

@@ -217,12 +217,12 @@ async def execute(
             try:
                 await runner.run()
             except DiskError as error:
-                if not runner.tally.measured:
+                if not runner.tally.has_figures:
                     raise
                 stopped = DiskError(error.message, hint=f"free some space, then go on with {way_on}")
             except OtherMakerError:
                 # Who measured nothing is none of those who made the run.
-                if not runner.tally.measured:
+                if not runner.tally.has_figures:
                     writer.update(provenance=writer.manifest.provenance[:-1])
                 raise
             known = writer.manifest.hosts

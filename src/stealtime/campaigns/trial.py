@@ -1,7 +1,7 @@
 """One trial on a booted machine: clocks, what goes on around it, the measuring, clocks again, and the record of it."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,17 +22,27 @@ from stealtime.lab.platforms.kvm_tsc import unchanged
 from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_work import Work, cpus_to_use
+from stealtime.store.durations import DURATIONS
 from stealtime.store.model import Alignment, BootFacts, ClockAgreements, MachineRecord, TrialRecord
+from stealtime.store.results import ResultKind, Streams
 from stealtime.store.writer import Tables
 from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement, kernel_agreement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts
+from stealtime.wire.connection import Listener
 from stealtime.wire.message import (
+    Checkpoint,
     Injection,
     Progress,
     RunTrial,
+    StreamName,
     TraceRequest,
+    WholeOutcome,
+)
+
+_NOT_COMPARED = ClockAgreement(
+    state="not checked", reason="the trial was cut short before its clock was compared with the host's again"
 )
 
 
@@ -52,6 +62,8 @@ class TrialSettings:
     """What a trial may take beyond its duration."""
     trace_buffer_bytes: int
     """For each CPU."""
+    checkpoint_ns: int
+    """A longer trial is kept in parts, one at least so often."""
     injection: KnownDisturbance | None = None
     """A known disturbance of every trial."""
 
@@ -65,24 +77,40 @@ class Measured:
     """None where the record is all there is."""
 
 
-async def measure(
-    machine: Machine, beside: Beside, cell: PlannedCell, number: int, settings: TrialSettings, observer: Observer
-) -> Measured:
+KeepPart = Callable[[TrialRecord, ResultKind, Streams], Awaitable[None]]
+"""Has a part of a trial on the disk: what came of the trial so far, the kind of its result, and the tables of what was
+measured since the part before."""
+
+
+async def keep_nothing(_record: TrialRecord, _kind: ResultKind, _streams: Streams) -> None:
+    """Let the parts of a trial go."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """A booted machine, what is up around it, and what all of its trials have in common."""
+
+    machine: Machine
+    beside: Beside
+    settings: TrialSettings
+
+
+async def measure(around: Around, cell: PlannedCell, number: int, observer: Observer, keep: KeepPart) -> Measured:
     """Carry out one trial: the neighbours' loads run and the traces are on from before its start until after its end.
 
     A neighbour that dies meanwhile makes the trial invalid. A host that refuses to be traced limits it.
 
     Args:
-        machine: Booted, and idle.
-        beside: What is up around it.
+        around: Idle.
         cell: What to measure.
         number: Of the trial, unique on this machine.
-        settings: The same for all trials of the machine.
         observer: Receives the progress.
+        keep: Awaited with each part, where the trial is longer than a checkpoint.
 
     Raises:
         StealtimeError: The agent refused, or the machine died or went silent, or a load could not be started.
     """
+    machine, beside, settings = around.machine, around.beside, around.settings
     probe = probes()[cell.cell.probe]
     request = _request(machine, beside, cell, number, settings)
     deadline_s = cell.duration_ns / 1e9 + settings.timeout_s
@@ -93,6 +121,28 @@ async def measure(
 
     started_at, begin = datetime.now(UTC), time.monotonic()
     before, offset_before = await machine.connection.exchange_clocks(), machine.tsc_offset()
+
+    def record_of(outcome: WholeOutcome, clocks: ClockAgreements, findings: Sequence[Finding]) -> TrialRecord:
+        """Write down what is known at a checkpoint as at the end."""
+        return TrialRecord(
+            cell=cell.cell,
+            repetition=cell.repetition,
+            host=beside.host,
+            state="measured",
+            started_at=started_at,
+            elapsed_s=time.monotonic() - begin,
+            outcome=outcome.outcome([*outcome.findings, *settings.findings, *findings]),
+            result=probe.result.make(outcome),
+            clocks=clocks,
+            machine=describe(machine, outcome.clock.facts),
+            placement=placement_record(beside.placement),
+        )
+
+    async def on_part(checkpoint: Checkpoint, tables: Mapping[StreamName, Path]) -> None:
+        clocks = ClockAgreements(kernel=kernel_agreement(checkpoint.clock), host=_NOT_COMPARED)
+        streams = {str(name): path for name, path in tables.items()}
+        await keep(record_of(checkpoint, clocks, watched.findings), probe.result, streams)
+
     async with (
         watching(machine, beside, cell, work, settings.spool, settings.trace_buffer_bytes) as watched,
         _companion(probe, machine, beside, settings.spool) as companion,
@@ -110,8 +160,7 @@ async def measure(
             request,
             settings.spool,
             deadline_s=deadline_s,
-            on_progress=on_progress,
-            on_measured=on_measured,
+            listener=Listener(on_progress, on_measured, on_part),
             needs=work.needs,
         )
     after = await machine.connection.exchange_clocks()
@@ -122,31 +171,18 @@ async def measure(
         host=host_agreement(clock.name, clock.units_per_s, before, after, is_host=is_host),
     )
     strangers = None if watched.strangers is None else watched.strangers.record(result.outcome.counters)
-    findings = [
-        *result.outcome.findings,
-        *settings.findings,
-        *watched.findings,
-        *findings_of(strangers),
-        *_host_clock(clocks.host, machine.platform),
-    ]
-    record = TrialRecord(
-        cell=cell.cell,
-        repetition=cell.repetition,
-        host=beside.host,
-        state="measured",
-        started_at=started_at,
-        elapsed_s=time.monotonic() - begin,
-        outcome=result.outcome.outcome(findings),
-        result=probe.result.make(result.outcome),
-        alignment=Alignment(before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())),
-        clocks=clocks,
-        machine=describe(machine, clock.facts),
-        placement=placement_record(beside.placement),
-        neighbours=watched.neighbours,
-        host_tracing=watched.host_trace.outcome if watched.host_trace is not None else None,
-        host_views=watched.views and with_guest_steal(watched.views, machine.platform, result.outcome.counters),
-        hypervisor_counters=counting.record(),
-        strangers=strangers,
+    findings = [*watched.findings, *findings_of(strangers), *_host_clock(clocks.host, machine.platform)]
+    record = record_of(result.outcome, clocks, findings).model_copy(
+        update={
+            "alignment": Alignment(
+                before=before, after=after, tsc_offset=unchanged(offset_before, machine.tsc_offset())
+            ),
+            "neighbours": watched.neighbours,
+            "host_tracing": watched.host_trace.outcome if watched.host_trace is not None else None,
+            "host_views": watched.views and with_guest_steal(watched.views, machine.platform, result.outcome.counters),
+            "hypervisor_counters": counting.record(),
+            "strangers": strangers,
+        }
     )
     tables = Tables(
         kind=probe.result,
@@ -190,6 +226,8 @@ def _request(machine: Machine, beside: Beside, cell: PlannedCell, number: int, s
         priority=settings.priority if own_priority is None else own_priority,
         duration_ns=cell.duration_ns,
         max_samples=cell.max_samples,
+        # Rows of other kinds come at the end of a trial.
+        checkpoint_ns=settings.checkpoint_ns if probe.result is DURATIONS else None,
         lift_rt_throttling=settings.lift_rt_throttling,
         injection=_injection(settings.injection),
         tracing=tracing,

@@ -37,6 +37,8 @@ def is_usable(record: TrialRecord) -> bool:
 
 def too_short(record: TrialRecord) -> str | None:
     """Say how long a trial watched, of how long it was to; None where it watched for as long as was asked for."""
+    if (cut := record.cut_short) is not None:
+        return f"watched too short: {cut.watched_s:.3g} s of {cut.wanted_s:.3g} s, because {cut.why}"
     outcome = record.outcome
     ended = None if outcome is None else next((one for one in outcome.findings if one.code in _ENDED_EARLY), None)
     if outcome is None or ended is None:
@@ -52,7 +54,8 @@ def not_as_asked(record: TrialRecord) -> list[str]:
 
 
 def _reasons(record: TrialRecord) -> list[str]:
-    if record.failure is not None:
+    # Of a trial that was cut short the failure is told with how long it watched.
+    if record.failure is not None and record.cut_short is None:
         return [record.failure.message]
     if record.result is None:
         return ["the trial has no result"]

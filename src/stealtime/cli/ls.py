@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     """List the runs, oldest first."""
     from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.store.adoption import adopt_parts
     from stealtime.store.run import default_runs_folder, runs_in
     from stealtime.vocabulary.quantities import approximate_size
 
     folder = out or default_runs_folder()
-    rows = [_describe(path) for path in runs_in(folder)]
+    runs = runs_in(folder)
+    for path in runs:
+        adopt_parts(path)
+    rows = [_describe(path) for path in runs]
     if json:
         print_document({"schema_version": 1, "folder": str(folder), "runs": rows})
         return
@@ -54,8 +58,8 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
 
 def _describe(path: Path) -> dict[str, Any]:
     """Describe one run; a damaged one is listed as that, with what is wrong."""
+    from stealtime.store.lock import is_being_written
     from stealtime.store.run import Run
-    from stealtime.store.writer import is_being_written
     from stealtime.vocabulary.errors import StealtimeError
 
     size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

@@ -7,7 +7,7 @@ from pydantic import ConfigDict
 
 from stealtime.store.results import Result, ResultKind, Streams, read_as
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import Layout, TrialDone
+from stealtime.wire.message import Layout, WholeOutcome
 
 if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
@@ -27,7 +27,7 @@ class Durations(Result):
     """The cheapest sample of a calibration in the machine itself, where the probe has one."""
 
 
-def _make(done: TrialDone) -> Durations:
+def _make(done: WholeOutcome) -> Durations:
     if done.layout is None:
         raise StealtimeError("the agent sent a result that is no series of durations")
     return Durations(layout=done.layout, calibrated_floor_units=done.calibrated_floor_units)

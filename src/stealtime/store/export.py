@@ -68,20 +68,22 @@ def read_samples(trial: Trial) -> Iterator[Any]:
     ns_per_unit = 1e9 / outcome.clock.units_per_s
     long_durations = _saturated(events, "saturated")
     long_gaps = _saturated(events, "saturated_gap")
+    pauses = _saturated(events, "pause")
     first = 0
+    # Of the samples before the batch; where they come at regular times, of the pauses among them.
     end_units = 0
     try:
         for batch in pq.ParquetFile(samples).iter_batches(batch_size=ROWS_A_GROUP):
             index = np.arange(first, first + batch.num_rows, dtype=np.int64)
             duration = _true_values(batch.column("duration"), first, long_durations)
+            paused = _pauses_before(pauses, first, batch.num_rows)
             if layout.name == "periodic":
-                start = index * layout.interval
-            elif layout.name == "gapped":
-                ends = np.cumsum(_true_values(batch.column("gap"), first, long_gaps) + duration) + end_units
-                start = ends - duration
-                end_units = int(ends[-1])
+                start = index * layout.interval + np.cumsum(paused) + end_units
+                end_units += int(paused.sum())
             else:
-                ends = np.cumsum(duration) + end_units
+                if layout.name == "gapped":
+                    paused = paused + _true_values(batch.column("gap"), first, long_gaps)
+                ends = np.cumsum(paused + duration) + end_units
                 start = ends - duration
                 end_units = int(ends[-1])
             first += batch.num_rows
@@ -103,6 +105,15 @@ def _true_values(column: Any, first: int, saturated: dict[int, int]) -> "NDArray
     for index, value in saturated.items():
         if first <= index < first + len(values):
             values[index - first] = value
+    return values
+
+
+def _pauses_before(pauses: dict[int, int], first: int, rows: int) -> "NDArray[np.int64]":
+    """Give how long nobody watched before each of the samples from ``first`` on."""
+    values = np.zeros(rows, dtype=np.int64)
+    for index, units in pauses.items():
+        if first <= index < first + rows:
+            values[index - first] = units
     return values
 
 

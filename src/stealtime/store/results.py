@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ConfigDict
 
 from stealtime.vocabulary.readings import Model
-from stealtime.wire.message import StreamName, TrialDone
+from stealtime.wire.message import StreamName, WholeOutcome
 
 if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
@@ -45,7 +45,7 @@ class ResultKind:
     """How one kind of result gets from an agent to disk."""
 
     name: str
-    make: Callable[[TrialDone], Result]
+    make: Callable[[WholeOutcome], Result]
     """Makes it of the agent's last message; its ``kind`` is ``name`` and its ``tables`` are those below."""
     tables: Mapping[str, TableWriter]
     needs: tuple[StreamName, ...] = ()

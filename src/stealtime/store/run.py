@@ -7,26 +7,25 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import ValidationError
 
-from stealtime.store.model import SCHEMA_VERSION, Manifest, TrialRecord
+from stealtime.store.adoption import adopt_parts
+from stealtime.store.documents import (
+    CELLS,
+    HOST_TRACE,
+    MACHINE_TRACE,
+    MANIFEST,
+    NEIGHBOURS,
+    TRIAL,
+    damaged,
+    read_document,
+)
+from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.results import OwnResult, read_as
 from stealtime.store.sequence import moment_after, moment_of
-from stealtime.store.upgrade import upgrade
 from stealtime.vocabulary.errors import StealtimeError, UsageError
-from stealtime.vocabulary.readings import Model
 
-MANIFEST = "manifest.json"
-CELLS = "cells"
-TRIAL = "trial.json"
-HOST_TRACE = "host_trace.parquet"
-MACHINE_TRACE = "machine_trace.parquet"
-NEIGHBOURS = "neighbours.parquet"
-PARTIAL_PREFIX = ".partial-"
-
-_Document = TypeVar("_Document", bound=Model)
 _PARQUET_MAGIC = b"PAR1"
 
 
@@ -60,7 +59,7 @@ class Trial:
         try:
             return read_as(stored, model)
         except ValidationError as error:
-            raise _damaged(self.folder / TRIAL, "result", error, "measure it again with --resume") from error
+            raise damaged(self.folder / TRIAL, "result", error, "measure it again with --resume") from error
 
     @property
     def host_trace_path(self) -> Path | None:
@@ -211,12 +210,19 @@ def _cells_in(folder: Path) -> Iterator[Path]:
 def find_run(name: str, runs_folder: Path | None = None) -> Run:
     """Open a run by its path, its name, the beginning or a part of its name, or ``last``.
 
-    The last one is that which was begun or resumed last, of those that have measured anything.
+    The last one is that which was begun or resumed last, of those that have measured anything. Trials that a killed
+    process left in parts become trials that were cut short.
 
     Raises:
         UsageError: No run or more than one is meant by ``name``.
         StealtimeError: The run is damaged.
     """
+    found = _find(name, runs_folder)
+    adopt_parts(found.folder)
+    return found
+
+
+def _find(name: str, runs_folder: Path | None) -> Run:
     folder = runs_folder if runs_folder is not None else default_runs_folder()
     as_path = Path(name)
     if (as_path / MANIFEST).is_file() or (os.sep in name and as_path.is_dir()):
@@ -225,13 +231,14 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
     if not runs:
         raise UsageError(f"there is no run {name!r}: {folder} holds none", hint="measure one with `stealtime run`")
     if name == "last":
-        last = next((path for path in reversed(runs) if _has_measured(path)), None)
-        if last is None:
-            raise UsageError(
-                f"no run in {folder} has measured anything; the newest is {runs[-1].name}",
-                hint="give its name to see why, or measure one with `stealtime run`",
-            )
-        return Run.open(last)
+        for path in reversed(runs):
+            adopt_parts(path)
+            if _has_measured(path):
+                return Run.open(path)
+        raise UsageError(
+            f"no run in {folder} has measured anything; the newest is {runs[-1].name}",
+            hint="give its name to see why, or measure one with `stealtime run`",
+        )
     matches = (
         [path for path in runs if path.name == name]
         or [path for path in runs if path.name.startswith(name)]
@@ -249,38 +256,6 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
         f"there is no run {name!r} in {folder}; the last one is {runs[-1].name}",
         hint="see `stealtime ls`, or say `last`",
     )
-
-
-def read_document(path: Path, model: type[_Document], hint: str) -> _Document:
-    """Read one JSON document of a run.
-
-    Raises:
-        StealtimeError: It is missing, damaged, or of a newer version; the message names the file.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StealtimeError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
-    try:
-        document = json.loads(content)
-    except ValueError as error:
-        raise StealtimeError(f"{path} is damaged: {error}", hint=hint) from error
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise StealtimeError(
-            f"{path} has schema version {version}; this stealtime reads up to {SCHEMA_VERSION}",
-            hint="read it with the stealtime that wrote it, or a newer one",
-        )
-    try:
-        return model.model_validate(upgrade(document) if isinstance(document, dict) else document)
-    except ValidationError as error:
-        raise _damaged(path, "", error, hint) from error
-
-
-def _damaged(path: Path, part: str, error: ValidationError, hint: str) -> StealtimeError:
-    first = error.errors()[0]
-    where = ".".join([part, *map(str, first["loc"])]).strip(".") or "the whole document"
-    return StealtimeError(f"{path} is damaged: {where}: {first['msg']}", hint=hint)
 
 
 def _check_parquet_end(path: Path) -> None:

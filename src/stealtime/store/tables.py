@@ -5,7 +5,7 @@ with zstd takes 1.0 bytes a row and writes 120 M rows a second on one core; plai
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,25 @@ def write_parquet(stream: Path, target: Path, description: Mapping[str, Any]) ->
                 writer.write_table(table, row_group_size=ROWS_A_GROUP)
                 rows += table.num_rows
     return rows
+
+
+def join_parquet(parts: Sequence[Path], target: Path) -> None:
+    """Write the rows of Parquet files into one, with the description of the last, holding one row group at a time.
+
+    Raises:
+        StealtimeError: One of them is damaged, or has other columns.
+        OSError: ``target`` cannot be written, for example because the disk is full.
+    """
+    schema = pq.read_schema(parts[-1])
+    with _parquet_writer(target, schema) as writer:
+        for part in parts:
+            try:
+                with pq.ParquetFile(part) as file:
+                    batches = file.iter_batches(batch_size=ROWS_A_GROUP, use_threads=False)
+                    for batch in batches:
+                        writer.write_table(pa.Table.from_batches([batch]).cast(schema), row_group_size=ROWS_A_GROUP)
+            except pa.ArrowException as error:
+                raise _damaged(part, error) from error
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Writing a run: one process at a time, and every cell is whole, marked as cut short, or not there."""
 
 import errno
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -11,9 +10,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from stealtime.store.model import Manifest, TrialRecord
-from stealtime.store.results import ResultKind, Streams
-from stealtime.store.run import (
+from stealtime.store.adoption import adopt, adopt_waiting
+from stealtime.store.documents import (
     CELLS,
     HOST_TRACE,
     MACHINE_TRACE,
@@ -21,16 +19,20 @@ from stealtime.store.run import (
     NEIGHBOURS,
     PARTIAL_PREFIX,
     TRIAL,
-    Run,
-    read_document,
 )
-from stealtime.vocabulary.errors import StealtimeError, UsageError
+from stealtime.store.files import remove, sync_folder, write_synced
+from stealtime.store.lock import take_lock
+from stealtime.store.model import Failure, Manifest, TrialRecord
+from stealtime.store.partial import PartialTrial
+from stealtime.store.placing import makes_way, place
+from stealtime.store.results import ResultKind, Streams
+from stealtime.store.run import Run
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.wire.message import TrialOutcome
 
 if TYPE_CHECKING:
     from stealtime.store.surroundings import NeighbourTable
 
-_LOCK = ".lock"
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 DISK_FULL_HINT = "free some space, then go on with `stealtime run --resume`; every finished cell is kept"
 _COPY_BYTES_MAX = 4 << 20
@@ -81,21 +83,23 @@ class RunWriter:
         folder = runs_folder / manifest.run_id
         with disk_errors(folder):
             (folder / CELLS).mkdir(parents=True)
-            writer = cls(folder, manifest, _take_lock(folder))
+            writer = cls(folder, manifest, take_lock(folder))
         writer.update()
         return writer
 
     @classmethod
     def reopen(cls, run: Run) -> "RunWriter":
-        """Take up a run again, and remove what dead processes left half written.
+        """Take up a run again: keep what dead processes left in parts, and remove what they left half written.
 
         Raises:
             UsageError: Another process is writing it.
         """
-        lock = _take_lock(run.folder)
+        lock = take_lock(run.folder)
+        with disk_errors(run.folder):
+            adopt_waiting(run.folder)
         for folder in (run.folder, run.folder / CELLS):
             for leftover in folder.glob(f"{PARTIAL_PREFIX}*"):
-                _remove(leftover)
+                remove(leftover)
         writer = cls(run.folder, run.manifest, lock)
         writer.update(state="running", finished_at=None)
         return writer
@@ -110,9 +114,9 @@ class RunWriter:
         path = self.folder / MANIFEST
         temporary = self.folder / f"{PARTIAL_PREFIX}{MANIFEST}"
         with disk_errors(path):
-            _write_synced(temporary, self.manifest.model_dump_json(indent=2).encode())
+            write_synced(temporary, self.manifest.model_dump_json(indent=2).encode())
             temporary.rename(path)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
 
     @contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
@@ -123,15 +127,14 @@ class RunWriter:
         try:
             yield folder
         finally:
-            _remove(folder)
+            remove(folder)
 
     def write_trial(self, record: TrialRecord, tables: Tables | None, logs: Mapping[str, Path]) -> Path:
         """Write one trial's folder under a temporary name and rename it when all of it is on the disk.
 
         It is synced before the next cell is measured, so that writing back does not disturb that one.
 
-        A part that was kept of a trial that was cut short makes way for the whole trial and for a longer part. A
-        failure is written down beside it.
+        What was written of it in parts is joined with what came after them.
 
         Args:
             record: Becomes ``trial.json``.
@@ -144,64 +147,68 @@ class RunWriter:
         """
         cells = self.folder / CELLS
         final = cells / record.trial_id
-        partial = cells / f"{PARTIAL_PREFIX}{record.trial_id}"
-        kept = _kept_part(final)
-        if kept is not None and not _is_more(record, kept):
-            if record.failure is not None:
-                self._note(final, kept.model_copy(update={"failure": record.failure}))
-            return final
-        try:
-            with disk_errors(final):
-                partial.mkdir()
+        partial = PartialTrial.of(cells, record.trial_id)
+        with disk_errors(final):
+            if not makes_way(final, record):
+                return final
+            try:
+                partial.folder.mkdir(exist_ok=True)
                 if tables is not None and record.outcome is not None:
-                    _write_tables(tables, partial, record, record.outcome)
+                    partial.write_tables(record, tables.kind, tables.result)
+                    _write_surroundings(tables, partial.folder, record, record.outcome)
                 for name, source in logs.items():
-                    _copy_end(source, partial / name)
-                _write_synced(partial / TRIAL, record.model_dump_json(indent=2).encode())
-                for path in partial.iterdir():
-                    _sync(path)
-                _sync_folder(partial)
-                if final.exists():
-                    # The failed trial, or the part of one, that a resumed run replaces.
-                    final.rename(cells / f"{PARTIAL_PREFIX}replaced-{record.trial_id}")
-                partial.rename(final)
-                _sync_folder(cells)
-        except BaseException:
-            _remove(partial)
-            raise
-        _remove(cells / f"{PARTIAL_PREFIX}replaced-{record.trial_id}")
-        return final
+                    _copy_end(source, partial.folder / name)
+                write_synced(partial.folder / TRIAL, record.model_dump_json(indent=2).encode())
+            except BaseException:
+                partial.abandon()
+                raise
+            partial.drop_parts()
+            return place(partial.folder, record)
 
-    def _note(self, cell: Path, record: TrialRecord) -> None:
-        """Write the record of a trial anew; its tables stay.
+    def append_part(self, record: TrialRecord, kind: ResultKind, streams: Streams) -> None:
+        """Have a part of a trial that goes on on the disk: whatever happens, it is there.
+
+        Args:
+            record: What came of the trial so far.
+            kind: Of its result.
+            streams: What was measured since the part before.
 
         Raises:
-            DiskError: It cannot be written; the one before stays.
+            DiskError: The disk is full or the like; the parts before stay.
+            StealtimeError: A stream is damaged.
         """
-        temporary = cell / f"{PARTIAL_PREFIX}{TRIAL}"
-        with disk_errors(cell):
-            _write_synced(temporary, record.model_dump_json(indent=2).encode())
-            temporary.rename(cell / TRIAL)
-            _sync_folder(cell)
+        partial = PartialTrial.of(self.folder / CELLS, record.trial_id)
+        with disk_errors(partial.folder):
+            partial.append(record, kind, streams)
+
+    def adopt_part(
+        self, trial_id: str, why: str, failure: Failure | None, logs: Mapping[str, Path]
+    ) -> TrialRecord | None:
+        """Keep the parts of a trial that gives nothing more, as one that was cut short.
+
+        Args:
+            trial_id: Which.
+            why: What ended it: a part of a sentence.
+            failure: The same at length, where it was no wish.
+            logs: File name in the cell -> file to copy, as far as it exists.
+
+        Returns:
+            Its record; None if there is no part, or what was kept already is more.
+
+        Raises:
+            DiskError: The disk is full or the like; the parts stay.
+        """
+        partial = PartialTrial.of(self.folder / CELLS, trial_id)
+        if partial.read() is None:
+            return None
+        with disk_errors(partial.folder):
+            for name, source in logs.items():
+                _copy_end(source, partial.folder / name)
+            return adopt(partial, why, failure)
 
     def close(self) -> None:
         """Give the lock back."""
         os.close(self._lock)
-
-
-def is_being_written(folder: Path) -> bool:
-    """Tell whether a living process writes the run in ``folder``."""
-    try:
-        lock = os.open(folder / _LOCK, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 @contextmanager
@@ -226,12 +233,10 @@ def new_run_id(created_at: str, campaign_name: str) -> str:
     return f"{created_at}-{campaign_name}-{token_hex(2)}"
 
 
-def _write_tables(tables: Tables, folder: Path, record: TrialRecord, outcome: TrialOutcome) -> None:
+def _write_surroundings(tables: Tables, folder: Path, record: TrialRecord, outcome: TrialOutcome) -> None:
     # pyarrow takes 0.3 s to load; here that costs no time before the first cell.
     from stealtime.store.surroundings import write_neighbours, write_trace
 
-    for name, write in tables.kind.tables.items():
-        write(tables.result, folder / f"{name}.parquet", record)
     for stream, tracing, name in (
         (tables.host_trace, record.host_tracing, HOST_TRACE),
         (tables.machine_trace, outcome.tracing, MACHINE_TRACE),
@@ -240,44 +245,6 @@ def _write_tables(tables: Tables, folder: Path, record: TrialRecord, outcome: Tr
             write_trace(stream, folder / name, tracing)
     if tables.neighbours:
         write_neighbours(tables.neighbours, folder / NEIGHBOURS)
-
-
-def _kept_part(cell: Path) -> TrialRecord | None:
-    """Give the record of a trial that was cut short, if ``cell`` holds one."""
-    if not (cell / TRIAL).is_file():
-        return None
-    try:
-        record = read_document(cell / TRIAL, TrialRecord, "it is replaced")
-    except StealtimeError:
-        # Nobody can read it: whatever comes is more.
-        return None
-    return record if record.state == "cut_short" else None
-
-
-def _is_more(new: TrialRecord, kept: TrialRecord) -> bool:
-    """Whether a trial is to take the place of the part of an earlier one."""
-    if new.cut_short is None or kept.cut_short is None:
-        return new.state == "measured"
-    return new.cut_short.watched_s > kept.cut_short.watched_s
-
-
-def _take_lock(folder: Path) -> int:
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        raise UsageError(
-            f"the run {folder.name} is being written by another stealtime", hint="wait until that one has ended"
-        ) from None
-    return lock
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _copy_end(source: Path, target: Path) -> None:
@@ -289,23 +256,3 @@ def _copy_end(source: Path, target: Path) -> None:
             reading.seek(size - _COPY_BYTES_MAX)
             writing.write(f"[{size - _COPY_BYTES_MAX} bytes before this were left out]\n".encode())
         shutil.copyfileobj(reading, writing)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

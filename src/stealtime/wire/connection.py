@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,6 +26,7 @@ from stealtime.wire.message import (
     Calibrate,
     Calibrated,
     CancelTrial,
+    Checkpoint,
     ClockAnswer,
     ControlHello,
     ExchangeClock,
@@ -34,6 +35,7 @@ from stealtime.wire.message import (
     LoadOutcome,
     LoadRequest,
     LoadStarted,
+    PartStored,
     Progress,
     RunTrial,
     Shutdown,
@@ -88,6 +90,22 @@ class _Deadline:
     @classmethod
     def within(cls, within_s: float, *, is_silence: bool = False) -> "_Deadline":
         return cls(asyncio.get_running_loop().time() + within_s, within_s, is_silence)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears of a trial while it runs."""
+
+    on_progress: Callable[[Progress], None] | None = None
+    """Called for each progress message."""
+    on_measured: Callable[[], Awaitable[None]] | None = None
+    """Awaited once, when the agent announces its first table after the last sample: it has measured, begins to send."""
+    keep: Callable[[Checkpoint, Mapping[StreamName, Path]], Awaitable[None]] | None = None
+    """Awaited with each part of a trial that comes in parts: what came of it so far, and the Arrow IPC stream files of
+    what came since the part before, which are removed when it returns. None drops them."""
+
+
+NOBODY = Listener()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +236,7 @@ class AgentConnection:
         folder: Path,
         *,
         deadline_s: float,
-        on_progress: Callable[[Progress], None] | None = None,
-        on_measured: Callable[[], Awaitable[None]] | None = None,
+        listener: Listener = NOBODY,
         needs: tuple[StreamName, ...] = ("samples",),
     ) -> TrialResult:
         """Run a trial and spool its tables into files.
@@ -229,9 +246,9 @@ class AgentConnection:
             folder: Where ``samples.arrows`` and so on are written; they are removed if the trial fails.
             deadline_s: How long the agent may take from the request to the first table or refusal: the trial's
                 duration and what calibration and set-up may cost. While tables come, no pause may be longer than
-                ``STREAM_SILENCE_S``.
-            on_progress: Called for each progress message.
-            on_measured: Awaited once, when the agent announces its first table: it has measured and begins to send.
+                ``STREAM_SILENCE_S``. A trial in parts is silent no longer than until the next part is due; its result
+                has the tables of the rest.
+            listener: Hears of it while it runs.
             needs: The tables without which the trial is not whole.
 
         Raises:
@@ -243,9 +260,9 @@ class AgentConnection:
             try:
                 if self._cancels_next:
                     await self._send(CancelTrial())
-                done = await self._receive_tables(
-                    request.trial, TrialDone, spool, _Deadline.within(deadline_s), on_progress, on_measured
-                )
+                tables = _Tables.of(request, folder, spool, self._bulk, listener)
+                silence_s = _silence_s(request, deadline_s)
+                done = await self._receive_tables(request.trial, TrialDone, tables, silence_s)
             finally:
                 self._runs_trial = self._cancels_next = False
         for name in needs:
@@ -273,7 +290,7 @@ class AgentConnection:
         """
         async with self._spooling(f"stopping the trace of trial {trial}", folder) as spool:
             await self._send(StopTracing(trial=trial))
-            done = await self._receive_tables(trial, TracingDone, spool, _Deadline.within(deadline_s))
+            done = await self._receive_tables(trial, TracingDone, _Tables(spool), deadline_s)
         return TraceResult(done.outcome, self._require(spool, "trace", f"the trace of trial {trial} without its table"))
 
     async def start_load(self, trial: int, load: LoadRequest, deadline_s: float = LOAD_DEADLINE_S) -> LoadStarted:
@@ -294,7 +311,7 @@ class AgentConnection:
         """
         async with self._spooling(f"stopping the load of trial {trial}", folder) as spool:
             await self._send(StopLoad(trial=trial))
-            done = await self._receive_tables(trial, LoadDone, spool, _Deadline.within(deadline_s))
+            done = await self._receive_tables(trial, LoadDone, _Tables(spool), deadline_s)
         return LoadResult(done.outcome, self._require(spool, "load", f"the load of trial {trial} without its table"))
 
     async def cancel(self) -> None:
@@ -350,40 +367,40 @@ class AgentConnection:
             raise StealtimeError(f"the agent of {self.peer} ended {ended}", hint=REINSTALL_HINT)
         return spool.paths[name]
 
-    async def _receive_tables(
-        self,
-        trial: int,
-        last: type[_Answer],
-        spool: TableSpool,
-        deadline: _Deadline,
-        on_progress: Callable[[Progress], None] | None = None,
-        on_first_table: Callable[[], Awaitable[None]] | None = None,
-    ) -> _Answer:
-        """Spool the tables of ``trial`` up to its ``last`` message, and give that."""
-        streaming = False
+    async def _receive_tables(self, trial: int, last: type[_Answer], tables: "_Tables", silence_s: float) -> _Answer:
+        """Spool the tables of ``trial`` up to its ``last`` message, and give that.
+
+        Args:
+            trial: Whose.
+            last: The message after the last table.
+            tables: Where they go.
+            silence_s: How long the agent may take to the first table, and from one part to the next.
+        """
+        deadline = _Deadline.within(silence_s)
         while True:
             frame = await self._next_frame(
-                _Deadline.within(STREAM_SILENCE_S, is_silence=True) if streaming else deadline
+                _Deadline.within(STREAM_SILENCE_S, is_silence=True) if tables.come else deadline
             )
             if frame.kind is FrameKind.ARROW:
-                spool.write(frame.payload)
+                tables.now.write(frame.payload)
                 continue
             message = self._parse(frame)
             if getattr(message, "trial", trial) not in (trial, None):
                 self._break(f"it answered for trial {message.trial} instead of {trial}")
             match message:
                 case StreamBegin():
-                    if on_first_table is not None and not streaming:
-                        await on_first_table()
-                    spool.begin(message.stream)
-                    streaming = True
+                    await tables.begin(message)
                 case StreamEnd():
-                    spool.end(message.stream, message.bytes)
+                    tables.now.end(message.stream, message.bytes)
+                case Checkpoint() if tables.parts is not None:
+                    await tables.keep(message)
+                    await self._send(PartStored(trial=trial))
+                    deadline = _Deadline.within(silence_s)
                 case Failed():
                     self._refused(message)
                 case Progress():
-                    if on_progress is not None:
-                        on_progress(message)
+                    if tables.listener.on_progress is not None:
+                        tables.listener.on_progress(message)
                 case _ if isinstance(message, last):
                     return message
                 case _:
@@ -498,6 +515,54 @@ class AgentConnection:
     def _check_open(self) -> None:
         if self._broken is not None:
             raise StealtimeError(f"the agent of {self.peer} cannot be asked any more: {self._broken}")
+
+
+def _silence_s(request: RunTrial, deadline_s: float) -> float:
+    """Give how long a trial may be silent: one in parts no longer than until the next is due."""
+    if not request.is_in_parts or request.checkpoint_ns is None:
+        return deadline_s
+    return deadline_s - (request.duration_ns - request.checkpoint_ns) / 1e9
+
+
+@dataclass
+class _Tables:
+    """Tables that come."""
+
+    rest: TableSpool
+    """For those that are sent at the end."""
+    parts: TableSpool | None = None
+    """For those of a part; None where none may come."""
+    listener: Listener = NOBODY
+    come: bool = False
+    """Whether one has begun, and no part has ended since."""
+
+    def __post_init__(self) -> None:
+        self.now = self.rest
+
+    @classmethod
+    def of(cls, request: RunTrial, folder: Path, rest: TableSpool, bulk: BinaryIO | None, listener: Listener) -> Self:
+        """Give those of a trial, in ``folder``."""
+        parts = None if request.checkpoint_ns is None else TableSpool(folder / "part", bulk)
+        return cls(rest, parts, listener)
+
+    async def begin(self, message: StreamBegin) -> None:
+        """Begin a table."""
+        if message.is_part and self.parts is not None:
+            self.now = self.parts
+        else:
+            if not self.rest.paths and self.listener.on_measured is not None:
+                await self.listener.on_measured()
+            self.now = self.rest
+        self.now.begin(message.stream)
+        self.come = True
+
+    async def keep(self, checkpoint: Checkpoint) -> None:
+        """Have a part kept that has come."""
+        if self.parts is not None:
+            if self.listener.keep is not None:
+                await self.listener.keep(checkpoint, self.parts.paths)
+            self.parts.restart()
+        self.come = False
 
 
 class _RefusedError(StealtimeError):

@@ -9,7 +9,7 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 """Rises whenever an older peer could misunderstand a newer one."""
 
 
@@ -112,6 +112,14 @@ class TrialRequest(Model):
     injection: Injection | None = None
     tracing: TraceRequest | None = None
     """Record what the machine's own kernel does meanwhile."""
+    checkpoint_ns: int | None = Field(default=None, gt=0)
+    """Send the samples of a longer trial in parts while it runs, at least so often, so that its memory is bounded and a
+    part of it is left whatever happens. None sends all of them at the end."""
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether the agent is to be heard of before the trial is over."""
+        return self.checkpoint_ns is not None and self.duration_ns > self.checkpoint_ns
 
 
 class CpuLoad(Model):
@@ -285,6 +293,8 @@ class StreamBegin(Model):
     type: Literal["stream_begin"] = "stream_begin"
     trial: int
     stream: StreamName
+    is_part: bool
+    """Whether the trial goes on: the table then holds what was measured since the part before."""
 
 
 class StreamEnd(Model):
@@ -296,10 +306,9 @@ class StreamEnd(Model):
     bytes: int
 
 
-class TrialDone(TrialOutcome):
-    """The trial is over and its tables are sent."""
+class WholeOutcome(TrialOutcome):
+    """What came of a trial, with what is about its result."""
 
-    type: Literal["trial_done"] = "trial_done"
     layout: Layout | None
     """Of the samples; None where the result is not a series of durations."""
     calibrated_floor_units: int | None
@@ -310,6 +319,18 @@ class TrialDone(TrialOutcome):
         """Give what is told of every trial, with other findings."""
         fields = {name: getattr(self, name) for name in TrialOutcome.model_fields}
         return TrialOutcome.model_construct(**{**fields, "findings": findings})
+
+
+class Checkpoint(WholeOutcome):
+    """The tables of a part are sent and the trial goes on: what came of it if nothing more comes."""
+
+    type: Literal["checkpoint"] = "checkpoint"
+
+
+class TrialDone(WholeOutcome):
+    """The trial is over and its tables are sent; of one that was sent in parts those of the rest."""
+
+    type: Literal["trial_done"] = "trial_done"
 
 
 class TracingStarted(Model):
@@ -360,6 +381,7 @@ FromAgent = Annotated[
     | Progress
     | StreamBegin
     | StreamEnd
+    | Checkpoint
     | TrialDone
     | TracingStarted
     | TracingDone
@@ -398,6 +420,13 @@ class RunTrial(TrialRequest):
     """Measure."""
 
     type: Literal["run_trial"] = "run_trial"
+
+
+class PartStored(Model):
+    """The part that ``checkpoint`` ended is on the disk: the next one may come."""
+
+    type: Literal["part_stored"] = "part_stored"
+    trial: int
 
 
 class StartTracing(Model):
@@ -447,6 +476,7 @@ ToAgent = Annotated[
     | Calibrate
     | ExchangeClock
     | RunTrial
+    | PartStored
     | StartTracing
     | StopTracing
     | StartLoad

@@ -47,6 +47,7 @@ class TableSpool:
             raise _protocol_error(f"the table {stream!r} came twice")
         path = self._folder / f"{stream}.arrows"
         try:
+            self._folder.mkdir(exist_ok=True)
             self._file = path.open("wb")
         except OSError as error:
             raise _file_error(path, error) from error
@@ -95,6 +96,12 @@ class TableSpool:
             self._file, self._open_stream = None, None
         for path in self.paths.values():
             path.unlink(missing_ok=True)
+
+    def restart(self) -> None:
+        """Remove what is there, because it is kept elsewhere: the next tables begin anew, on the bulk disk as well."""
+        self.discard()
+        self.paths = {}
+        self._bulk_offset_bytes = 0
 
     def _copy_from_bulk(self, length_bytes: int) -> None:
         assert self._bulk is not None  # noqa: S101 - for the type checker; the caller looked

@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from stealtime.store.model import TrialRecord
 from stealtime.store.results import Result, ResultKind, Streams
 from stealtime.store.tables import write_parquet
-from stealtime.wire.message import TrialDone
+from stealtime.wire.message import WholeOutcome
 
 
 class Echoes(Result):
@@ -19,7 +19,7 @@ class Echoes(Result):
     came_back: int
 
 
-def make(done: TrialDone) -> Echoes:
+def make(done: WholeOutcome) -> Echoes:
     return Echoes(came_back=done.counters["recorded"])
 
 

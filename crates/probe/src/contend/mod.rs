@@ -99,7 +99,7 @@ impl Probe for Contend {
 
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
         // The sample memory holds nothing; by it the trial is watched and stopped.
-        let begun = stage.begin(1)?;
+        let begun = stage.begin(1, None)?;
         let idle_before = idle_ns(stage.cpus);
         let outcome = tasks::run(self, stage, &begun.recorder)?;
         let idle = idle_ns(stage.cpus).zip(idle_before).and_then(|(after, before)| after.checked_sub(before));

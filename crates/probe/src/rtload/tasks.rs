@@ -39,7 +39,7 @@ pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
     thread::scope(|scope| {
         let (gate, stop) = (&gate, &stop);
         let crew = Crew::gather(rtload, stage, scope, gate, stop).inspect_err(|_| gate.abandon())?;
-        let begun = stage.begin(1).inspect_err(|_| gate.abandon())?;
+        let begun = stage.begin(1, None).inspect_err(|_| gate.abandon())?;
         let after_ns = START_AFTER_NS + START_AFTER_NS_EACH * rtload.tasks.len() as u64;
         let start_ns = kernel_clock_ns(KernelClock::Monotonic) + after_ns;
         let rate = stage.trial.rate;

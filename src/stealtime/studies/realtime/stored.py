@@ -8,7 +8,7 @@ from pydantic import ConfigDict
 from stealtime.store.results import Result, ResultKind, Streams, read_as
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Model
-from stealtime.wire.message import TrialDone
+from stealtime.wire.message import WholeOutcome
 from stealtime.wire.rtload import ClockConversion, DrawnTaskSet, RealTimePolicy, RtloadProbe
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class JobsOfTasks(Result):
         return sum(task.cost_ns / task.period_ns for task in self.tasks)
 
 
-def _make(done: TrialDone) -> JobsOfTasks:
+def _make(done: WholeOutcome) -> JobsOfTasks:
     asked, told = done.request.probe, done.rtload
     if told is None or not isinstance(asked, RtloadProbe) or len(told.tasks) != len(asked.tasks):
         raise StealtimeError("the agent's result lacks what became of the tasks of rtload")

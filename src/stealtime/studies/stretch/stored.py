@@ -7,7 +7,7 @@ from pydantic import ConfigDict
 
 from stealtime.store.results import Result, ResultKind, Streams
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import TrialDone
+from stealtime.wire.message import WholeOutcome
 
 if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
@@ -57,7 +57,7 @@ class Contention(Result):
     """That the machine's CPUs were idle, in steps of 10 ms; None where its kernel does not tell."""
 
 
-def _make(done: TrialDone) -> Contention:
+def _make(done: WholeOutcome) -> Contention:
     names = Contention.model_fields.keys() - {"kind", "tables"}
     missing = sorted(name for name in names - {*_MAY_BE_MISSING} if name not in done.counters)
     if missing:

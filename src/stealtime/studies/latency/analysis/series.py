@@ -1,11 +1,12 @@
 """A trial's samples in memory, ready for the statistics in Rust.
 
 The column is decoded from Parquet straight into one array, a row group at a time and one thread a CPU, so that
-50 million rows take 200 MB and never exist twice.
+50 million rows take 200 MB and never exist twice; more than ``MAPPED_SAMPLES`` are in a file instead.
 """
 
 import json
 import os
+import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,11 @@ _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": (
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
 
 KEPT_SAMPLES = 64 << 20
-"""256 MiB, with gaps twice that: all samples of most runs. Those of a longer one are read again by each that asks."""
+"""256 MiB, with gaps twice that: all samples of most runs, and at least those of one trial."""
+MAPPED_SAMPLES = 64 << 20
+"""A longer column is a file that the kernel may take out of memory again, so that a trial of a day needs no memory for
+all of its samples."""
+_SCRATCH = "/var/tmp"  # noqa: S108 - nameless files; /tmp is often itself in memory
 _kept: OrderedDict[tuple[Path, int, int], Series] = OrderedDict()
 """By folder, time and size of the file, the least recently used one first."""
 
@@ -79,7 +84,7 @@ def load_series(trial: Trial) -> Series:
         _kept[key] = read_series(trial.folder, result.calibrated_floor_units)
     _kept.move_to_end(key)
     series = _kept[key]
-    while sum(map(len, _kept.values())) > KEPT_SAMPLES:
+    while len(_kept) > 1 and sum(map(len, _kept.values())) > KEPT_SAMPLES:
         _kept.popitem(last=False)
     return series
 
@@ -97,6 +102,7 @@ def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
     events = _read_events(folder / f"{EVENTS}.parquet")
     saturated = events.of_kind("saturated")
     saturated_gap = events.of_kind("saturated_gap")
+    paused = events.of_kind("pause")
     is_gapped = description.layout == "gapped"
     try:
         return Series(
@@ -110,6 +116,8 @@ def read_series(folder: Path, calibrated_floor_units: int | None) -> Series:
             description.interval,
             description.units_per_s,
             calibrated_floor_units,
+            events.index[paused],
+            events.duration[paused],
         )
     except ValueError as error:
         raise StealtimeError(f"{samples} cannot be used: {error}", hint=DAMAGED) from error
@@ -196,7 +204,7 @@ def _read_columns(path: Path, file: Any, names: Sequence[str]) -> dict[str, NDAr
         if found.type != pa.uint32():
             raise StealtimeError(f"the column {name!r} of {path} is {found.type}, not uint32", hint=DAMAGED)
     metadata = file.metadata
-    columns = {name: np.empty(metadata.num_rows, dtype=np.uint32) for name in names}
+    columns = {name: _column(metadata.num_rows) for name in names}
     group_rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     first_rows = np.concatenate(([0], np.cumsum(group_rows, dtype=np.int64)))
 
@@ -214,6 +222,23 @@ def _read_columns(path: Path, file: Any, names: Sequence[str]) -> dict[str, NDAr
     except (pa.ArrowException, OSError) as error:
         raise StealtimeError(f"{path} is damaged: {_one_line(error)}", hint=DAMAGED) from error
     return columns
+
+
+def _column(rows: int) -> NDArray[np.uint32]:
+    """Give room for a column, shape (rows,), in a file without a name where it is long."""
+    if rows <= MAPPED_SAMPLES:
+        return np.empty(rows, dtype=np.uint32)
+    folder = os.environ.get("TMPDIR", _SCRATCH)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            # Reserved now: a disk that is full later would end the process with a signal.
+            os.posix_fallocate(file.fileno(), 0, rows * np.dtype(np.uint32).itemsize)
+            return np.memmap(file, dtype=np.uint32, mode="r+", shape=(rows,)).view(np.ndarray)
+    except OSError as error:
+        raise StealtimeError(
+            f"{rows} samples do not fit into a file in {folder}: {error.strerror}",
+            hint="free some space there, or name another folder in $TMPDIR",
+        ) from error
 
 
 def _decode_group(reader: Any, group: int, columns: dict[str, NDArray[np.uint32]], first_row: int, path: Path) -> None:

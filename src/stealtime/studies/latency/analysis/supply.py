@@ -30,7 +30,11 @@ def observed_services(run: "Run") -> list[ObservedService]:
     least: dict[str, ObservedService] = {}
     for trial in run.trials:
         cell = trial.record.cell
-        if not trial.record.has_result or cell.probe != "tick":
+        outcome = trial.record.outcome
+        if not trial.record.has_result or outcome is None or cell.probe != "tick":
+            continue
+        if outcome.counters.get("pauses", 0):
+            # What the machine got while nobody watched is not known, and a gap of seconds would be false as well.
             continue
         machine = cell.platform if cell.scenario == "alone" else f"{cell.platform} {cell.scenario}"
         service = service_of(trial, machine)

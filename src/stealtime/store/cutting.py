@@ -8,12 +8,13 @@ from stealtime.wire.message import TrialOutcome
 CUT_SHORT = "cut_short"
 """The code of the finding."""
 _CANCELLED = "cancelled"
-"""The agent's own finding about a trial that it was asked to end."""
+_ENDED_EARLY = {_CANCELLED, "unfinished"}
+"""The agent's own findings about a trial that it was asked to end before its time, or its work, was done."""
 INTERRUPTED = "the run was interrupted"
 
 
 def marked(record: TrialRecord, why: str) -> TrialRecord:
-    """Mark a trial as cut short, if it is: one that was asked to end when its time was over is whole.
+    """Mark a trial as cut short.
 
     Args:
         record: With an outcome, which says how far the agent came.
@@ -22,18 +23,16 @@ def marked(record: TrialRecord, why: str) -> TrialRecord:
     outcome = record.outcome
     if outcome is None:
         return record
-    others = [one for one in outcome.findings if one.code not in (_CANCELLED, CUT_SHORT)]
-    if _is_whole(outcome):
-        return record.model_copy(update={"outcome": outcome.model_copy(update={"findings": others})})
     cut = CutShort(watched_s=watched_s(outcome), wanted_s=outcome.request.duration_ns / 1e9, why=why)
-    findings = [*others, _finding(cut)]
-    return record.model_copy(
-        update={
-            "state": "cut_short",
-            "outcome": outcome.model_copy(update={"findings": findings}),
-            "cut_short": cut,
-        }
-    )
+    findings = [*_others(outcome), _finding(cut)]
+    changed = outcome.model_copy(update={"findings": findings})
+    return record.model_copy(update={"state": "cut_short", "outcome": changed, "cut_short": cut})
+
+
+def marked_if_cancelled(record: TrialRecord, why: str) -> TrialRecord:
+    """Mark a trial as cut short that was asked to end; one whose time was over by then is whole."""
+    findings = () if record.outcome is None else record.outcome.findings
+    return marked(record, why) if any(one.code in _ENDED_EARLY for one in findings) else record
 
 
 def is_empty(record: TrialRecord) -> bool:
@@ -49,11 +48,8 @@ def watched_s(outcome: TrialOutcome) -> float:
     return counted_ns / 1e9
 
 
-def _is_whole(outcome: TrialOutcome) -> bool:
-    request = outcome.request
-    if request.max_samples is not None and outcome.counters.get("recorded", 0) >= request.max_samples:
-        return True
-    return "watched_ns" in outcome.counters and outcome.counters["watched_ns"] >= request.duration_ns
+def _others(outcome: TrialOutcome) -> list[Finding]:
+    return [one for one in outcome.findings if one.code not in (_CANCELLED, CUT_SHORT)]
 
 
 def _finding(cut: CutShort) -> Finding:

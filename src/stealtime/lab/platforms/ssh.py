@@ -97,7 +97,10 @@ class SshPlatform:
                 self._watch_the_link(connection, host, request)
                 async with self._serving(connection, command, log, request.boot_timeout_s) as process:
                     channel = AgentConnection(
-                        process.stdout, process.stdin, peer=self.name, describe_end=lambda: _describe_end(process, log)
+                        _Reader(process.stdout),
+                        _Writer(process.stdin),
+                        peer=self.name,
+                        describe_end=lambda: _describe_end(process, log),
                     )
                     try:
                         hello = await channel.hello(request.boot_timeout_s)
@@ -272,6 +275,45 @@ class SshPlatform:
     @staticmethod
     def _error(message: str, hint: str) -> MachineError:
         return MachineError(message, hint=hint)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Where the agent's bytes come from; a link that is lost is the ``OSError`` that it would be on a socket."""
+
+    stream: "asyncssh.SSHReader[bytes]"
+
+    async def read(self, n: int = -1, /) -> bytes:
+        """Give 1 to ``n`` bytes, or none at the end of the stream."""
+        try:
+            return await self.stream.read(n)
+        except asyncssh.Error as error:
+            raise ConnectionResetError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Where bytes for the agent go, likewise."""
+
+    stream: "asyncssh.SSHWriter[bytes]"
+
+    def write(self, data: bytes, /) -> None:
+        """Add bytes to what is to be sent."""
+        try:
+            self.stream.write(data)
+        except asyncssh.Error as error:
+            raise ConnectionResetError(str(error)) from error
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        try:
+            await self.stream.drain()
+        except asyncssh.Error as error:
+            raise ConnectionResetError(str(error)) from error
+
+    def close(self) -> None:
+        """Close the stream."""
+        self.stream.close()
 
 
 @dataclass

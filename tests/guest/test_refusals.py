@@ -10,6 +10,7 @@ import pytest
 from machines import needs_root
 
 import stealtime
+from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.wire.message import PROTOCOL_VERSION
 
 pytestmark = pytest.mark.guest
@@ -82,18 +83,19 @@ def test_without_root_what_can_be_measured_is_measured_and_the_rest_is_invalid(
     reachable = [setpriv, *privileges, STEALTIME, "--version"]
     if subprocess.run(reachable, env=environment, cwd=home, capture_output=True, check=False).returncode != 0:
         pytest.skip(f"{STEALTIME} lies in a folder that is closed to user {user}")
-    ended = subprocess.run(
-        [
-            setpriv, *privileges,
-            STEALTIME, "run", "quick", "-P", "native", "-D", "300ms", "-t", "2", "--repetitions", "1",
-        ],
-        env=environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )  # fmt: skip
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [setpriv, *privileges, *command],
+            env=environment,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+
+    ended = run(STEALTIME, "run", "quick", "-P", "native", "-D", "300ms", "-t", "2", "--repetitions", "1")
     assert ended.returncode == 4, ended.stderr
     assert "Traceback" not in ended.stderr
     words = " ".join((ended.stdout + ended.stderr).split())
@@ -102,3 +104,15 @@ def test_without_root_what_can_be_measured_is_measured_and_the_rest_is_invalid(
     assert "RT throttling" not in words, "who was refused SCHED_FIFO is not throttled"
     report = next(home.glob("**/report.html"))
     assert report.stat().st_uid == user
+    # What is left is not what was asked for, and passes no threshold, however high it is.
+    gated = run(
+        *(STEALTIME, "run", "quick", "-P", "native", "-D", "50ms", "--probe", "tick", "--repetitions", "1"),
+        *("--max-overhead", "10s", "--junit", "cells.xml"),
+    )
+    assert gated.returncode == 4, gated.stderr
+    assert "not judged by --max-overhead: native tick: not measured as asked: SCHED_FIFO priority 80" in " ".join(
+        gated.stderr.split()
+    )
+    assert 'type="not as asked"' in (home / "cells.xml").read_text()
+    alone = run(str(find_agent()), "tick", "-D", "50ms", "-b", "10s")
+    assert (alone.returncode, "was refused" in alone.stdout) == (4, True), alone.stdout + alone.stderr

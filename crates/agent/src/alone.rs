@@ -23,6 +23,9 @@ use crate::quantities::nanoseconds;
 use crate::restore::Watchdog;
 use crate::tables;
 
+/// Findings with which a trial may be used, but passes no threshold (`campaigns/validity.py` has the same).
+const NO_PASS: [&str; 3] = ["cancelled", "memory_full", "no_sched_fifo"];
+
 /// Measures as the command says and shows the result.
 pub fn measure(command: &ProbeCommand) -> Result<ExitCode> {
     let bench = Bench::set_up(command.common())?;
@@ -186,9 +189,16 @@ impl Document {
             ExitCode::from(NOT_VALID)
         } else if self.stats.as_ref().is_some_and(over) {
             ExitCode::from(OVER_THRESHOLD)
+        } else if max_overhead.is_some() && self.is_no_pass() {
+            ExitCode::from(NOT_VALID)
         } else {
             ExitCode::SUCCESS
         }
+    }
+
+    /// Whether a longer sample may just not have been seen, or the measurement is not the one that was asked for.
+    fn is_no_pass(&self) -> bool {
+        self.stats.is_none() || self.outcome.findings.iter().any(|one| NO_PASS.contains(&one.code.as_str()))
     }
 
     fn write_text(&self, output: &mut impl Write) -> io::Result<()> {

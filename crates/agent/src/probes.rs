@@ -53,7 +53,7 @@ pub struct Common {
     /// Write every sample with its time to this Arrow IPC stream file
     #[arg(long, value_name = "FILE")]
     pub samples: Option<PathBuf>,
-    /// Exit with code 3 if the longest sample exceeds the floor by more than this, e.g. 100us
+    /// Exit with 3 if the longest sample exceeds the floor by more than this, e.g. 100us; 4 if that cannot be told
     #[arg(short = 'b', long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub max_overhead: Option<Duration>,
     /// Test the probe: a thread of higher priority steals the CPU once per this interval

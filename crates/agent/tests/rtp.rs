@@ -218,6 +218,16 @@ fn a_receiver_that_is_ended_early_tells_what_it_has() {
 }
 
 #[test]
+fn a_threshold_that_would_judge_nothing_is_refused() {
+    for threshold in [["--max-loss", "0"], ["--max-silence", "1s"], ["--min-mos", "4"]] {
+        let output = send("127.0.0.1:65000".parse().unwrap(), &threshold);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains("give --reflected as well"), "{told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_is_told_with_a_hint() {
     let nothing = Receiver::start("127.0.0.1:0", &["--wait", "1ms"]);
     let (code, found) = nothing.end();

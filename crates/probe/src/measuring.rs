@@ -63,7 +63,9 @@ fn take_place(cpus: &[u32], priority: u32, probe: &dyn Probe) -> Result<Option<F
         scheduling::leave_fifo()?;
         return Ok(None);
     }
-    let refusal = scheduling::request_fifo(priority).err();
+    // Threads of a probe that run under ordinary scheduling anyway lose nothing by a refusal.
+    let is_meant = probe.needs_fifo() || probe.policy_of_threads().is_none();
+    let refusal = scheduling::request_fifo(priority).err().filter(|_| is_meant);
     Ok(refusal.map(|error| findings::no_sched_fifo(&error, priority, probe.needs_fifo())))
 }
 

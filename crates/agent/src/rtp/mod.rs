@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::prctl::set_timerslack;
 use stealtime_media::Listening;
 use stealtime_probe::scheduling;
@@ -82,6 +82,9 @@ fn run_receive(receive: &Receive) -> Result<ExitCode> {
 }
 
 fn run_send(send: &Send) -> Result<ExitCode> {
+    if !send.reflected && send.judging.has_threshold() {
+        bail!("a threshold judges what comes back: give --reflected as well, or judge at the receiver")
+    }
     let hearing = if send.reflected { Hearing::Returns } else { Hearing::Nothing };
     let outgoing = sockets::outgoing(&send.speaking, hearing)?;
     let interruptions = interruptions(&send.showing);

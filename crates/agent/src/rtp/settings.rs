@@ -210,6 +210,13 @@ pub struct Judging {
     pub min_mos: Option<f64>,
 }
 
+impl Judging {
+    /// Whether something was asked that a value can exceed.
+    pub fn has_threshold(&self) -> bool {
+        self.max_loss.is_some() || self.max_silence.is_some() || self.min_mos.is_some()
+    }
+}
+
 /// What is shown, and when it ends.
 #[derive(Debug, Clone, Args)]
 pub struct Showing {

@@ -162,7 +162,7 @@ def test_it_stands_beside_another_study_in_one_run(stealtime: Command, runs: Pat
 def test_its_mistakes_are_told_as_those_of_any_probe(stealtime: Command, tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text(MIXED.replace("shouts", "shots"))
     ended = stealtime("run", str(tmp_path / "wrong.toml"))
-    assert (ended.code, "line 10: unknown key 'probes.1.shots'" in ended.err) == (2, True), ended.err
+    assert (ended.code, "line 10: unknown key 'shots' in [[probes]] 2" in ended.err) == (2, True), ended.err
     assert "did you mean 'shouts'?" in ended.err
 
 

@@ -152,8 +152,9 @@ class Stalls(Figures):
     """Time over the floor, all samples together."""
     left_out: int
     """How many samples may be such a pause, by their length alone."""
-    longest_ns: SkipJsonSchema[list[float]] = Field(exclude=True)
-    """Over the floor, of the longest samples, the longest first: what two runs find a common threshold in."""
+    longest_ns: SkipJsonSchema[list[float]] = Field(default_factory=list, exclude=True)
+    """Over the floor, of the longest samples, the longest first: what two runs find a common threshold in. Nothing in a
+    document, where it is left out: stalls are then not judged."""
 
 
 class TrialSummary(MeasuredTrial, _Measured):

@@ -170,8 +170,9 @@ def test_a_run_of_a_study_that_is_not_there_says_so(
     stealtime: Command, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert stealtime("run", "canyon", "--short").code == 0
-    monkeypatch.setattr(registry, "_added", [])
-    ended = stealtime("show")
+    with monkeypatch.context() as without:
+        without.setattr(registry, "_added", [])
+        ended = stealtime("show")
     assert (ended.code, "no study of this version has a probe 'echo'" in ended.err) == (1, True), ended.err
     stored = Run.open(find_run("last", runs).folder)
     stored.check_tables()

@@ -92,6 +92,7 @@ def with_loops_of(equal: RunSummary, slower: RunSummary) -> RunSummary:
 _TICK = tuple(
     MustShow("tick", statistic) for statistic in ("mean_overhead_ns", "frequent_stalls", "stalls", "rare_stalls")
 )
+_WAKEUP = tuple(MustShow("wakeup", statistic) for statistic in ("mean_overhead_ns", "frequent_stalls", "stalls"))
 DISTURBANCES = {
     one.name: one
     for one in (

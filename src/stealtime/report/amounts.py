@@ -14,6 +14,10 @@ import numpy as np
 
 from stealtime.report.interval import SESSION_SHARE, Interval, interval_around
 
+SESSION_ERROR = 0.3
+"""Standard deviation of the logarithm between sessions, besides: on a busy host, equal runs a minute apart differed by
+a factor of 2 in what they lost, far more than their trials told."""
+
 
 @dataclass(frozen=True)
 class Amounts:
@@ -37,7 +41,7 @@ def ratio_of_amounts(base: Amounts, other: Amounts) -> Interval:
     that meets half of the trials of one side makes these differ, and says nothing about sessions.
     """
     (first, first_variance), (second, second_variance) = (_log_share(side) for side in (base, other))
-    session = SESSION_SHARE * sqrt(first_variance * second_variance)
+    session = SESSION_SHARE * sqrt(first_variance * second_variance) + SESSION_ERROR**2
     trials = len(base.amounts), len(other.amounts)
     return interval_around(
         second - first,

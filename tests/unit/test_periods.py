@@ -23,7 +23,13 @@ def lengths_ms(*repetitions: list["PeriodDict"]) -> list[tuple[float, int]]:
     return [(round(one.period_s * 1e3, 2), one.found_in_repetitions) for one in joined]
 
 
-def test_what_most_repetitions_agree_on_comes_first_and_says_how_many() -> None:
+def test_what_takes_most_comes_first_unless_few_repetitions_show_it() -> None:
+    tick, pause = period(4.0, lost_share=0.02), period(100.0, cost_us=8e4, lost_share=0.97)
+    # In one of four the pause was not found: it is still what takes most.
+    assert lengths_ms([tick, pause], [tick, pause], [tick], [pause, tick]) == [(100.0, 3), (4.0, 4)]
+
+
+def test_what_fewer_than_half_of_the_repetitions_show_comes_last() -> None:
     chance = period(7.3, lost_share=0.5)
     assert lengths_ms([period(4.0), chance], [period(4.0001)], [period(3.9999)]) == [(4.0, 3), (7.3, 1)]
     assert lengths_ms([], []) == []

@@ -27,7 +27,9 @@ _DEARER = 1.05
 
 
 def join_periods(found: "Sequence[tuple[int, Sequence[PeriodDict]]]") -> list[Period]:
-    """Join the periods of repetitions to those of a cell, what most of them agree on first.
+    """Join the periods of repetitions to those of a cell, what takes most time first.
+
+    What fewer than half of the repetitions show comes after all others: it may be chance.
 
     Args:
         found: The number of each repetition, and its periods.
@@ -44,9 +46,11 @@ def join_periods(found: "Sequence[tuple[int, Sequence[PeriodDict]]]") -> list[Pe
                 groups.append([one])
             elif group[-1].repetition != repetition:
                 group.append(one)
+    lost = [sum(period.lost_share for period in group) for group in groups]
     joined = [group[0].model_copy(update={"found_in_repetitions": len(group)}) for group in groups]
-    own = [period for period in joined if not _is_coincidence(period, joined)]
-    return sorted(own, key=lambda period: (-period.found_in_repetitions, -period.lost_share))
+    own = [(period, share) for period, share in zip(joined, lost, strict=True) if not _is_coincidence(period, joined)]
+    own.sort(key=lambda one: (2 * one[0].found_in_repetitions < one[0].searched_repetitions, -one[1]))
+    return [period for period, _ in own]
 
 
 def _is_same(one: Period, other: Period) -> bool:

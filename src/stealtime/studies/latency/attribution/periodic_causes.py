@@ -1,7 +1,8 @@
 """Periods that were found in the samples, matched with what the traces say about the samples in phase.
 
 A period is known by its length, not by its phase. So the spikes of a trial are folded by it, the part of the cycle in
-which most of them lie is taken as its phase, and the causes of those spikes are added up.
+which most of them begin or, if those are more, end is taken as its phase, and the causes of those spikes are added up.
+(A quota is used up sooner or later, and filled up again on time.)
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,10 @@ def _match(period: Period, split: SplitTrial) -> PeriodicCause:
     low_ns, high_ns = min(period.level_ns, period.cost_p50_ns / 2), OTHERS * period.cost_p90_ns
     chosen = split.judged & (split.excess_ns >= low_ns) & (split.excess_ns <= high_ns + split.usual_excess_ns)
     rows = np.flatnonzero(chosen)
-    in_phase = rows[_in_phase(split.start_s[rows], period.period_s, split.floor_ns / 1e9)]
+    starts_s = split.start_s[rows]
+    ends_s = starts_s + (split.excess_ns[rows] + split.floor_ns) / 1e9
+    sides = [_in_phase(times_s, period.period_s, split.floor_ns / 1e9) for times_s in (starts_s, ends_s)]
+    in_phase = rows[max(sides, key=len)]
     if len(in_phase) == 0:
         return PeriodicCause(period=period, cause=None, share=None, text=f"{every}: not judged, no spike in phase")
     lost_ns = np.zeros(len(split.causes))
@@ -70,25 +74,25 @@ def _in_words(period_s: float) -> str:
     return f"{period_s:.4g} s" if period_s >= 1.0 else f"{period_s * 1e3:.4g} ms"
 
 
-def _in_phase(start_s: NDArray[np.float64], period_s: float, floor_s: float) -> NDArray[np.intp]:
+def _in_phase(times_s: NDArray[np.float64], period_s: float, floor_s: float) -> NDArray[np.intp]:
     """Find the spikes around the densest phase of each stretch of some cycles.
 
     Args:
-        start_s: When each spike started, rising.
+        times_s: When each spike began, or ended, rising.
         period_s: The period.
         floor_s: How long an ordinary sample is.
 
     Returns:
-        Places in ``start_s``.
+        Places in ``times_s``.
     """
-    if len(start_s) == 0:
+    if len(times_s) == 0:
         return np.empty(0, np.intp)
     width = min(0.5, max(WINDOW_SHARE, WINDOW_SAMPLES * floor_s / period_s))
-    piece = (start_s / (PIECES_CYCLES * period_s)).astype(np.int64)
+    piece = (times_s / (PIECES_CYCLES * period_s)).astype(np.int64)
     bounds = np.flatnonzero(np.diff(piece, prepend=piece[0] - 1))
     found = [
-        first + _densest(np.mod(start_s[first:end] / period_s, 1.0), width)
-        for first, end in zip(bounds, [*bounds[1:], len(start_s)], strict=True)
+        first + _densest(np.mod(times_s[first:end] / period_s, 1.0), width)
+        for first, end in zip(bounds, [*bounds[1:], len(times_s)], strict=True)
     ]
     return np.concatenate(found)
 

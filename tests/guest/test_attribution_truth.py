@@ -94,6 +94,10 @@ async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[s
     attributed = await measure_attributed(campaign(platform, scenario), tmp_path)
     views = attributed.trial.record.host_views
     assert views is not None
+    outcome = attributed.trial.record.outcome
+    assert outcome is not None
+    [told] = [finding for finding in outcome.findings if finding.code == "cpu_quota"]
+    assert "50 ms in every 100 ms" in told.text
     # What always wants to run loses what the quota leaves out. The kernel's own count covers more than the trial.
     text = judge(attributed, 0.5 * measured_ns(attributed.trial), lambda cause: cause.kind == "quota_throttling")
     assert value_ns(views.throttled_ns) >= 0.45 * measured_ns(attributed.trial), views

@@ -14,9 +14,10 @@ from stealtime.capacity.counters.parsers import (
     parse_runs_guest,
     parse_schedstat,
 )
-from stealtime.capacity.counters.quota import group_of, quotas_above, read_throttled
+from stealtime.capacity.counters.quota import read_throttled
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.lab.platforms.host_views import parse_guest_ticks
+from stealtime.lab.platforms.quotas import quotas_above
 from stealtime.vocabulary.readings import Absent
 
 RECORDED = Path(__file__).parent / "recorded_counters"
@@ -100,17 +101,6 @@ def test_a_thread_that_waits_inside_kvm(text: bytes, runs: bool) -> None:
     assert parse_runs_guest(text) is runs
 
 
-def test_the_cpu_group_of_both_versions() -> None:
-    version_1 = CpuHierarchy(1, Path("/sys/fs/cgroup/cpu"))
-    assert group_of(recorded("linux-6.18-cgroup-v1").decode(), version_1) == Path("/sys/fs/cgroup/cpu")
-    libvirt = "0::/machine.slice/machine-qemu\\x2d1\\x2da.scope/libvirt/vcpu0\n"
-    version_2 = CpuHierarchy(2, Path("/sys/fs/cgroup"))
-    assert group_of(libvirt, version_2) == Path(
-        "/sys/fs/cgroup/machine.slice/machine-qemu\\x2d1\\x2da.scope/libvirt/vcpu0"
-    )
-    assert group_of("0::/../outside\n", version_2) is None
-
-
 def test_quotas_of_groups_above_hold_too(tmp_path: Path) -> None:
     hierarchy = CpuHierarchy(2, tmp_path)
     scope, vcpu0, vcpu1 = tmp_path / "a.scope", tmp_path / "a.scope/vcpu0", tmp_path / "a.scope/vcpu1"
@@ -131,13 +121,3 @@ def test_quotas_of_groups_above_hold_too(tmp_path: Path) -> None:
     assert read_throttled([], hierarchy) is None
     (vcpu0 / "cpu.stat").unlink()
     assert isinstance(read_throttled(quotas, hierarchy), Absent)
-
-
-def test_a_quota_of_version_1(tmp_path: Path) -> None:
-    group = tmp_path / "guest"
-    group.mkdir()
-    (group / "cpu.cfs_quota_us").write_text("25000\n")
-    (group / "cpu.cfs_period_us").write_text("100000\n")
-    assert [quota.cpus for quota in quotas_above(group, CpuHierarchy(1, tmp_path))] == [0.25]
-    (group / "cpu.cfs_quota_us").write_text("-1\n")
-    assert quotas_above(group, CpuHierarchy(1, tmp_path)) == []

@@ -32,6 +32,12 @@ def test_a_well_kept_machine_has_nothing_to_mend(tmp_path: Path) -> None:
         ("rt_throttling", THROTTLED, "stopped for 50 ms of every 1000 ms", "--lift-rt-throttling"),
         ("fair_server", NEWER_KERNEL, "up to 50 ms", "fair_server/cpu*/runtime"),
         (
+            "cpu_quota",
+            {"/sys/fs/cgroup/user.slice/cpu.max": "20000 100000"},
+            "20 ms of CPU time in every 100 ms (/sys/fs/cgroup/user.slice)",
+            "echo max > /sys/fs/cgroup/user.slice/cpu.max",
+        ),
+        (
             "preemption",
             {"/proc/version": "Linux version 6.1 #1 SMP PREEMPT_DYNAMIC Debian", "/sys/kernel/realtime": None},
             "PREEMPT_DYNAMIC",

@@ -21,6 +21,7 @@ pub mod preflight;
 mod probe;
 pub mod processor_sets;
 mod processors;
+pub mod quota;
 pub mod recorder;
 mod registry;
 mod request;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use stealtime_wire::{Finding, FindingLevel};
 
 use crate::facts::has_flag;
+use crate::quota::{Quota, Stopped};
 use crate::throttling::Limit;
 
 /// A sibling that is busy for more of the time than this disturbs the measured CPU. One percent is the noise
@@ -37,6 +38,43 @@ pub fn rt_throttling(limit: &Limit) -> Option<Finding> {
             limit.period_us
         ),
         hint: Some("measure with --lift-rt-throttling, which puts the limit back afterwards".to_owned()),
+    })
+}
+
+/// What CPU quotas did to a thread that is not real-time, from a reading before measuring and one after it.
+pub fn cpu_quotas(before: &[Quota], after: &[Quota]) -> Vec<Finding> {
+    after.iter().filter_map(|quota| cpu_quota(quota, quota.stopped_since(before))).collect()
+}
+
+fn cpu_quota(quota: &Quota, stopped: Option<Stopped>) -> Option<Finding> {
+    let was_stopped = stopped.is_some_and(|stopped| stopped.times > 0);
+    // One that this process cannot use up alone is told only where the group's threads together did.
+    if quota.pause_us() == 0 && !was_stopped {
+        return None;
+    }
+    let did = match stopped {
+        Some(Stopped { times: 0, .. }) => "it was not used up while measuring".to_owned(),
+        Some(Stopped { times, ns }) => {
+            format!("while measuring it was used up {times} times and held threads back for {:.1} ms", ns as f64 / 1e6)
+        }
+        None => "the kernel does not say how often it was used up".to_owned(),
+    };
+    Some(Finding {
+        code: "cpu_quota".to_owned(),
+        level: FindingLevel::Limits,
+        text: format!(
+            "a CPU quota of {} ms in every {} ms holds for this process ({}): a busy probe is stopped for up to {} ms \
+             of each by the kernel's bandwidth control; {did}",
+            quota.quota_us as f64 / 1e3,
+            quota.period_us as f64 / 1e3,
+            quota.file.display(),
+            quota.pause_us() as f64 / 1e3,
+        ),
+        hint: Some(
+            "lift it (CPUQuota= of systemd, --cpus of docker), measure from a group without one, or as SCHED_FIFO, \
+             which it does not bind"
+                .to_owned(),
+        ),
     })
 }
 
@@ -164,6 +202,38 @@ mod tests {
         assert!(finding.text.contains("950000") && finding.text.contains("50000 us"), "{}", finding.text);
         assert!(rt_throttling(&Limit { runtime_us: None, period_us: 1_000_000 }).is_none());
         assert!(rt_throttling(&Limit { runtime_us: Some(1_000_000), period_us: 1_000_000 }).is_none());
+    }
+
+    #[test]
+    fn a_quota_is_told_with_what_it_did() {
+        let quota = |quota_us, times, ns| Quota {
+            quota_us,
+            period_us: 100_000,
+            file: "/sys/fs/cgroup/a/cpu.max".into(),
+            stopped: Some(Stopped { times, ns }),
+        };
+        let found = cpu_quotas(&[quota(20_000, 10, 0)], &[quota(20_000, 60, 4_000_000_000)]);
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((finding.code.as_str(), finding.level), ("cpu_quota", FindingLevel::Limits));
+        for part in ["20 ms in every 100 ms", "/sys/fs/cgroup/a/cpu.max", "up to 80 ms", "50 times", "4000.0 ms"] {
+            assert!(finding.text.contains(part), "{part}: {}", finding.text);
+        }
+        let unused = cpu_quotas(&[quota(20_000, 10, 0)], &[quota(20_000, 10, 0)]);
+        assert!(unused[0].text.contains("not used up"), "{unused:?}");
+        let unknown = cpu_quotas(&[], &[quota(20_000, 10, 0)]);
+        assert!(unknown[0].text.contains("does not say"), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_quota_of_more_than_a_cpu_is_told_only_where_it_held_somebody_back() {
+        let quota = |times| Quota {
+            quota_us: 150_000,
+            period_us: 100_000,
+            file: "/sys/fs/cgroup/a/cpu.max".into(),
+            stopped: Some(Stopped { times, ns: 7 }),
+        };
+        assert!(cpu_quotas(&[quota(3)], &[quota(3)]).is_empty());
+        assert_eq!(cpu_quotas(&[quota(3)], &[quota(4)]).len(), 1);
     }
 
     #[test]

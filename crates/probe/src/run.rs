@@ -20,7 +20,10 @@ use crate::running::{Recording, reclaim};
 use crate::stage::Begun;
 use crate::throttling::{Lifted, Limit};
 use crate::trial::Trial;
-use crate::{facts, findings, preflight, registry};
+use crate::{facts, findings, preflight, quota, registry};
+
+/// A quota of the fair scheduler does not bind these policies.
+const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
 
 /// Carries out a trial and waits for its end.
 ///
@@ -39,7 +42,9 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     found.extend(findings::injection_roams(request, cpus));
     trial.running.note(found.clone());
     trial.running.note(throttling.clone().filter(|_| request.priority > 0));
+    let quotas = quota::of_this_process();
     let (finished, thefts, moved) = measure_beside_thief(trial, probe)?;
+    let quotas = preflight::cpu_quotas(&quotas, &quota::of_this_process());
     // Somebody else may have put a lifted limit back meanwhile.
     let throttling = rt_throttling_now().or(throttling);
     drop(lifted);
@@ -49,6 +54,9 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     found.extend(place_watch::judge(cpus, moved.as_ref(), &placement, counters.get("migrations").copied()));
     // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
     found.extend(throttling.filter(|_| placement.policy == "SCHED_FIFO"));
+    if !REALTIME.contains(&placement.policy.as_str()) {
+        found.extend(quotas);
+    }
     let recorder = reclaim(begun.recorder);
     let is_full = recorder.keeping() == Keeping::Whole && recorder.len() == recorder.capacity();
     let samples = recorder.into_samples();

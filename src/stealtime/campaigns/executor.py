@@ -16,6 +16,7 @@ from stealtime.campaigns.trial import Around, KeepPart, Measured, TrialSettings,
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import below
 from stealtime.lab.platforms.model import Machine, MachineRequest, Platform
+from stealtime.lab.platforms.quotas import machine_quotas
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.store.model import LoopRecord, MachineRecord
@@ -156,6 +157,7 @@ class LocalExecutor:
                 *below.findings(),
                 *placement.findings,
                 *(() if group is None else group.findings_for(lift_rt_throttling=lifts)),
+                *machine_quotas(machine.threads()),
             ),
             spool=folder,
             timeout_s=campaign.cell_timeout_ns / 1e9,

@@ -16,7 +16,7 @@ class Files:
     def text(self, path: str) -> str | Absent:
         """Read a file whole, without white space at its ends, or say why it cannot be read."""
         try:
-            return self._path(path).read_text(encoding="utf-8", errors="replace").strip()
+            return self.path(path).read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             return Absent(absent=f"{path} does not exist")
         except OSError as error:
@@ -34,12 +34,12 @@ class Files:
 
     def exists(self, path: str) -> bool:
         """Whether the path is there."""
-        return self._path(path).exists()
+        return self.path(path).exists()
 
     def names(self, path: str) -> list[str]:
         """List a folder, sorted; empty if it is not there or must not be read."""
         try:
-            return sorted(entry.name for entry in self._path(path).iterdir())
+            return sorted(entry.name for entry in self.path(path).iterdir())
         except OSError:
             return []
 
@@ -50,11 +50,12 @@ class Files:
 
     def writable(self, path: str) -> bool:
         """Whether this user may write there, as far as the permissions tell."""
-        return os.access(self._path(path), os.W_OK)
+        return os.access(self.path(path), os.W_OK)
 
     def memory_room(self) -> MemoryRoom | None:
         """Read how much memory this process may still use; None where nothing says it."""
         return read_memory_room(self._root)
 
-    def _path(self, path: str) -> Path:
+    def path(self, path: str) -> Path:
+        """Where an absolute path of the machine is found."""
         return self._root / path.lstrip("/")

@@ -42,6 +42,7 @@ def examine_state(files: Files, attempts: Attempts) -> list[Finding]:
         scheduling.sched_fifo(files, attempts),
         scheduling.rt_throttling(files),
         scheduling.fair_server(files, attempts, online),
+        scheduling.cpu_quota(files),
         scheduling.preemption(files),
         scheduling.watchdogs(files),
         scheduling.timer_migration(files),

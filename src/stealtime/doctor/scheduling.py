@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from stealtime.doctor.attempts import Attempts
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Level, Subject
+from stealtime.lab.platforms.cgroup import find_hierarchy
+from stealtime.lab.platforms.quotas import group_of, quotas_above
+from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
 
 SCHED_FIFO = Subject(
@@ -28,6 +31,13 @@ FAIR_SERVER = Subject(
     "fair server",
     "Since Linux 6.12 a deadline server runs starving ordinary tasks in place of a real-time loop (kernel commit "
     "557a6bfc662c), so the loop loses its CPU for that long whenever something ordinary waits there.",
+)
+CPU_QUOTA = Subject(
+    "cpu_quota",
+    Group.SCHEDULING,
+    "CPU quota",
+    "A group that has used up its quota is stopped until the next period begins: what is measured in it, or in a guest "
+    "started from it, then shows long stalls at regular times. SCHED_FIFO threads are not bound.",
 )
 PREEMPTION = Subject(
     "preemption",
@@ -120,6 +130,35 @@ def fair_server(files: Files, attempts: Attempts, online_cpus: Sequence[int]) ->
         f"starving ordinary tasks get up to {longest_ns / 1e6:g} ms of each period",
         {"longest_runtime_ns": longest_ns},
         "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done   # debugfs mounted",
+    )
+
+
+def cpu_quota(files: Files) -> Finding:
+    """Whether this process, and with it what it starts, has a CPU quota: of its own group or of one above."""
+    groups = files.text("/proc/self/cgroup")
+    if isinstance(groups, Absent):
+        return CPU_QUOTA.absent(Level.LIMITS, groups)
+    try:
+        hierarchy = find_hierarchy(files.path("/proc/self/mounts"), files.path("/"))
+    except StealtimeError:
+        return CPU_QUOTA.ok("none: no cgroup hierarchy here has the cpu controller", [])
+    except OSError as error:
+        return CPU_QUOTA.absent(Level.LIMITS, Absent(absent=f"/proc/self/mounts cannot be read: {error.strerror}"))
+    group = group_of(groups, hierarchy)
+    quotas = quotas_above(group, hierarchy) if group is not None else []
+    folders = [f"/{quota.group.relative_to(files.path('/'))}" for quota in quotas]
+    value: Data = [
+        {"group": folder, "quota_us": quota.quota_us, "period_us": quota.period_us}
+        for folder, quota in zip(folders, quotas, strict=True)
+    ]
+    if not quotas:
+        return CPU_QUOTA.ok("none", value)
+    quota, folder = min(zip(quotas, folders, strict=True), key=lambda one: one[0].cpus)
+    lift = f"echo max > {folder}/cpu.max" if hierarchy.version == 2 else f"echo -1 > {folder}/cpu.cfs_quota_us"
+    return CPU_QUOTA.limits(
+        f"{quota.quota_us / 1e3:g} ms of CPU time in every {quota.period_us / 1e3:g} ms ({folder})",
+        value,
+        f"{lift}   # it was set by CPUQuota= of systemd or --cpus of docker, if not by hand",
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stealtime.lab.platforms.cgroup import CpuHierarchy
+from stealtime.lab.platforms.quotas import Quota
 from stealtime.lab.platforms.throttling import parse_throttling
 from stealtime.vocabulary.readings import Absent
 
@@ -20,43 +21,6 @@ class Throttled:
     total_ns: int
     quota_cpus: float
     """What the tightest quota allows, in CPUs."""
-
-
-@dataclass(frozen=True)
-class Quota:
-    """A group with a quota."""
-
-    group: Path
-    cpus: float
-    """How many CPUs it allows."""
-
-
-def group_of(text: str, hierarchy: CpuHierarchy) -> Path | None:
-    """Find the CPU group in a ``/proc/PID/cgroup``.
-
-    Args:
-        text: Of that file.
-        hierarchy: The one with the cpu controller.
-
-    Returns:
-        Its folder; None where the process is in none that is seen from here.
-    """
-    for line in text.splitlines():
-        _, controllers, path = line.split(":", 2)
-        found = controllers == "" if hierarchy.version == 2 else "cpu" in controllers.split(",")
-        if found and not path.startswith("/.."):
-            return hierarchy.root / path.lstrip("/")
-    return None
-
-
-def quotas_above(group: Path, hierarchy: CpuHierarchy) -> list[Quota]:
-    """Give the quotas that hold in a group: its own and those above it, up to the root, which has none."""
-    quotas = []
-    while group != hierarchy.root and group.is_relative_to(hierarchy.root):
-        if (cpus := _quota_cpus(group, hierarchy)) is not None:
-            quotas.append(Quota(group, cpus))
-        group = group.parent
-    return quotas
 
 
 def read_throttled(quotas: Sequence[Quota], hierarchy: CpuHierarchy) -> Throttled | Absent | None:
@@ -79,15 +43,3 @@ def read_throttled(quotas: Sequence[Quota], hierarchy: CpuHierarchy) -> Throttle
     innermost = [one for one in longest if not any(one in other.parents for other in longest)]
     total_ns = max(sum(longest[one] for one in innermost), *longest.values())
     return Throttled(total_ns, min(quota.cpus for quota in quotas))
-
-
-def _quota_cpus(group: Path, hierarchy: CpuHierarchy) -> float | None:
-    try:
-        if hierarchy.version == 2:
-            quota, period = (group / "cpu.max").read_text().split()
-        else:
-            quota = (group / "cpu.cfs_quota_us").read_text().strip()
-            period = (group / "cpu.cfs_period_us").read_text().strip()
-    except (OSError, ValueError):
-        return None
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) > 0 else None

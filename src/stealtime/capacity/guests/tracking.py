@@ -11,12 +11,13 @@ from pathlib import Path
 from stealtime.capacity.counters.files import KernelFile, OpenFiles
 from stealtime.capacity.counters.monitor import vcpu_threads
 from stealtime.capacity.counters.parsers import ThreadCounts, parse_runs_guest, parse_schedstat
-from stealtime.capacity.counters.quota import Quota, group_of, quotas_above, read_throttled
+from stealtime.capacity.counters.quota import read_throttled
 from stealtime.capacity.guest import Guest, GuestThread
 from stealtime.capacity.guests.roles import NAMELESS_HINT, roles_by_kvm, roles_by_monitor, roles_by_name
 from stealtime.capacity.sample import GuestSample, GuestView, ReadTwice, ThreadsRead
 from stealtime.lab.platforms.cgroup import CpuHierarchy
 from stealtime.lab.platforms.host_views import parse_guest_ticks
+from stealtime.lab.platforms.quotas import Quota, group_of, quotas_above
 from stealtime.vocabulary.cpu_lists import parse_cpu_list
 from stealtime.vocabulary.readings import Absent
 

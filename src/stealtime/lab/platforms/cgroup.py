@@ -90,11 +90,12 @@ class CpuGroup:
         return parse_throttling(text, self.hierarchy.version)
 
 
-def find_hierarchy(mounts: Path = MOUNTS) -> CpuHierarchy:
+def find_hierarchy(mounts: Path = MOUNTS, below: Path = Path("/")) -> CpuHierarchy:
     """Find the hierarchy that has the cpu controller.
 
     Args:
         mounts: A file in the form of ``/proc/self/mounts``.
+        below: Where the files of that machine are found; this machine's are below ``/``.
 
     Raises:
         CpuGroupError: No tree that is mounted here has the controller; the message says what each v2 tree offers.
@@ -102,7 +103,7 @@ def find_hierarchy(mounts: Path = MOUNTS) -> CpuHierarchy:
     offers: list[str] = []
     for line in mounts.read_text().splitlines():
         _, point, kind, options = line.split()[:4]
-        root = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), point))
+        root = below / _OCTAL.sub(lambda match: chr(int(match[1], 8)), point).lstrip("/")
         if kind == "cgroup" and "cpu" in options.split(","):
             return CpuHierarchy(1, root)
         if kind == "cgroup2":

@@ -115,7 +115,8 @@ def test_a_trial_whose_thread_is_put_elsewhere_in_the_middle_is_invalid_and_says
     output, errors = process.communicate(timeout=60)
     document = json.loads(output)
     assert (process.returncode, document["valid"]) == (4, False), errors
-    assert f"was put on CPU {HOUSEKEEPING_CPU} instead between " in codes(document)["cpu_changed"]
+    # Who looks is on the CPU that the thread was put on: it may come to look only when that is over.
+    assert f" on CPU {HOUSEKEEPING_CPU} in" in codes(document)["cpu_changed"]
 
 
 @pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")

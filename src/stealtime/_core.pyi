@@ -171,6 +171,20 @@ class InjectedMatchDict(TypedDict):
     expected_ns: NDArray[np.float64]
     excess_ns: NDArray[np.float64]
 
+class HeldBackDict(TypedDict):
+    """What a limit on real-time threads explains, and the longest of the rest."""
+
+    count: int
+    longest_ns: float | None
+    """Overhead of the longest explained one."""
+    unproven: int
+    """Samples as long as a pause of which nothing proves that they are one."""
+    rest_max_ns: float
+    rest_max_overhead_ns: float
+    rest_max_at_s: float
+    rest_paused_ns: float
+    """How much of that sample is such a stretch all the same."""
+
 class FoundSpikesDict(TypedDict):
     """Samples beyond a threshold in order of time; all arrays are equally long."""
 
@@ -301,6 +315,18 @@ class Series:
 
     def periods(self) -> list[PeriodDict]:
         """Find the periodic causes, the one that costs most time first."""
+
+    def held_back(
+        self, pause_ns: float, period_ns: float, starts: NDArray[np.uint64], durations: NDArray[np.uint64]
+    ) -> HeldBackDict:
+        """Find the samples that a limit explains by stretches in which ordinary threads ran, or nobody.
+
+        Args:
+            pause_ns: How long real-time threads may be made to stand still in every period.
+            period_ns: How long that is.
+            starts: Of the stretches, in clock units from the start of sample 0.
+            durations: As long as ``starts``.
+        """
 
     def match_injected(self, starts: NDArray[np.uint64], durations: NDArray[np.uint64]) -> InjectedMatchDict:
         """Look up known thefts of the CPU, in clock units from the start of sample 0."""

@@ -4,12 +4,9 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from machines import MEASURED_CPU
 from strangers_on_purpose import hog
@@ -18,7 +15,6 @@ pytestmark = pytest.mark.guest
 
 BIN = Path(sys.executable).parent
 TIMEOUT_S = 60
-LOOK_S = 0.5
 # Ordinary threads share a CPU with a stranger; those of SCHED_FIFO would leave it 5 %.
 QUICK = ("run", "quick", "--probe", "tick", "-p", "0", "-D", "500ms", "--repetitions", "1")
 BOTH = ("--platform", "native,uml")
@@ -53,29 +49,18 @@ def test_a_hog_on_the_measured_cpu_is_named_and_the_cells_are_not_alone(environm
     assert [one["code"] for one in json.loads(ended.stdout)["findings"]] == ["busy_before"]
     for platform, seen in strangers(ended).items():
         assert seen["not_alone"] == seen["trials"] == 1, (platform, seen)
-        assert "stealtime-agent" in seen["who"], (platform, seen)
+        assert seen["who"][0] == "stealtime-agent", (platform, seen)
         assert seen["cpus"] == [MEASURED_CPU]
     page = stealtime(environment, "show", "last").stdout
     assert "not alone" in page
     assert "stealtime-agent" in page
 
 
-def is_idle(cpu: int) -> bool:
-    """Tell by the kernel's account of idle time, and so by another one than the run's, whether nobody uses a CPU."""
-    before, began = psutil.cpu_times(percpu=True)[cpu].idle, time.monotonic()
-    time.sleep(LOOK_S)
-    return psutil.cpu_times(percpu=True)[cpu].idle - before >= 0.9 * (time.monotonic() - began)
-
-
-def test_nobody_is_named_where_nobody_is(environment: dict[str, str], tell: Callable[[str], None]) -> None:
-    was_idle = is_idle(MEASURED_CPU)
-    seen_of = strangers(stealtime(environment, *QUICK, *BOTH, "--json"))
-    stays_idle = was_idle and is_idle(MEASURED_CPU)
-    for platform, seen in seen_of.items():
-        tell(f"strangers beside {platform}, CPU idle before and after: {stays_idle}: {seen['taken_percent_max']:.1f} %")
+def test_nobody_is_named_where_nobody_is(environment: dict[str, str]) -> None:
+    ended = stealtime(environment, *QUICK, *BOTH, "--json")
+    for platform, seen in strangers(ended).items():
+        assert seen["not_alone"] == 0, (platform, seen)
         assert "stealtime-agent" not in seen["who"], (platform, seen)
-        if stays_idle:
-            assert seen["not_alone"] == 0, (platform, seen)
 
 
 def test_a_second_run_on_the_same_cpu_is_refused_by_name_or_waits(environment: dict[str, str]) -> None:

@@ -25,6 +25,9 @@ from stealtime.vocabulary.readings import Absent, Value
 pytestmark = [pytest.mark.guest, needs_root]
 
 IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+ANOTHER_TIME = ("unshare", "--time", "--boottime", "100000")
+WITH_ANOTHER_TIME = (*ANOTHER_TIME, *IN_A_NAMESPACE[1:])
+"""Where all processes seem to have started 100,000 s later."""
 SEES_ALL = str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
 CLEAR = "from stealtime.lab.platforms.leftovers import clear_leftovers; print(*clear_leftovers(), sep='\\n')"
 LIVE = """
@@ -55,8 +58,8 @@ class Contained:
 
 
 @asynccontextmanager
-async def contained() -> AsyncIterator[Contained]:
-    process = await asyncio.create_subprocess_exec(*IN_A_NAMESPACE, sys.executable, "-c", LIVE, stdout=subprocess.PIPE)
+async def contained(prefix: tuple[str, ...]) -> AsyncIterator[Contained]:
+    process = await asyncio.create_subprocess_exec(*prefix, sys.executable, "-c", LIVE, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         mark, folder, group = [
@@ -76,8 +79,9 @@ async def clear(*prefix: str) -> str:
     return told.decode()
 
 
-async def test_a_run_in_another_pid_namespace_lives_until_it_ends() -> None:
-    async with contained() as run:
+@pytest.mark.parametrize("prefix", [IN_A_NAMESPACE, WITH_ANOTHER_TIME], ids=["pid", "pid and time"])
+async def test_a_run_in_other_namespaces_lives_until_it_ends(prefix: tuple[str, ...]) -> None:
+    async with contained(prefix) as run:
         [sleeper] = marked_processes(run.mark)
         told = await clear()
         assert run.mark not in told
@@ -102,8 +106,9 @@ async def test_a_run_in_a_namespace_clears_nothing_of_those_outside() -> None:
     folder = make_short_folder()
     try:
         async with cpu_group("machine", Share(weight=100)) as group:
-            # With a /proc of its own, where our pid is nobody's, and with ours, where it is another's.
-            for prefix in (IN_A_NAMESPACE, IN_A_NAMESPACE[:-1]):
+            # With a /proc of its own, where our pid is nobody's, and with ours, where it is another's; and in no PID
+            # namespace of its own, but where we seem to have started at another time.
+            for prefix in (IN_A_NAMESPACE, IN_A_NAMESPACE[:-1], (*ANOTHER_TIME, "--fork")):
                 told = await clear(*prefix)
                 assert str(folder) not in told, prefix
                 assert folder.is_dir(), prefix

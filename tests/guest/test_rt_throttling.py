@@ -238,3 +238,33 @@ async def test_the_next_start_puts_it_back_when_agent_and_watchdog_were_killed(o
     assert done.returncode == 0, done.stderr
     assert str(own_value) in done.stderr
     assert (runtime_us(), marks()) == (own_value, [])
+
+
+async def test_what_a_killed_container_with_a_run_of_its_own_left_is_put_back_outside(own_value: int) -> None:
+    """Its PID namespace takes agent and watchdog with it, and its mount namespace takes the marks."""
+    measure = f"{find_agent()} tick -D {LONG} --lift-rt-throttling --cpu {MEASURED_CPU}"
+    namespaces = ["unshare", "--pid", "--mount", "--mount-proc", "--time", "--boottime", "100000", "--fork"]
+    argv = [*namespaces, "sh", "-c", f"mount -t tmpfs none /run && exec {measure}"]
+    container = subprocess.Popen(argv, stdout=subprocess.DEVNULL)  # noqa: ASYNC220
+    try:
+        assert await until(lambda: runtime_us() == -1, DEADLINE_S), "the limit was never lifted"
+        assert marks() == [], "its /run is this one"
+        restore()
+        assert runtime_us() == -1, "it was taken from one that lives"
+        (agent,) = psutil.Process(container.pid).children()
+        inside = agent.children(recursive=True)
+        agent.kill()
+        await are_gone([agent, *inside])
+        assert runtime_us() == -1, "nobody was left to put it back"
+        assert str(own_value) in restore()
+    finally:
+        container.kill()
+        container.wait()
+    assert runtime_us() == own_value
+    assert restore() == ""
+
+
+def restore() -> str:
+    """Put back what is left over; give what is said of it."""
+    done = subprocess.run([find_agent(), "restore"], capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    return done.stderr

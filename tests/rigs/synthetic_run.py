@@ -46,6 +46,9 @@ class SyntheticCell:
     """... makes every sample that it hits this much longer."""
     repetition: int = 1
     findings: tuple[dict[str, str | None], ...] = ()
+    proven_share: float | None = 0.999
+    """Of the longest sample that ordinary threads ran in, where a finding names a limit on real-time threads; None if
+    nobody could see who ran."""
     counters: tuple[tuple[str, int], ...] = ()
     """Of the agent, besides those that each trial has."""
     failure: str | None = None
@@ -250,12 +253,15 @@ def _samples(
         float(starts[worst]) / UNITS_PER_S, end / UNITS_PER_S,
     )  # fmt: skip
 
-    too_long = np.flatnonzero(durations >= SATURATED)
-    events = {
-        "kind": pa.array(["saturated"] * len(too_long), pa.string()),
-        "index": pa.array(too_long.astype(np.uint64)),
-        "start": pa.array(starts[too_long].astype(np.uint64)),
-        "duration": pa.array(durations[too_long]),
+    rows = [("saturated", int(place), int(starts[place]), int(durations[place])) for place in np.flatnonzero(
+        durations >= SATURATED)]  # fmt: skip
+    if _limit(cell) is not None and cell.proven_share:
+        rows.append(("ordinary", 0, int(starts[worst]), round(float(durations[worst]) * cell.proven_share)))
+    kinds, *numbers = list(zip(*rows, strict=True)) or [(), (), (), ()]
+    events = {"kind": pa.array(kinds, pa.string())}
+    events |= {
+        name: pa.array(column, pa.uint64())
+        for name, column in zip(("index", "start", "duration"), numbers, strict=True)
     }
     columns = {"duration": pa.array(np.minimum(durations, SATURATED).astype(np.uint32))}
     if cell.probe == "switch":
@@ -312,7 +318,17 @@ def _outcome(cell: SyntheticCell, trial: int, known: KnownCell) -> dict[str, Any
                      "lost": 0, **dict(cell.counters)},
         "threads": [],
         "tracing": None,
+        "limit": _limit(cell),
     }  # fmt: skip
+
+
+def _limit(cell: SyntheticCell) -> dict[str, Any] | None:
+    """Give the limit on real-time threads that a finding names, of a probe that never sleeps."""
+    kinds = [str(one["code"]) for one in cell.findings if one["code"] in ("rt_throttling", "fair_server")]
+    if not kinds or cell.probe == "wakeup":
+        return None
+    unseen = "perf_event_open: Permission denied" if cell.proven_share is None else None
+    return {"kind": kinds[0], "pause_ns": 50_000_000, "period_ns": 1_000_000_000, "unseen": unseen}
 
 
 def _alignment(trial: int, error_ns: int) -> dict[str, int]:

@@ -143,7 +143,7 @@ def test_another_busy_loop_is_told() -> None:
 def held_back(rest_ns: float) -> HeldBack:
     return HeldBack(
         cause="RT throttling", pause_ns=50e6, count=4, longest_ns=51e6, rest_max_ns=rest_ns + 68e3,
-        rest_max_overhead_ns=rest_ns, rest_max_at_s=0.5,
+        rest_max_overhead_ns=rest_ns, rest_max_at_s=0.5, rest_paused_ns=rest_ns,
     )  # fmt: skip
 
 

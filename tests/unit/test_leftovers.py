@@ -61,11 +61,11 @@ def test_setting_the_wall_clock_does_not_end_a_run(
     assert marked.poll() is None
 
 
-@pytest.mark.parametrize("marked", [mark_with(ticks=-1)], ids=["a tick earlier"], indirect=True)
+@pytest.mark.parametrize("marked", [mark_with(ticks=-2)], ids=["two ticks earlier"], indirect=True)
 def test_what_an_earlier_process_with_our_pid_has_left_is_cleared(
     marked: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
-    folder = tmp_path / f"stealtime-{mark_with(ticks=-1)}-abc"
+    folder = tmp_path / f"stealtime-{mark_with(ticks=-2)}-abc"
     folder.mkdir()
     assert len(clear()) == 2
     assert not folder.exists()

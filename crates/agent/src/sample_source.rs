@@ -35,6 +35,7 @@ pub struct SampleSource<'a> {
     saturated_gaps: Vec<(u64, u64)>,
     pauses: Vec<(u64, u64)>,
     injected: &'a [(u64, u64)],
+    ordinary: &'a [(u64, u64)],
 }
 
 impl<'a> SampleSource<'a> {
@@ -53,6 +54,7 @@ impl<'a> SampleSource<'a> {
             saturated_gaps,
             pauses,
             injected: &[],
+            ordinary: &[],
         }
     }
 
@@ -70,6 +72,7 @@ impl<'a> SampleSource<'a> {
             saturated_gaps: samples.saturated_gaps.clone(),
             pauses: samples.pauses.clone(),
             injected: &recording.injected,
+            ordinary: &recording.ordinary,
         }
     }
 
@@ -116,7 +119,7 @@ impl<'a> SampleSource<'a> {
         taken.elapsed_units.saturating_sub(paused)
     }
 
-    /// What does not fit the samples: long ones, pauses, thefts.
+    /// What does not fit the samples: long ones, pauses, thefts, and when a limit stopped the probe.
     pub fn events(&self) -> Vec<Event> {
         let here = |list: &[(u64, u64)]| -> Vec<(u64, u64)> {
             let rows = self.rows.start as u64..self.rows.end as u64;
@@ -141,6 +144,8 @@ impl<'a> SampleSource<'a> {
         events.extend(event("saturated_gap", gaps, |one| one.start));
         events.extend(event("pause", pauses, |one| one.start - one.gap - one.pause));
         events.extend(thefts);
+        let ordinary = self.ordinary.iter().zip(0..);
+        events.extend(ordinary.map(|(&(start, took), number)| ("ordinary", number, start, took)));
         events
     }
 }

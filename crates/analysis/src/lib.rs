@@ -22,6 +22,7 @@
 mod buckets;
 mod curve;
 mod envelope;
+mod held_back;
 mod histogram;
 mod injected;
 mod periodicity;
@@ -33,6 +34,7 @@ mod worst;
 
 pub use curve::{PercentileCurve, pooled_percentile_curve};
 pub use envelope::Envelope;
+pub use held_back::{HeldBack, Pause};
 pub use histogram::{Histogram, pooled_histogram};
 pub use injected::{InjectedMatch, InjectedStall};
 pub use periodicity::Period;

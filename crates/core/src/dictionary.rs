@@ -3,7 +3,9 @@
 use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stealtime_analysis::{Envelope, Histogram, InjectedMatch, PercentileCurve, Period, Spikes, Summary, WorstSample};
+use stealtime_analysis::{
+    Envelope, HeldBack, Histogram, InjectedMatch, PercentileCurve, Period, Spikes, Summary, WorstSample,
+};
 
 /// Something that Python gets as a dictionary with its field names as keys.
 pub trait ToDictionary {
@@ -27,6 +29,12 @@ impl ToDictionary for Summary {
             count, floor_ns, min_ns, mean_ns, sd_ns, p50_ns, p90_ns, p99_ns, p999_ns, p9999_ns, p99999_ns, max_ns,
             max_index, max_at_s, max_part, max_overhead_ns, span_s, unresolved,
         })
+    }
+}
+
+impl ToDictionary for HeldBack {
+    fn to_dictionary(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        dictionary!(py, self, { count, longest_ns, unproven, rest_max_ns, rest_max_overhead_ns, rest_max_at_s, rest_paused_ns })
     }
 }
 

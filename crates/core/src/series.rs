@@ -4,7 +4,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use stealtime_analysis::{self as analysis, SeriesInput, Spacing};
+use stealtime_analysis::{self as analysis, Pause, SeriesInput, Spacing};
 
 use crate::column::Column;
 use crate::dictionary::ToDictionary;
@@ -121,6 +121,19 @@ impl PySeries {
     fn periods<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let periods = py.detach(|| self.series.periods());
         periods.into_iter().map(|period| period.to_dictionary(py)).collect()
+    }
+
+    #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+    fn held_back<'py>(
+        &self,
+        py: Python<'py>,
+        pause_ns: f64,
+        period_ns: f64,
+        starts: PyReadonlyArray1<'py, u64>,
+        durations: PyReadonlyArray1<'py, u64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let evidence = side_list(Some(starts), Some(durations), "ordinary")?;
+        py.detach(|| self.series.held_back(Pause { pause_ns, period_ns }, &evidence)).to_dictionary(py)
     }
 
     #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them

@@ -7,9 +7,10 @@
 //! then a living process looks dead.
 //!
 //! An id means nothing outside its namespace: what another namespace's process made is only judged by one
-//! that sees all processes, and otherwise left alone. Ticks are counted by the time namespace of who reads
-//! them; we know of no container runtime that gives one to processes that share a PID namespace.
+//! that sees all processes, and otherwise left alone. The kernel tells ticks by the time namespace of who reads
+//! them, whosoever they are ([`time_namespace`]): marks hold them as the initial one has them.
 
+mod time_namespace;
 mod trace_ids;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+use time_namespace::TickOffset;
 pub use trace_ids::TraceIds;
 
 /// `PROC_PID_INIT_INO` (`include/linux/proc_ns.h`, since 3.8): the PID namespace in which all others are
@@ -37,7 +39,7 @@ pub struct Owner {
     pub pid_namespace: u64,
     /// Its id in there.
     pub process: u32,
-    /// When it started, in clock ticks since boot.
+    /// When it started, in clock ticks since boot in the initial time namespace.
     pub start_ticks: u64,
 }
 
@@ -47,7 +49,8 @@ impl Owner {
     /// # Errors
     /// There is no `/proc` that shows it.
     pub fn this_process() -> io::Result<Self> {
-        owner_at(Path::new("/proc/self"))
+        let this = Path::new("/proc/self");
+        owner_at(this, TickOffset::of(this)?)
     }
 }
 
@@ -118,29 +121,30 @@ impl Processes {
     /// It has ended, or is not ours to look at.
     pub fn owner_with_id(&self, process: u32) -> io::Result<Owner> {
         let folder = self.proc.join(process.to_string());
-        if look(&folder)?.has_ended { Err(io::ErrorKind::NotFound.into()) } else { owner_at(&folder) }
+        let offset = TickOffset::of(&self.proc.join("self"))?;
+        if look(&folder)?.has_ended { Err(io::ErrorKind::NotFound.into()) } else { owner_at(&folder, offset) }
     }
 
     /// Tell whether an owner lives.
     pub fn fate(&self, owner: &Owner) -> Fate {
         let this = self.proc.join("self");
-        let (Ok(seen), Ok(namespace)) = (look(&this), pid_namespace(&this)) else {
+        let (Ok(offset), Ok(seen), Ok(namespace)) = (TickOffset::of(&this), look(&this), pid_namespace(&this)) else {
             return Fate::NotOursToJudge;
         };
         // In a namespace without a /proc of its own, /proc shows other ids than ours.
         if seen.ids.len() == 1 && namespace == owner.pid_namespace {
-            return self.fate_in_this_namespace(owner);
+            return self.fate_in_this_namespace(owner, offset);
         }
         if shows_all(&self.proc) {
-            return self.fate_elsewhere(owner).unwrap_or(Fate::NotOursToJudge);
+            return self.fate_elsewhere(owner, offset).unwrap_or(Fate::NotOursToJudge);
         }
         Fate::NotOursToJudge
     }
 
-    fn fate_in_this_namespace(&self, owner: &Owner) -> Fate {
+    fn fate_in_this_namespace(&self, owner: &Owner, offset: TickOffset) -> Fate {
         let stat = fs::read_to_string(self.proc.join(owner.process.to_string()).join("stat"));
         match stat.ok().as_deref().and_then(started) {
-            Some((start_ticks, has_ended)) if start_ticks == owner.start_ticks && !has_ended => Fate::Alive,
+            Some((seen, has_ended)) if offset.is_same(seen, owner.start_ticks) && !has_ended => Fate::Alive,
             // Mounted with hidepid, `/proc` hides the processes of other users.
             None if exists(owner.process) => Fate::NotOursToJudge,
             Some(_) | None => Fate::Gone,
@@ -148,15 +152,16 @@ impl Processes {
     }
 
     /// Look for an owner among the processes of all namespaces; fails where not all are seen.
-    fn fate_elsewhere(&self, owner: &Owner) -> io::Result<Fate> {
+    fn fate_elsewhere(&self, owner: &Owner, offset: TickOffset) -> io::Result<Fate> {
         for entry in fs::read_dir(&self.proc)? {
             let entry = entry?;
             if !entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit) {
                 continue;
             }
             let is_owner = look(&entry.path()).and_then(|seen| {
-                let could_be =
-                    seen.ids.last() == Some(&owner.process) && seen.start_ticks == owner.start_ticks && !seen.has_ended;
+                let could_be = seen.ids.last() == Some(&owner.process)
+                    && offset.is_same(seen.start_ticks, owner.start_ticks)
+                    && !seen.has_ended;
                 Ok(could_be && pid_namespace(&entry.path())? == owner.pid_namespace)
             });
             match is_owner {
@@ -171,9 +176,10 @@ impl Processes {
     }
 }
 
-fn owner_at(folder: &Path) -> io::Result<Owner> {
+fn owner_at(folder: &Path, offset: TickOffset) -> io::Result<Owner> {
     let Seen { ids, start_ticks, .. } = look(folder)?;
     let &process = ids.last().ok_or_else(|| damaged(folder, "stat holds no id"))?;
+    let start_ticks = offset.to_initial(start_ticks);
     Ok(Owner { pid_namespace: pid_namespace(folder)?, process, start_ticks })
 }
 

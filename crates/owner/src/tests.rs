@@ -56,7 +56,7 @@ fn this_process_is_alive_and_an_earlier_one_with_its_id_is_gone() {
     let this = Owner::this_process().unwrap();
     assert_eq!(this.process, std::process::id());
     assert_eq!(Processes::default().fate(&this), Fate::Alive);
-    let earlier = Owner { start_ticks: this.start_ticks - 1, ..this };
+    let earlier = Owner { start_ticks: this.start_ticks - 2, ..this };
     assert_eq!(Processes::default().fate(&earlier), Fate::Gone);
     assert_eq!(Processes::default().fate(&Owner { process: NOBODY, ..this }), Fate::Gone);
 }
@@ -91,15 +91,15 @@ fn who_sees_all_namespaces_knows_the_owner_by_its_id_in_its_own() {
     outside.add("951", INNER, "951 13", 4243, 'Z');
     assert_eq!(outside.fate(INNER, 12, 4242), Fate::Alive);
     assert_eq!(outside.fate(INNER, 950, 4242), Fate::Gone, "950 is its id here, not there");
-    assert_eq!(outside.fate(INNER, 12, 4241), Fate::Gone);
+    assert_eq!(outside.fate(INNER, 12, 4240), Fate::Gone);
     assert_eq!(outside.fate(INNER, 13, 4243), Fate::Gone, "it has ended");
     assert_eq!(outside.fate(INNER + 1, 12, 4242), Fate::Gone, "that namespace has no process");
     // The namespace of others' processes is not told to everybody, their ids are.
     fs::remove_file(outside.folder.path().join("2/ns/pid")).unwrap();
     fs::create_dir(outside.folder.path().join("2/ns/pid")).unwrap();
-    assert_eq!(outside.fate(INNER, 12, 4241), Fate::Gone);
+    assert_eq!(outside.fate(INNER, 12, 4240), Fate::Gone);
     fs::remove_dir_all(outside.folder.path().join("2")).unwrap();
-    assert_eq!(outside.fate(INNER, 12, 4241), Fate::NotOursToJudge, "others' processes are hidden");
+    assert_eq!(outside.fate(INNER, 12, 4240), Fate::NotOursToJudge, "others' processes are hidden");
 }
 
 #[test]

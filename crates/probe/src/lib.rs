@@ -8,11 +8,13 @@
 pub mod clock;
 mod contend;
 mod error;
+mod evidence;
 pub mod facts;
 mod findings;
 pub mod guest_exit;
 pub mod injection;
 pub mod keeping;
+mod kernel_notes;
 pub mod load;
 mod measuring;
 pub mod observer;

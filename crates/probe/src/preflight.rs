@@ -1,10 +1,11 @@
 //! What limits a measurement, found before it begins.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use stealtime_wire::{Finding, FindingLevel};
+use stealtime_wire::{Finding, FindingLevel, RealTimeLimit, RealTimeLimitKind};
 
 use crate::facts::has_flag;
 use crate::quota::{Quota, Stopped};
@@ -25,8 +26,53 @@ pub fn examine(cpus: &[u32]) -> Vec<Finding> {
     counter.into_iter().chain(busy_siblings(cpus)).collect()
 }
 
+/// Where the kernel tells of the fair server, for each CPU (`kernel/sched/debug.c`, since Linux 6.12).
+const FAIR_SERVERS: &str = "/sys/kernel/debug/sched/fair_server";
+
+/// What the fair server starts with (`fair_server_init()`, `kernel/sched/deadline.c`).
+const SERVER_RUNTIME_NS: u64 = 50_000_000;
+const SERVER_PERIOD_NS: u64 = 1_000_000_000;
+
+/// What of this kernel may stop a busy thread under `SCHED_FIFO` on `cpus`, and what to say of it.
+pub fn limit_on_real_time(cpus: &[u32]) -> Option<(RealTimeLimit, Finding)> {
+    rt_throttling_now().or_else(|| {
+        let (pause_ns, period_ns) = server_of_any(Path::new(FAIR_SERVERS), cpus)?;
+        let limit = RealTimeLimit { kind: RealTimeLimitKind::FairServer, pause_ns, period_ns, unseen: None };
+        Some((limit, fair_server(pause_ns, period_ns)?))
+    })
+}
+
+/// RT throttling, where it is on now.
+pub fn rt_throttling_now() -> Option<(RealTimeLimit, Finding)> {
+    let limit = Limit::read().ok()?;
+    let found = rt_throttling(&limit)?;
+    let (pause_ns, period_ns) = (limit.stall_us()? * 1_000, limit.period_us * 1_000);
+    Some((RealTimeLimit { kind: RealTimeLimitKind::RtThrottling, pause_ns, period_ns, unseen: None }, found))
+}
+
+/// The largest runtime of the fair servers of some CPUs, and its period; none where all of them are off.
+fn server_of_any(folder: &Path, cpus: &[u32]) -> Option<(u64, u64)> {
+    let number = |cpu: u32, name: &str| -> Option<u64> {
+        fs::read_to_string(folder.join(format!("cpu{cpu}/{name}"))).ok()?.trim().parse().ok()
+    };
+    let of = |&cpu: &u32| {
+        let told = number(cpu, "runtime").zip(number(cpu, "period"));
+        told.unwrap_or((SERVER_RUNTIME_NS, SERVER_PERIOD_NS))
+    };
+    cpus.iter().map(of).max().filter(|&(runtime_ns, _)| runtime_ns > 0)
+}
+
+/// Adds to what is said of a limit that nothing will tell when it acted.
+pub fn unseen(finding: Finding, reason: &str) -> Finding {
+    let text = format!("{}; when it does so cannot be seen here ({reason}), so it explains no sample", finding.text);
+    let hint = finding.hint.map(|hint| {
+        format!("{hint}; or measure as root (CAP_PERFMON, tracefs), so that it is seen when it stops the probe")
+    });
+    Finding { text, hint, ..finding }
+}
+
 /// What the limit does to a busy thread under `SCHED_FIFO`.
-pub fn rt_throttling(limit: &Limit) -> Option<Finding> {
+fn rt_throttling(limit: &Limit) -> Option<Finding> {
     let stall_us = limit.stall_us()?;
     let runtime_us = limit.runtime_us?;
     Some(Finding {
@@ -81,15 +127,17 @@ fn cpu_quota(quota: &Quota, stopped: Option<Stopped>) -> Option<Finding> {
 /// What is left of throttling when the limit is lifted: since Linux 6.12 (commit 557a6bfc662c, `sched/fair:
 /// Add trivial fair server`) ordinary threads that starve on a CPU are served there for 50 ms of every
 /// second, whatever the limit.
-pub fn fair_server() -> Option<Finding> {
+fn fair_server(pause_ns: u64, period_ns: u64) -> Option<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     has_fair_server(&release).then(|| Finding {
         code: "fair_server".to_owned(),
         level: FindingLevel::Limits,
         text: format!(
-            "Linux {} serves ordinary threads that starve beside SCHED_FIFO for 50 ms of every second, also with RT \
+            "Linux {} serves ordinary threads that starve beside SCHED_FIFO for {} ms of every {} ms, also with RT \
              throttling lifted: if one waits on the measured CPU, the probe is stopped for that long",
-            release.trim()
+            release.trim(),
+            pause_ns as f64 / 1e6,
+            period_ns as f64 / 1e6,
         ),
         hint: Some(
             "keep ordinary threads off the CPU (isolcpus=), or write 0 to \
@@ -234,6 +282,31 @@ mod tests {
         };
         assert!(cpu_quotas(&[quota(3)], &[quota(3)]).is_empty());
         assert_eq!(cpu_quotas(&[quota(3)], &[quota(4)]).len(), 1);
+    }
+
+    #[test]
+    fn a_fair_server_that_is_off_is_no_limit() {
+        let folder = std::env::temp_dir().join(format!("stealtime-fair-server-{}", std::process::id()));
+        assert_eq!(server_of_any(&folder, &[3]), Some((50_000_000, 1_000_000_000)), "what it starts with");
+        let set = |cpu: u32, runtime: &str| {
+            let of_cpu = folder.join(format!("cpu{cpu}"));
+            fs::create_dir_all(&of_cpu).unwrap();
+            fs::write(of_cpu.join("runtime"), runtime).unwrap();
+            fs::write(of_cpu.join("period"), "500000000\n").unwrap();
+        };
+        set(3, "0\n");
+        set(4, "20000000\n");
+        assert_eq!(server_of_any(&folder, &[3]), None);
+        assert_eq!(server_of_any(&folder, &[3, 4]), Some((20_000_000, 500_000_000)));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn that_a_limit_cannot_be_seen_is_said_with_its_reason() {
+        let on = rt_throttling(&Limit { runtime_us: Some(950_000), period_us: 1_000_000 }).unwrap();
+        let said = unseen(on.clone(), "EPERM");
+        assert!(said.text.starts_with(&on.text) && said.text.ends_with("(EPERM), so it explains no sample"));
+        assert!(said.hint.unwrap().contains("as root"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use stealtime_wire::{Finding, Layout, RtloadOutcome, ThreadRole};
 use crate::clock::SampleClock;
 use crate::contend::Iteration;
 use crate::error::TrialError;
+use crate::evidence::Wanted;
 use crate::rtload::Job;
 use crate::stage::{Begun, Stage};
 
@@ -51,6 +52,11 @@ pub trait Probe: Sync {
 
     /// What its threads run under, where that is not what the thread has that calls [`Self::measure`].
     fn policy_of_threads(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What would tell that a limit on real-time threads has stopped it; none of a probe that sleeps.
+    fn evidence(&self) -> Option<Wanted> {
         None
     }
 

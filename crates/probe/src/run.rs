@@ -2,13 +2,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use stealtime_wire::{ClockReading, ClockRecord, Finding, TrialOutcome};
+use stealtime_wire::{ClockReading, ClockRecord, ThreadRole, TrialOutcome};
 
 use crate::clock::{SampleClock, TscRate};
 use crate::error::TrialError;
+use crate::evidence::{self, Seen, Wanted, Watch, from_origin};
 use crate::injection::{Disturbance, Thefts};
 use crate::keeping::Keeping;
 use crate::measuring::{Finished, measure};
@@ -18,12 +19,15 @@ use crate::processor_sets::nameable_cpus;
 use crate::request::validate;
 use crate::running::{Recording, reclaim};
 use crate::stage::Begun;
-use crate::throttling::{Lifted, Limit};
+use crate::throttling::Lifted;
 use crate::trial::Trial;
-use crate::{facts, findings, preflight, quota, registry};
+use crate::{facts, findings, preflight, quota, registry, scheduling};
 
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
+
+/// Of a ring of threads only idling is looked at.
+const NO_IDLING: &str = "a ring switches too often to be watched, and its CPU was not told to idle";
 
 /// Carries out a trial and waits for its end.
 ///
@@ -36,26 +40,52 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let lift = || Lifted::lift().map_err(|source| TrialError::Throttling { source });
     let lifted = request.lift_rt_throttling.then(lift).transpose()?;
     let cpus = probe.cpus(&request.cpus);
-    let throttling = rt_throttling_now().or_else(preflight::fair_server);
+    let limit = preflight::limit_on_real_time(cpus);
     let mut found = preflight::examine(cpus);
     found.extend(probe.examine(&request.cpus));
     found.extend(findings::injection_roams(request, cpus));
     trial.running.note(found.clone());
-    trial.running.note(throttling.clone().filter(|_| request.priority > 0));
+    trial.running.note(limit.clone().map(|(_, finding)| finding).filter(|_| request.priority > 0));
+    let wanted = probe.evidence().filter(|_| limit.is_some() && request.priority > 0);
+    let mut watch = wanted.map(|wanted| Watch::begin(wanted, cpus));
+    let seeing = watch.as_mut().and_then(|watch| watch.as_mut().ok());
     let quotas = quota::of_this_process();
-    let (finished, thefts, moved) = measure_beside_thief(trial, probe)?;
+    let (finished, thefts, moved) = measure_beside_others(trial, probe, seeing)?;
     let quotas = preflight::cpu_quotas(&quotas, &quota::of_this_process());
     // Somebody else may have put a lifted limit back meanwhile.
-    let throttling = rt_throttling_now().or(throttling);
+    let limit = preflight::rt_throttling_now().or(limit);
     drop(lifted);
     let Finished { begun, end, floor_units, rows, rtload, placement, mut counters, findings: more } = finished;
     let clock = clock_record(trial.rate, probe.clock(), &begun, end);
     found.extend(more);
     found.extend(place_watch::judge(cpus, moved.as_ref(), &placement, counters.get("migrations").copied()));
-    // A thread that did not ask for SCHED_FIFO, or was refused it, is not throttled.
-    found.extend(throttling.filter(|_| placement.policy == "SCHED_FIFO"));
     if !REALTIME.contains(&placement.policy.as_str()) {
         found.extend(quotas);
+    }
+    // A thread that did not ask for SCHED_FIFO, or was refused it, is not stopped by it.
+    let limit = limit.filter(|_| placement.policy == "SCHED_FIFO");
+    let seen = watch.map(|watch| watch.map(|watch| watch.end(trial.running)));
+    let mut ordinary = Vec::new();
+    let mut told = None;
+    if let Some((mut limit, mut finding)) = limit {
+        if probe.evidence().is_some() {
+            let seen = seen.unwrap_or_else(|| Err("there was none when the trial began".to_owned()));
+            // Linux 6.18 records nothing while a CPU idles.
+            let told_nothing = |seen: &Seen| wanted == Some(Wanted::Idling) && seen.stretches.is_empty();
+            match seen.and_then(|seen| if told_nothing(&seen) { Err(NO_IDLING.to_owned()) } else { Ok(seen) }) {
+                Ok(seen) => {
+                    ordinary = from_origin(&seen.stretches, &clock.start, &clock.end, clock.origin_units);
+                    counters.insert("ordinary".to_owned(), ordinary.len() as u64);
+                    counters.insert("ordinary_lost".to_owned(), seen.lost);
+                }
+                Err(reason) => {
+                    finding = preflight::unseen(finding, &reason);
+                    limit.unseen = Some(reason);
+                }
+            }
+            told = Some(limit);
+        }
+        found.push(finding);
     }
     let recorder = reclaim(begun.recorder);
     let is_full = recorder.keeping() == Keeping::Whole && recorder.len() == recorder.capacity();
@@ -87,15 +117,12 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
         placement,
         calibrated_floor_units: floor_units,
         rtload,
+        limit: told,
         counters,
         threads: trial.running.threads.list(),
         tracing: None,
     };
-    Ok(Recording { samples, rows, injected, outcome })
-}
-
-fn rt_throttling_now() -> Option<Finding> {
-    Limit::read().ok().and_then(|limit| preflight::rt_throttling(&limit))
+    Ok(Recording { samples, rows, injected, ordinary, outcome })
 }
 
 fn clock_record(rate: &TscRate, clock: SampleClock, begun: &Begun, end: ClockReading) -> ClockRecord {
@@ -113,9 +140,13 @@ fn clock_record(rate: &TscRate, clock: SampleClock, begun: &Begun, end: ClockRea
     }
 }
 
-/// Measures on a thread of its own, beside one that sees whether it stays there, and the one that disturbs it where
-/// that was asked for.
-fn measure_beside_thief(trial: &Trial, probe: &dyn Probe) -> Result<MeasuredBeside, TrialError> {
+/// Measures on a thread of its own, beside one that sees whether it stays there, one that sees who else runs there
+/// where there is another CPU for it, and the one that disturbs it where that was asked for.
+fn measure_beside_others(
+    trial: &Trial,
+    probe: &dyn Probe,
+    watch: Option<&mut Watch>,
+) -> Result<MeasuredBeside, TrialError> {
     let finished = AtomicBool::new(false);
     thread::scope(|scope| {
         let finished = &finished;
@@ -124,6 +155,15 @@ fn measure_beside_thief(trial: &Trial, probe: &dyn Probe) -> Result<MeasuredBesi
         let cpus = probe.cpus(&trial.request.cpus);
         let look = move || place_watch::watch(trial.running, trial.rate, cpus, &has_ended);
         let watching = spawn(scope, "st-watch", look)?;
+        let (is_over, over) = channel();
+        let looking = match watch.filter(|_| evidence::has_other_cpu(cpus)) {
+            Some(watch) => Some(spawn(scope, "st-evidence", move || {
+                trial.running.threads.enter(ThreadRole::Agent);
+                // On the measured CPU it would not get a turn, and would itself be what the fair server serves.
+                scheduling::keep_off(cpus).map(|()| watch.look_until(&over, trial.running))
+            })?),
+            None => None,
+        };
         let start_thief = |injection| start_thief(scope, Disturbance { trial, probe, injection, is_ready, finished });
         let stealing = trial.request.injection.as_ref().map(start_thief).transpose()?;
         let measuring = spawn(scope, "measure", move || {
@@ -133,6 +173,9 @@ fn measure_beside_thief(trial: &Trial, probe: &dyn Probe) -> Result<MeasuredBesi
             result
         })?;
         let measured = measuring.join().map_err(|_| TrialError::Panicked)?;
+        drop::<Sender<()>>(is_over);
+        // Refused another CPU it has ended at once; then the events are read afterwards.
+        looking.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
         let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
         let moved = watching.join().map_err(|_| TrialError::Panicked)?;
         Ok((measured?, thefts, moved))

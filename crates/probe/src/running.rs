@@ -26,6 +26,9 @@ pub struct Recording {
     pub rows: Rows,
     /// (start, duration) of each injected theft, as stamped by the thief, from the start of sample 0.
     pub injected: Vec<(u64, u64)>,
+    /// (start, duration) of each stretch in which an ordinary thread ran, or nobody, though the probe could have;
+    /// from the start of sample 0.
+    pub ordinary: Vec<(u64, u64)>,
     /// What a reader must know about the samples.
     pub outcome: TrialOutcome,
 }
@@ -163,6 +166,8 @@ impl RunningTrial {
             placement: ThreadPlacement { thread_ids: self.threads.of_probe(), ..opening.placement.clone() },
             calibrated_floor_units: opening.floor_units,
             rtload: None,
+            // What it explains is found at the end; until then each sample counts.
+            limit: None,
             counters,
             threads: self.threads.list(),
             tracing: None,

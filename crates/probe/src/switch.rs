@@ -31,6 +31,7 @@ use stealtime_wire::{Finding, FindingLevel, Layout, MachineThread, Switch, Threa
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
+use crate::evidence::Wanted;
 use crate::keeping::Next;
 use crate::observer::{take_ring_name, this_thread};
 use crate::probe::{Measured, Probe};
@@ -56,6 +57,10 @@ impl Probe for Switch {
 
     fn clock(&self) -> SampleClock {
         SampleClock::Tsc
+    }
+
+    fn evidence(&self) -> Option<Wanted> {
+        Some(Wanted::Idling)
     }
 
     /// A ring turns in the order of `SCHED_FIFO`, by which a switch is defined.

@@ -7,17 +7,22 @@
 //!
 //! Lifting it changes the host, so it is asked for, stands in the result and is put back three ways: by
 //! [`Lifted`] when it goes out of scope; by a watchdog process that outlives a killed agent; and by
-//! [`restore_leftovers`] at the next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder.
+//! [`restore_leftovers`] at the next start. Who lifted what is written to [`MARK_FOLDER`], one file a holder, and left
+//! as a note with the kernel ([`Notes`]): a container has a `/run` of its own, and a PID namespace takes agent and
+//! watchdog with it when it ends, but the limit is that of the whole machine. Then the next start outside puts it
+//! back. Where the kernel keeps no notes it is not lifted in a PID namespace.
 //! Marks and limit are changed under one lock, by renaming, and -1 is never taken for what was there before:
 //! a limit that somebody else has lifted is left to them, and one that somebody else has set meanwhile is
 //! left as it is.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use stealtime_owner::{Fate, Owner, Processes};
+use stealtime_owner::{Fate, Owner, Processes, TraceIds};
 
+use crate::kernel_notes::Notes;
 use crate::sys;
 
 const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
@@ -26,6 +31,9 @@ const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 /// Holders of a lifted limit, one file each, named after the process. On a file system that a reboot clears,
 /// as it resets the limit too.
 pub const MARK_FOLDER: &str = "/run/stealtime/rt-throttling";
+
+/// How notes about it begin.
+const NOTE: &str = "stealtime:rt-throttling:";
 
 /// What the kernel calls no limit.
 const NO_LIMIT: i64 = -1;
@@ -36,11 +44,12 @@ pub struct Files {
     runtime: PathBuf,
     period: PathBuf,
     marks: PathBuf,
+    notes: Notes,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { runtime: RUNTIME.into(), period: PERIOD.into(), marks: MARK_FOLDER.into() }
+        Self { runtime: RUNTIME.into(), period: PERIOD.into(), marks: MARK_FOLDER.into(), notes: Notes::of_kind(NOTE) }
     }
 }
 
@@ -73,15 +82,16 @@ impl Limit {
 #[derive(Debug)]
 pub struct Lifted {
     files: Files,
-    /// `None` where there was no limit of ours to lift.
-    mark: Option<PathBuf>,
+    /// The name of its mark; `None` where there was no limit of ours to lift.
+    mark: Option<String>,
 }
 
 impl Lifted {
     /// Lifts the limit.
     ///
     /// # Errors
-    /// If the mark or the setting cannot be written (no root); nothing is changed then.
+    /// If the mark or the setting cannot be written (no root), or would not outlive this PID namespace; nothing is
+    /// changed then.
     pub fn lift() -> io::Result<Self> {
         Self::lift_in(Files::default())
     }
@@ -96,14 +106,23 @@ impl Lifted {
         };
         let Some(original_us) = original_us else { return Ok(Self { files, mark: None }) };
         let name = format!("{}-{}", Owner::this_process()?, sys::thread_id());
+        // The mark comes first: a crash between the steps then restores what was never changed.
+        let noted = files.notes.leave(&note(&name, original_us));
+        if let Err(error) = noted
+            && TraceIds::here() != TraceIds::Own
+        {
+            return Err(io::Error::other(format!(
+                "it would stay lifted if this PID namespace were ended, as nobody outside would know of it ({error})"
+            )));
+        }
         let unfinished = files.marks.join(format!(".{name}"));
-        let mark = files.marks.join(name);
-        // The mark comes first: a crash between the two steps then restores what was never changed.
-        fs::write(&unfinished, original_us.to_string())?;
-        fs::rename(&unfinished, &mark)?;
-        let written = if current_us == NO_LIMIT { Ok(()) } else { fs::write(&files.runtime, NO_LIMIT.to_string()) };
+        let written = fs::write(&unfinished, original_us.to_string())
+            .and_then(|()| fs::rename(&unfinished, files.marks.join(&name)))
+            .and_then(
+                |()| if current_us == NO_LIMIT { Ok(()) } else { fs::write(&files.runtime, NO_LIMIT.to_string()) },
+            );
         // Dropped where that failed, it takes the lock to remove its mark.
-        let lifted = Self { files, mark: Some(mark) };
+        let lifted = Self { files, mark: Some(name) };
         drop(lock);
         written.map(|()| lifted)
     }
@@ -116,9 +135,9 @@ impl Drop for Lifted {
     }
 }
 
-fn release(files: &Files, mark: &Path) -> io::Result<()> {
+fn release(files: &Files, mark: &str) -> io::Result<()> {
     let _lock = Lock::take(files)?;
-    put_back(files, |one| one.path == mark || one.owner_is_gone()).map(drop)
+    put_back(files, |one| one.name == mark || one.owner_is_gone()).map(drop)
 }
 
 /// Puts back what dead processes have left lifted; gives the value that was written, if any.
@@ -132,9 +151,7 @@ pub fn restore_leftovers() -> io::Result<Option<i64>> {
 fn restore_leftovers_in(files: &Files) -> io::Result<Option<i64>> {
     // Where nothing is left over there is nothing to put back, and who may not write there need not be told
     // so.
-    if !files.marks.exists()
-        || !(paths(files)?.iter().any(|path| is_unfinished(path)) || marks(files)?.iter().any(Mark::owner_is_gone))
-    {
+    if !(paths(files)?.iter().any(|path| is_unfinished(path)) || marks(files)?.iter().any(Mark::owner_is_gone)) {
         return Ok(None);
     }
     let _lock = Lock::take(files)?;
@@ -156,7 +173,12 @@ fn put_back(files: &Files, is_over: impl Fn(&Mark) -> bool) -> io::Result<Option
         restored = Some(mark.original_us);
     }
     for mark in over {
-        fs::remove_file(mark.path)?;
+        match fs::remove_file(files.marks.join(&mark.name)) {
+            // It was left in the /run of another mount namespace.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+        files.notes.remove(&note(&mark.name, mark.original_us))?;
     }
     Ok(restored)
 }
@@ -178,7 +200,8 @@ impl Lock {
 
 #[derive(Debug)]
 struct Mark {
-    path: PathBuf,
+    /// Its owner and thread.
+    name: String,
     owner: Owner,
     original_us: i64,
 }
@@ -190,19 +213,34 @@ impl Mark {
 }
 
 fn marks(files: &Files) -> io::Result<Vec<Mark>> {
-    let mut found = Vec::new();
+    let mut found: BTreeMap<String, i64> = files.notes.list().iter().filter_map(|text| parse_note(text)).collect();
     for path in paths(files)?.into_iter().filter(|path| !is_unfinished(path)) {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let owner = name.rsplit_once('-').and_then(|(owner, _)| owner.parse().ok());
-        if let (Some(owner), Ok(original_us)) = (owner, read_number(&path)) {
-            found.push(Mark { path, owner, original_us });
+        if let Ok(original_us) = read_number(&path) {
+            found.insert(name.to_owned(), original_us);
         }
     }
-    Ok(found)
+    let mark = |(name, original_us): (String, i64)| {
+        let owner = name.rsplit_once('-').and_then(|(owner, _)| owner.parse().ok())?;
+        Some(Mark { name, owner, original_us })
+    };
+    Ok(found.into_iter().filter_map(mark).collect())
+}
+
+fn note(name: &str, original_us: i64) -> String {
+    format!("{name}={original_us}")
+}
+
+fn parse_note(text: &str) -> Option<(String, i64)> {
+    let (name, original_us) = text.rsplit_once('=')?;
+    Some((name.to_owned(), original_us.parse().ok()?))
 }
 
 fn paths(files: &Files) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(&files.marks)?.map(|entry| Ok(entry?.path())).collect()
+    match fs::read_dir(&files.marks) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect(),
+    }
 }
 
 /// Whether a mark was being written by a process that was killed meanwhile; nothing was changed then.
@@ -228,8 +266,12 @@ mod tests {
         fn new(name: &str) -> Self {
             let folder = std::env::temp_dir().join(format!("stealtime-throttling-{}-{name}", process::id()));
             fs::create_dir_all(&folder).unwrap();
-            let files =
-                Files { runtime: folder.join("runtime"), period: folder.join("period"), marks: folder.join("marks") };
+            let files = Files {
+                runtime: folder.join("runtime"),
+                period: folder.join("period"),
+                marks: folder.join("marks"),
+                notes: Notes::of_kind(&format!("stealtime-test-{}-{name}:", process::id())),
+            };
             fs::write(&files.runtime, "950000\n").unwrap();
             fs::write(&files.period, "1000000\n").unwrap();
             Self(files)
@@ -343,7 +385,7 @@ mod tests {
     fn a_killed_process_whose_id_came_again_does_not_hold_it() {
         let machine = Fabricated::new("again");
         let own = Owner::this_process().unwrap();
-        leave_mark(&machine, &format!("{}-1", Owner { start_ticks: own.start_ticks - 1, ..own }), "900000");
+        leave_mark(&machine, &format!("{}-1", Owner { start_ticks: own.start_ticks - 2, ..own }), "900000");
         assert_eq!(restore_leftovers_in(&machine.0).unwrap(), Some(900_000));
     }
 
@@ -363,6 +405,43 @@ mod tests {
         leave_mark(&machine, ".half", "9");
         assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None);
         assert!(paths(&machine.0).unwrap().is_empty());
+    }
+
+    /// Or the whole rest is left out: the kernel keeps no notes for this user.
+    fn forget_files(machine: &Fabricated) -> bool {
+        fs::remove_dir_all(&machine.0.marks).unwrap();
+        !machine.0.notes.list().is_empty()
+    }
+
+    #[test]
+    fn what_was_lifted_with_a_run_of_its_own_is_known_outside() {
+        let machine = Fabricated::new("container");
+        let inside = Lifted::lift_in(machine.0.clone()).unwrap();
+        if !forget_files(&machine) {
+            return;
+        }
+        let outside = lift_elsewhere(&machine);
+        assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None, "both live");
+        drop(inside);
+        assert_eq!(machine.runtime(), NO_LIMIT, "one still measures");
+        drop(outside);
+        assert_eq!(machine.runtime(), 950_000);
+        assert!(machine.0.notes.list().is_empty());
+    }
+
+    #[test]
+    fn what_died_with_its_run_is_put_back_from_outside() {
+        let machine = Fabricated::new("ended");
+        fs::write(&machine.0.runtime, "-1").unwrap();
+        let own = Owner::this_process().unwrap();
+        let dead = format!("{}-1", Owner { process: 4_194_305, ..own });
+        if machine.0.notes.leave(&note(&dead, 900_000)).is_err() {
+            return;
+        }
+        assert_eq!(restore_leftovers_in(&machine.0).unwrap(), Some(900_000));
+        assert_eq!(machine.runtime(), 900_000);
+        assert!(machine.0.notes.list().is_empty());
+        assert_eq!(restore_leftovers_in(&machine.0).unwrap(), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use stealtime_wire::{Layout, Tick};
 
 use crate::clock::{SampleClock, TscRate};
 use crate::error::TrialError;
+use crate::evidence::Wanted;
 use crate::keeping::Next;
 use crate::probe::{Measured, Probe};
 use crate::recorder::Recorder;
@@ -42,6 +43,10 @@ impl Probe for Tick {
 
     fn clock(&self) -> SampleClock {
         SampleClock::Tsc
+    }
+
+    fn evidence(&self) -> Option<Wanted> {
+        Some(Wanted::Switches)
     }
 
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {

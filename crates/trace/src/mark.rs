@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn what_an_earlier_process_with_this_id_owned_is_left_over() {
         let this = Owner::this_process().unwrap();
-        let earlier = Owner { start_ticks: this.start_ticks - 1, ..this };
+        let earlier = Owner { start_ticks: this.start_ticks - 2, ..this };
         assert!(is_left_over(&format!("{PREFIX}{earlier}-0")), "{earlier}");
     }
 

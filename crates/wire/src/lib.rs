@@ -21,8 +21,8 @@ pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
 pub use message::{
     ClockCheck, ClockReading, ClockRecord, ExtraGroup, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
-    LoadOutcome, LoadRequest, MachineThread, Progress, Reading, StreamName, ThreadPlacement, ThreadRole, ToAgent,
-    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
+    LoadOutcome, LoadRequest, MachineThread, Progress, Reading, RealTimeLimit, RealTimeLimitKind, StreamName,
+    ThreadPlacement, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use rtload::{

@@ -467,6 +467,28 @@ pub struct Finding {
     pub hint: Option<String>,
 }
 
+/// What may have stopped a busy real-time thread once in a period: its machine's own kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RealTimeLimit {
+    pub kind: RealTimeLimitKind,
+    /// For how long at most.
+    pub pause_ns: u64,
+    pub period_ns: u64,
+    /// Why it was not seen when it did so; none where events `ordinary` tell.
+    pub unseen: Option<String>,
+}
+
+/// The limits that there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RealTimeLimitKind {
+    /// `sched_rt_runtime_us` is used up.
+    RtThrottling,
+    /// Ordinary threads that starve are served, since Linux 6.12.
+    FairServer,
+}
+
 /// What came of a trial, besides its tables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialOutcome {
@@ -482,6 +504,8 @@ pub struct TrialOutcome {
     pub calibrated_floor_units: Option<u64>,
     /// What became of the tasks of `rtload`; none of other probes.
     pub rtload: Option<RtloadOutcome>,
+    /// Of a probe that uses up its time: what may have stopped it.
+    pub limit: Option<RealTimeLimit>,
     /// Counts that explain the samples: `recorded`, `saturated`, `lost`, `voluntary_switches` ...
     pub counters: BTreeMap<String, u64>,
     /// The agent's threads during the trial.

@@ -20,7 +20,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("overheads", &["wire"]),
     ("schedulability", &[]),
     ("trace", &["owner", "wire"]),
-    ("probe", &["memory", "owner", "wire"]),
+    ("probe", &["memory", "owner", "trace", "wire"]),
     ("media", &[]),
     ("agent", &["analysis", "media", "probe", "trace", "wire"]),
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),

@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use stealtime_wire::{
     ClockCheck, ClockConversion, ClockReading, ClockRecord, Contend, DrawnTaskSet, ExtraGroup, Facts, Finding,
     FindingLevel, FrameDecoder, FrameKind, FromAgent, GuestExit, Injection, Layout, Load, LoadOutcome, LoadRequest,
-    MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimePolicy, RealTimeTask, RealTimeTaskOutcome,
-    Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement, ThreadRole, Tick, ToAgent, TraceRequest,
-    TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
+    MachineThread, PROTOCOL_VERSION, Probe, Progress, Reading, RealTimeLimit, RealTimeLimitKind, RealTimePolicy,
+    RealTimeTask, RealTimeTaskOutcome, Rtload, RtloadOutcome, StreamName, Switch, ThreadPlacement, ThreadRole, Tick,
+    ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, Wakeup, WorkUnit, encode_frame,
 };
 
 fn folder() -> PathBuf {
@@ -243,6 +243,12 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         },
         calibrated_floor_units: None,
         rtload: None,
+        limit: Some(RealTimeLimit {
+            kind: RealTimeLimitKind::RtThrottling,
+            pause_ns: 50_000_000,
+            period_ns: 1_000_000_000,
+            unseen: Some("the events of its CPU are refused".to_owned()),
+        }),
         counters: BTreeMap::from([("recorded".to_owned(), 4_000), ("saturated".to_owned(), 0)]),
         threads: vec![MachineThread {
             id: 41,

@@ -228,6 +228,17 @@ class LoadOutcome(Model):
     findings: list[Finding]
 
 
+class RealTimeLimit(Model):
+    """What may have stopped a busy real-time thread once in a period: its machine's own kernel."""
+
+    kind: Literal["rt_throttling", "fair_server"]
+    pause_ns: int
+    """For how long at most."""
+    period_ns: int
+    unseen: str | None
+    """Why it was not seen when it did so; None where the events ``ordinary`` tell."""
+
+
 class TrialOutcome(Model):
     """What came of a trial, whatever its result is, besides its tables."""
 
@@ -241,6 +252,9 @@ class TrialOutcome(Model):
     """The agent's threads during the trial."""
     tracing: TracingOutcome | None = None
     """The recording of the machine's own kernel, where one was asked for."""
+    limit: RealTimeLimit | None = None
+    """Of a probe that uses up its time: what may have stopped it. Absent from runs that looked for no evidence of it,
+    in which it explains nothing."""
 
     @property
     def is_valid(self) -> bool:

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod copying;
 mod counter_group;
+mod cpu_events;
 mod deadline;
 mod futex;
 mod mapping;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use counter_group::{CounterGroup, HardwareCounts};
+pub use cpu_events::{CpuEvents, Record};
 pub use deadline::set_deadline;
 pub use futex::{wait_while, wake_all};
 pub use mapping::{Mapping, ThreadUsage};

@@ -5,6 +5,8 @@ could act, and for temporary folders and CPU groups, which nobody removes when a
 """
 
 import functools
+import logging
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,6 +18,8 @@ from stealtime.lab.platforms.cgroup import clear_groups
 from stealtime.lab.platforms.process import RUN_MARK, run_mark
 
 _FOLDER_PREFIX = "stealtime-"
+_MARK = re.compile(r"\d+:\d+:\d+")
+logger = logging.getLogger(__name__)
 
 
 def make_short_folder() -> Path:
@@ -58,5 +62,19 @@ def _clear_folders() -> list[str]:
 
 
 def is_left_over(mark: str) -> bool:
-    """Tell whether what carries a mark may go: its control plane has ended, as far as that can be seen from here."""
-    return owner_fate(mark) == "gone"
+    """Tell whether what carries a mark may go: its control plane has ended, as far as that can be seen from here.
+
+    Where it cannot be seen nothing goes, and that is said.
+    """
+    fate = owner_fate(mark)
+    if fate == "not ours to judge" and _MARK.fullmatch(mark):
+        _tell_left_alone(mark)
+    return fate == "gone"
+
+
+@functools.cache
+def _tell_left_alone(mark: str) -> None:
+    logger.warning(
+        "what the run %s has made here is left alone: from this PID or time namespace nobody can tell whether it lives",
+        mark,
+    )

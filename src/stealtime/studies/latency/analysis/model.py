@@ -50,20 +50,33 @@ class HeldBack(Figures):
 
     cause: LimitName
     pause_ns: float
-    """How long it may stop the probe in every second."""
+    """How long it may stop the probe in every period."""
+    period_ns: float = 1e9
+    unseen: str | None = None
+    """Why nothing told when it did so, and nothing is explained; None where that was seen."""
     count: int
     longest_ns: float | None
     """Overhead of the longest explained one; None where there is none."""
+    unproven: int = 0
+    """Samples as long as a pause of which nothing proves that they are one: they count as any other."""
     rest_max_ns: float | None
-    """The longest of the other samples; None where there is no other."""
+    """The longest of the other samples, or the floor and what is not proven of an explained one."""
     rest_max_overhead_ns: float | None
     rest_max_at_s: float | None
     """From the start of sample 0 of its repetition."""
+    rest_paused_ns: float = 0.0
+    """How much of it was spent in a pause all the same: of a sample that is too long to be one, or one too many."""
 
     @property
     def is_in_rest(self) -> bool:
         """Whether a pause may be a part of the longest of the others."""
-        return self.rest_max_overhead_ns is not None and self.rest_max_overhead_ns >= PAUSE_SHARE * self.pause_ns
+        longest_ns = self.rest_paused_ns if self.unseen is None else self.rest_max_overhead_ns
+        return longest_ns is not None and longest_ns >= PAUSE_SHARE * self.pause_ns
+
+    @property
+    def may_be_in_percentiles(self) -> bool:
+        """Whether a sample that is as long as a pause may be one."""
+        return self.count > 0 or self.is_in_rest or self.unseen is not None
 
     @property
     def is_longest(self) -> bool:
@@ -118,8 +131,9 @@ class _Measured(Figures):
             return None
         value_ns = float(getattr(self.stats, name))
         held_back = self.held_back
-        is_pause = held_back is not None and value_ns - self.stats.floor_ns >= PAUSE_SHARE * held_back.pause_ns
-        return None if is_pause else value_ns
+        if held_back is None or not held_back.may_be_in_percentiles:
+            return value_ns
+        return None if value_ns - self.stats.floor_ns >= PAUSE_SHARE * held_back.pause_ns else value_ns
 
 
 class Period(Figures):

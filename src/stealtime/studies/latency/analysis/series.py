@@ -31,7 +31,7 @@ from stealtime.vocabulary.errors import StealtimeError
 if TYPE_CHECKING:
     from stealtime._core import SummaryDict
 
-__all__ = ["Series", "load_series", "pool", "read_durations", "read_series"]
+__all__ = ["Series", "load_series", "pool", "read_durations", "read_ordinary", "read_series"]
 
 _COLUMNS = {"tiled": ("duration",), "gapped": ("duration", "gap"), "periodic": ("duration",)}
 _EVENT_COLUMNS = {"kind": pa.string(), "index": pa.uint64(), "start": pa.uint64(), "duration": pa.uint64()}
@@ -140,6 +140,20 @@ def read_durations(folder: Path) -> tuple[NDArray[np.float64], float]:
     saturated = events.of_kind("saturated")
     durations[events.index[saturated]] = events.duration[saturated]
     return durations, description.units_per_s
+
+
+def read_ordinary(folder: Path) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Read when ordinary threads ran, or nobody, though the probe of a trial could have.
+
+    Returns:
+        Starts and durations in clock units from the start of sample 0, shape (stretches,).
+
+    Raises:
+        StealtimeError: As :func:`read_series`.
+    """
+    events = _read_events(folder / f"{EVENTS}.parquet")
+    chosen = events.of_kind("ordinary")
+    return events.start[chosen], events.duration[chosen]
 
 
 def pool(parts: Sequence[Series], units_per_s: Sequence[float]) -> "SummaryDict":

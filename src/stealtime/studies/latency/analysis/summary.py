@@ -112,10 +112,8 @@ def _trial_summary(read: _Read) -> TrialSummary:
 
 
 def _held_back(read: _Read) -> HeldBack | None:
-    record, limit = read.trial.record, limit_of(read.trial.record)
-    if read.series is None or limit is None or record.outcome is None:
-        return None
-    return find_held_back(read.series, record.outcome.clock.units_per_s, limit)
+    limit = limit_of(read.trial.record)
+    return None if read.series is None or limit is None else find_held_back(read.trial, read.series, limit)
 
 
 def _stalls(read: _Read, stats: Stats | None, held_back: HeldBack | None) -> Stalls | None:

@@ -17,16 +17,17 @@ def held_back_sentences(cells: Sequence[CellSummary]) -> list[str]:
     by_platform: dict[tuple[str, str], list[CellSummary]] = {}
     for cell in cells:
         held_back = cell.held_back
-        if held_back is not None and (held_back.count or held_back.is_in_rest):
+        if held_back is not None and (held_back.count or held_back.unproven or held_back.is_in_rest):
             by_platform.setdefault((cell.platform, held_back.cause), []).append(cell)
     return [_sentence(platform, cause, own) for (platform, cause), own in by_platform.items()]
 
 
 def cause_of(held_back: HeldBack) -> str:
     """Name a limit, what it does and whose it is."""
+    period = notation.duration(held_back.period_ns, 3) if held_back.period_ns != 1e9 else "second"
     return (
         f"{held_back.cause} (a limit of this machine's own kernel: real-time threads stand still for up to "
-        f"{notation.duration(held_back.pause_ns, 3)} of every second)"
+        f"{notation.duration(held_back.pause_ns, 3)} of every {period})"
     )
 
 
@@ -37,10 +38,26 @@ def _sentence(platform: str, cause: str, cells: Sequence[CellSummary]) -> str:
         for title, one in known
         if one.count
     ]
-    unclear = [f"{notation.duration(one.rest_max_overhead_ns, 3)} of {title}" for title, one in known if one.is_in_rest]
+    unproven = [f"{one.unproven} of {title}" for title, one in known if one.unproven]
+    unclear = [
+        f"{notation.duration(one.rest_max_overhead_ns, 3)} of {title}"
+        for title, one in known
+        if one.is_in_rest and not one.unproven
+    ]
     words = f"{platform}: {cause_of(known[0][1])}"
     if explained:
         words += f" explains samples: {', '.join(explained)}. They count for no maximum and no ratio"
+    if unproven:
+        words += f"{'. It' if explained else ''} explains none of those as long as its pauses: {', '.join(unproven)}. "
+        words += f"They count, as {_why_unproven([one for _, one in known if one.unproven])}"
     if unclear:
-        words += f"{'. It' if explained else ''} may be a part of {', '.join(unclear)}, which counts for no ratio"
+        words += f"{'. It' if explained or unproven else ''} may be a part of {', '.join(unclear)}"
+        words += ", which counts for no ratio"
     return f"{words}; {_MEANS[cause]}."
+
+
+def _why_unproven(those: Sequence[HeldBack]) -> str:
+    unseen = next((one.unseen for one in those if one.unseen is not None), None)
+    if unseen is not None:
+        return f"nothing tells who ran then ({unseen}; root may watch)"
+    return "no ordinary thread was seen to run then, nor the CPU to idle"

@@ -101,7 +101,7 @@ DISTURBANCES = {
             "an ordinary process spins on the measured CPU for 8 s of every 16 s",
             # Natively the probe has real-time priority over the hog, which keeps its CPU from idling: it wakes sooner.
             {
-                "": _TICK,
+                "": (*_TICK, *_WAKEUP),
                 "native": (MustShow("wakeup", "p50_ns", "lower"), MustShow("wakeup", "mean_overhead_ns", "lower")),
             },
             hog=True,

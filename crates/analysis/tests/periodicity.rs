@@ -285,6 +285,7 @@ fn noise_between_the_pauses_of_a_quota_makes_no_second_period() {
 
 /// Pauses of one length with any time between them have no period, however much of the time they take.
 #[test]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // small and positive
 fn pauses_at_random_times_have_no_period() {
     for seed in 0..10 {
         let mut random = Random(seed);

@@ -22,6 +22,7 @@ struct Recorded {
 struct Random(u64);
 
 impl Random {
+    #[allow(clippy::cast_possible_truncation)] // below a `usize`
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -72,6 +73,7 @@ impl Recorded {
     }
 
     /// The samples, those below the threshold drawn from their quantiles, and together as long as they were.
+    #[allow(clippy::cast_possible_wrap)] // a recording has some ten thousand samples
     fn samples(&self, random: &mut Random) -> Vec<u32> {
         let middle = i64::from(self.quantiles[QUANTILES / 2]);
         let mut samples = Vec::new();

@@ -100,7 +100,9 @@ impl Seen {
             before.push(sum);
         }
         if sum > 0.0 {
-            before.iter_mut().for_each(|share| *share /= sum);
+            for share in &mut before {
+                *share /= sum;
+            }
         }
         before
     }

@@ -302,8 +302,9 @@ impl Patterns {
             let parts = sums.iter().filter(|(count, _)| *count > 0.0);
             parts.map(|(count, hits)| (hits - count * rate).powi(2) / count - variance).sum::<f64>() + variance
         };
-        let moduli = if variance > 0.0 { 2..=PATTERN_MAX } else { 2..=1 };
-        Self { cycles, all: cycles * variance, between: moduli.map(between).collect() }
+        // Where all cycles are alike there is nothing to explain.
+        let between = if variance > 0.0 { (2..=PATTERN_MAX).map(between).collect() } else { Vec::new() };
+        Self { cycles, all: cycles * variance, between }
     }
 
     fn merge(mut self, other: &Self) -> Self {
@@ -317,7 +318,7 @@ impl Patterns {
     /// Whether it is always the same cycles that have an event.
     fn tell(&self) -> bool {
         let moduli = self.between.iter().zip(2_u32..);
-        let enough = moduli.filter(|(_, modulus)| PATTERN_REPEATS * f64::from(*modulus) <= self.cycles);
-        self.all > 0.0 && enough.into_iter().any(|(between, _)| between / self.all > PATTERNED)
+        let mut enough = moduli.filter(|(_, modulus)| PATTERN_REPEATS * f64::from(*modulus) <= self.cycles);
+        self.all > 0.0 && enough.any(|(between, _)| between / self.all > PATTERNED)
     }
 }

@@ -19,7 +19,8 @@ def tick(repetition: int, worst_ns: float, findings: tuple[dict[str, str | None]
 def test_a_run_is_summarized_cell_by_cell(tmp_path: Path) -> None:
     known = write_synthetic_run(tmp_path / "run")
     summary = summarize(Run.open(known.folder))
-    assert RunSummary.model_validate_json(summary.model_dump_json()) == summary
+    # The longest samples of each trial are for comparing two runs, and in no document.
+    assert RunSummary.model_validate_json(summary.model_dump_json()).model_dump() == summary.model_dump()
     cells = {(cell.platform, cell.probe, *cell.parameters.values()): cell for cell in summary.cells}
     native = cells["native", "tick", 68_000]
     truth = known.find("native.alone.tick-68us.r1")

@@ -171,7 +171,7 @@ mod tests {
         let found = held_back(&[(0.9, 31.0), (1.8, 50.2), (2.5, 0.3), (2.7, 53.9), (3.6, 50.0)], proven);
         assert_eq!((found.count, found.unproven), (4, 0));
         assert_eq!(found.longest_ns, Some(53.9e6));
-        assert_eq!(found.rest_max_overhead_ns, 0.3e6);
+        assert!((found.rest_max_overhead_ns - 0.3e6).abs() < 1e-3);
         assert!((found.rest_max_at_s - 2.5812).abs() < 1e-6, "the pauses before it took their time: {found:?}");
     }
 
@@ -188,7 +188,7 @@ mod tests {
         // 20 ms of a thief beside 30 ms of the fair server.
         let found = held_back(&[(1.5, 50.0)], |start, _| (start + 20_000_000, 30_000_000));
         assert_eq!((found.count, found.rest_max_overhead_ns), (1, 20e6));
-        assert_eq!(found.rest_max_ns, 20e6 + f64::from(LOOP_NS));
+        assert!((found.rest_max_ns - (20e6 + f64::from(LOOP_NS))).abs() < 1e-3);
         let mostly_theft = held_back(&[(1.5, 50.0)], |start, _| (start, 10_000_000));
         assert_eq!((mostly_theft.count, mostly_theft.rest_max_overhead_ns), (0, 50e6));
     }

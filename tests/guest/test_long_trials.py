@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,9 @@ def kill_all_named(name: str) -> Callable[[Command], None]:
         found = [one for one in psutil.Process(command.process.pid).children(recursive=True) if name in one.name()]
         assert found, f"no {name} runs"
         for one in found:
-            one.kill()
+            # The end of one may be that of the others.
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         command.wait_for("cut short")
         command.end()
 

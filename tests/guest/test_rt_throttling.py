@@ -244,17 +244,18 @@ async def test_what_a_killed_container_with_a_run_of_its_own_left_is_put_back_ou
     """Its PID namespace takes agent and watchdog with it, and its mount namespace takes the marks."""
     measure = f"{find_agent()} tick -D {LONG} --lift-rt-throttling --cpu {MEASURED_CPU}"
     namespaces = ["unshare", "--pid", "--mount", "--mount-proc", "--time", "--boottime", "100000", "--fork"]
-    argv = [*namespaces, "sh", "-c", f"mount -t tmpfs none /run && exec {measure}"]
+    # As the first process there the agent would be the init of a guest.
+    argv = [*namespaces, "sh", "-c", f"mount -t tmpfs none /run && {measure}; :"]
     container = subprocess.Popen(argv, stdout=subprocess.DEVNULL)  # noqa: ASYNC220
     try:
         assert await until(lambda: runtime_us() == -1, DEADLINE_S), "the limit was never lifted"
         assert marks() == [], "its /run is this one"
         restore()
         assert runtime_us() == -1, "it was taken from one that lives"
-        (agent,) = psutil.Process(container.pid).children()
-        inside = agent.children(recursive=True)
-        agent.kill()
-        await are_gone([agent, *inside])
+        (first,) = psutil.Process(container.pid).children()
+        inside = first.children(recursive=True)
+        first.kill()
+        await are_gone([first, *inside])
         assert runtime_us() == -1, "nobody was left to put it back"
         assert str(own_value) in restore()
     finally:

@@ -350,7 +350,7 @@ impl Server {
         let source = SampleSource::part(&recorder, layout, taken);
         let now_taken = source.taken();
         let watched_units = source.watched_units(now_taken);
-        let so_far = running.trial.outcome_so_far(&running.request, &running.rate, watched_units);
+        let so_far = running.trial.outcome_so_far(&running.request, &running.rate, now_taken.rows, watched_units);
         let Some(outcome) = so_far else { return Ok(()) };
         running.trial.set_taken(now_taken);
         running.parts.unconfirmed = Some(source.end());

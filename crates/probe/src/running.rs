@@ -128,10 +128,17 @@ impl RunningTrial {
         self.opening.get()?.layout
     }
 
-    /// What came of the trial if it ended now; nothing before its first sample, and of one that has no samples.
+    /// What came of the trial if it had ended with the last of `rows` samples; nothing before its first sample, and of
+    /// one that has no samples. More may be measured meanwhile, and are not counted: nobody has them yet.
     ///
-    /// `watched_units` is how long its samples took.
-    pub fn outcome_so_far(&self, request: &TrialRequest, rate: &TscRate, watched_units: u64) -> Option<TrialOutcome> {
+    /// `watched_units` is how long those samples took.
+    pub fn outcome_so_far(
+        &self,
+        request: &TrialRequest,
+        rate: &TscRate,
+        rows: usize,
+        watched_units: u64,
+    ) -> Option<TrialOutcome> {
         let (opening, recorder) = (self.opening.get()?, self.recorder()?);
         let end = read_clocks();
         let check = rate.check(&opening.start, &end);
@@ -139,10 +146,11 @@ impl RunningTrial {
         found.extend(findings::clocks(&check));
         let (saturated, saturated_gaps, lost) = recorder.saturated();
         let units_per_s = opening.clock.units_per_s(rate);
+        let of_them = |entries: &[(u64, u64)]| entries.iter().filter(|&&(index, _)| index < rows as u64).count() as u64;
         let mut counters = BTreeMap::from([
-            ("recorded".to_owned(), recorder.len() as u64),
-            ("saturated".to_owned(), saturated.len() as u64),
-            ("saturated_gaps".to_owned(), saturated_gaps.len() as u64),
+            ("recorded".to_owned(), rows as u64),
+            ("saturated".to_owned(), of_them(&saturated)),
+            ("saturated_gaps".to_owned(), of_them(&saturated_gaps)),
             ("lost".to_owned(), lost),
         ]);
         findings::watched(watched_units, &recorder.pauses(), units_per_s, &mut counters, &mut found);

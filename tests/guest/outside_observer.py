@@ -27,6 +27,8 @@ NICE = -20
 JOIN_NS = 10_000_000
 """A tick wakes an idle guest for a moment, and beside others it waits for the CPU then: it stood still all the same. A
 probe that is not held back runs for hundreds of ms."""
+FOUND_AGO_S = 0.05
+"""Threads that were looked for longer ago may not be all of them. A shorter time would fill a pause with looks."""
 PAUSE_MIN_NS = 40_000_000
 """A pause of the limit is 50 ms long; nothing else lets the probe stand still for so long at once."""
 
@@ -110,7 +112,11 @@ def _watch_guest(asked: _Asked, mark: str, program: str) -> list[Stretch]:
             # Threads come and go; a look at all processes takes some ms.
             states, found_at = _states_of(mark, program), time.monotonic()
         at = _now_ns()
-        is_idle = bool(states) and not any(_runs(state) for state in states)
+        is_idle = _is_idle(states)
+        if is_idle and begin is None and time.monotonic() - found_at > FOUND_AGO_S:
+            # A process of User-Mode Linux that began since the last look may be the one that runs.
+            states, found_at = _states_of(mark, program), time.monotonic()
+            is_idle = _is_idle(states)
         if is_idle and begin is None:
             begin = at
         elif not is_idle and begin is not None:
@@ -148,6 +154,10 @@ def _states_of(mark: str, program: str) -> list[Path]:
             continue  # it ended meanwhile
         found += [task / "stat" for task in tasks]
     return found
+
+
+def _is_idle(states: Sequence[Path]) -> bool:
+    return bool(states) and not any(_runs(state) for state in states)
 
 
 def _runs(stat: Path) -> bool:

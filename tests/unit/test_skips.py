@@ -11,7 +11,7 @@ import pytest
 from skips import AllowedSkip, Skips, SkipsPlugin, read_allowed_skips
 
 ROOT = Path(__file__).parents[2]
-_IGNORED = re.compile(r'#\[ignore = "(?P<reason>[^"]*)"\]\s*fn (?P<name>\w+)')
+_IGNORED = re.compile(r'#\[ignore = "(?P<reason>[^"]*)"\](?:\s*#\[[^\n]*\])*\s*fn (?P<name>\w+)')
 ALLOWED = {"guest": [AllowedSkip("tests/guest/test_a.py::*[*native*]", r"natively .*", "it is asked elsewhere")]}
 
 

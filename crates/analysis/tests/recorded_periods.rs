@@ -217,21 +217,20 @@ fn false_alarms(names: &[&str], shuffles: u64) -> (usize, usize) {
     (told, series)
 }
 
-/// `FALSE_ALARM` allows 1 of 1,000; the decisions were made on the first recordings, these are others.
+/// `FALSE_ALARM` allows 1 of 1,000. All recordings were at hand when it was chosen, so none is held out: that
+/// nothing is told here shows a rate below 7 % (95 %), and no more.
 #[test]
 fn shuffled_recordings_have_no_period() {
     let (told, series) = false_alarms(&["quick-1", "quiet-5", "quiet-fifo", "throttle"], 5);
     assert_eq!(told, 0, "of {series}");
 }
 
-/// Prints the rate of both halves: `cargo test -p stealtime-analysis --test recorded_periods -- --ignored --nocapture`.
+/// Prints the rate over all of them:
+/// `cargo test -p stealtime-analysis --test recorded_periods -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes a minute"]
 #[allow(clippy::print_stdout)]
 fn how_often_a_period_is_told_of_shuffled_recordings() {
-    let (first, held_out) = QUIET.split_at(3);
-    for (what, names) in [("decided on", first), ("held out", held_out)] {
-        let (told, series) = false_alarms(names, 20);
-        println!("{what}: a period in {told} of {series} shuffled recordings");
-    }
+    let (told, series) = false_alarms(&QUIET, 20);
+    println!("a period in {told} of {series} shuffled recordings");
 }

@@ -104,3 +104,8 @@ def test_every_ignored_test_of_rust_is_on_the_list_and_the_list_names_no_other()
     unlisted = [one for one in ignored if not any(entry.covers(*one) for entry in allowed)]
     assert not unlisted
     assert all(any(entry.covers(*one) for one in ignored) for entry in allowed)
+
+
+def test_a_test_of_rust_that_leaves_itself_out_says_so_in_the_words_that_are_looked_for() -> None:
+    other = re.compile(r'eprintln!\("[^"]*\b(?:left out|not tested)\b')
+    assert not [str(path) for path in (ROOT / "crates").rglob("*.rs") if other.search(path.read_text())]

@@ -81,7 +81,7 @@ mod tests {
         let notes = Notes::of_kind(&format!("stealtime-test-{}-notes:", std::process::id()));
         assert!(notes.list().is_empty());
         if let Err(error) = notes.leave("one=950000") {
-            eprintln!("left out: {error}");
+            eprintln!("skipped: {error}");
             return;
         }
         notes.leave("two=1").unwrap();

@@ -2,41 +2,18 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 
-/// `PERF_ATTR_SIZE_VER0` (`include/uapi/linux/perf_event.h`, Linux 2.6.31): what is needed is in there.
-const ATTRIBUTES_BYTES: u32 = 64;
+use super::perf_event::{self, Attributes, DISABLED, Whose};
+
 const TYPE_HARDWARE: u32 = 0;
 const HARDWARE_CYCLES: u64 = 0;
 const HARDWARE_INSTRUCTIONS: u64 = 1;
 /// `PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING | PERF_FORMAT_GROUP`.
 const READ_FORMAT: u64 = 1 | 1 << 1 | 1 << 3;
-/// Bits of `perf_event_attr` behind `read_format`: not while a hypervisor runs.
+/// Bit of [`Attributes`]' flags: not while a hypervisor runs.
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
-/// Likewise: does not count yet.
-const DISABLED: u64 = 1;
-/// `PERF_EVENT_IOC_ENABLE`, and `PERF_IOC_FLAG_GROUP` with it.
-const ENABLE: libc::c_ulong = 0x2400;
+/// `PERF_IOC_FLAG_GROUP`.
 const WHOLE_GROUP: libc::c_ulong = 1;
-const THIS_THREAD: libc::pid_t = 0;
-const ANY_CPU: libc::c_int = -1;
-/// `PERF_FLAG_FD_CLOEXEC`, since Linux 3.14.
-const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-
-/// `struct perf_event_attr`, its first version.
-#[repr(C)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    breakpoint_address: u64,
-}
 
 /// Cycles and instructions of one thread, in kernel and user mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,16 +67,12 @@ impl CounterGroup {
     fn open(kind: u32, configs: &[u64]) -> io::Result<Self> {
         let mut members: Vec<File> = Vec::new();
         for &config in configs {
-            let leader = members.first().map_or(-1, AsRawFd::as_raw_fd);
-            members.push(open(kind, config, leader)?);
+            members.push(open(kind, config, members.first())?);
         }
         // A member that is opened beside one that counts is put on the CPU at some later tick, and the times of the
         // group do not tell: so all begin together.
         if let Some(leader) = members.first() {
-            // SAFETY: it takes no pointer.
-            if unsafe { libc::ioctl(leader.as_raw_fd(), ENABLE, WHOLE_GROUP) } < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            perf_event::enable(leader, WHOLE_GROUP)?;
         }
         Ok(Self { members })
     }
@@ -123,29 +96,15 @@ impl CounterGroup {
     }
 }
 
-fn open(kind: u32, config: u64, leader: RawFd) -> io::Result<File> {
+fn open(kind: u32, config: u64, leader: Option<&File>) -> io::Result<File> {
     let attributes = Attributes {
         kind,
-        size: ATTRIBUTES_BYTES,
         config,
-        sample_period: 0,
-        sample_type: 0,
         read_format: READ_FORMAT,
-        flags: if leader < 0 { EXCLUDE_HYPERVISOR | DISABLED } else { EXCLUDE_HYPERVISOR },
-        wakeup_events: 0,
-        breakpoint_type: 0,
-        breakpoint_address: 0,
+        flags: if leader.is_none() { EXCLUDE_HYPERVISOR | DISABLED } else { EXCLUDE_HYPERVISOR },
+        ..Attributes::default()
     };
-    // SAFETY: `attributes` is readable and of the size that it tells; the kernel keeps no pointer to it.
-    let descriptor = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, THIS_THREAD, ANY_CPU, leader, CLOSE_ON_EXEC)
-    };
-    let Ok(descriptor) = RawFd::try_from(descriptor) else { return Err(io::Error::from_raw_os_error(libc::EBADF)) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: it was just opened and belongs to nobody else.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
+    perf_event::open(attributes, Whose::ThisThread, leader)
 }
 
 #[cfg(test)]
@@ -163,7 +122,7 @@ mod tests {
         let group = match CounterGroup::open(TYPE_SOFTWARE, &[SOFTWARE_TASK_CLOCK, SOFTWARE_MINOR_FAULTS]) {
             Ok(group) => group,
             Err(error) => {
-                eprintln!("left out: no counters for this user: {error}");
+                eprintln!("skipped: no counters for this user: {error}");
                 return;
             }
         };

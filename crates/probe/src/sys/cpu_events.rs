@@ -4,27 +4,20 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `PERF_ATTR_SIZE_VER3` (`include/uapi/linux/perf_event.h`): up to the clock.
-const ATTRIBUTES_BYTES: u32 = 96;
+use super::perf_event::{self, Attributes, DISABLED, Whose};
+
 const TYPE_TRACEPOINT: u32 = 2;
 /// `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`.
 const SAMPLE: u64 = 1 << 1 | 1 << 2 | 1 << 10;
-/// Bits of `perf_event_attr` behind `read_format`: does not count yet; other records have thread and time too; times by
-/// `clockid` (since Linux 4.1); a record for each switch (since 4.3).
-const DISABLED: u64 = 1;
+/// Bits of [`Attributes`]' flags: other records have thread and time too; times by `clockid` (since Linux 4.1); a record
+/// for each switch (since 4.3).
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCK: u64 = 1 << 25;
 const CONTEXT_SWITCH: u64 = 1 << 26;
-/// `PERF_EVENT_IOC_ENABLE`.
-const ENABLE: libc::c_ulong = 0x2400;
-const ALL_THREADS: libc::pid_t = -1;
-const NO_LEADER: libc::c_int = -1;
-/// `PERF_FLAG_FD_CLOEXEC`, since Linux 3.14.
-const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 /// `PERF_RECORD_LOST`, `PERF_RECORD_SAMPLE` and `PERF_RECORD_SWITCH_CPU_WIDE`.
 const RECORD_LOST: u32 = 2;
 const RECORD_SAMPLE: u32 = 9;
@@ -40,27 +33,6 @@ const DATA_BYTES: usize = 128 * PAGE_BYTES;
 const HEAD_AT: usize = 1024;
 const TAIL_AT: usize = 1032;
 
-/// `struct perf_event_attr`, its fourth version.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_registers: u64,
-    sample_stack: u32,
-    clock: libc::clockid_t,
-}
-
 /// What the kernel has written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record<'a> {
@@ -75,7 +47,7 @@ pub enum Record<'a> {
 /// Events of one CPU, in one ring buffer.
 pub struct CpuEvents {
     ring: NonNull<u8>,
-    _file: File,
+    file: File,
 }
 
 // SAFETY: the mapping is owned, and nothing in it is tied to a thread.
@@ -96,14 +68,10 @@ impl CpuEvents {
             return Err(io::Error::last_os_error());
         }
         let ring = NonNull::new(ring.cast()).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        // SAFETY: the request takes no pointer.
-        if unsafe { libc::ioctl(file.as_raw_fd(), ENABLE, 0) } < 0 {
-            let error = io::Error::last_os_error();
-            // Gives the mapping back.
-            drop(Self { ring, _file: file });
-            return Err(error);
-        }
-        Ok(Self { ring, _file: file })
+        // It gives the mapping back where the event cannot begin.
+        let events = Self { ring, file };
+        perf_event::enable(&events.file, 0)?;
+        Ok(events)
     }
 
     /// Reads what was recorded since the last reading, in the order of time.
@@ -176,7 +144,6 @@ fn parse(record: &[u8]) -> Option<Record<'_>> {
 fn open(tracepoint: u16, cpu: libc::c_int, more_flags: u64) -> io::Result<File> {
     let attributes = Attributes {
         kind: TYPE_TRACEPOINT,
-        size: ATTRIBUTES_BYTES,
         config: tracepoint.into(),
         sample_period: 1,
         sample_type: SAMPLE,
@@ -184,16 +151,7 @@ fn open(tracepoint: u16, cpu: libc::c_int, more_flags: u64) -> io::Result<File> 
         clock: libc::CLOCK_MONOTONIC_RAW,
         ..Attributes::default()
     };
-    // SAFETY: `attributes` is readable and of the size that it tells; the kernel keeps no pointer to it.
-    let descriptor = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, ALL_THREADS, cpu, NO_LEADER, CLOSE_ON_EXEC)
-    };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let descriptor = RawFd::try_from(descriptor).map_err(io::Error::other)?;
-    // SAFETY: it was just opened and belongs to nobody else.
-    Ok(unsafe { File::from_raw_fd(descriptor) })
+    perf_event::open(attributes, Whose::Cpu(cpu), None)
 }
 
 #[cfg(test)]

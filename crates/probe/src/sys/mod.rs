@@ -7,6 +7,7 @@ mod cpu_events;
 mod deadline;
 mod futex;
 mod mapping;
+mod perf_event;
 mod ring_threads;
 mod thread_identity;
 

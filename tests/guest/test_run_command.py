@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fabricated_kernel import write_panicking_kernel
 
 pytestmark = pytest.mark.guest
 
@@ -131,8 +132,7 @@ def test_a_guest_that_is_killed_in_the_middle_is_booted_again_and_loses_no_cell(
 def test_a_kernel_that_does_not_boot_fails_its_cells_and_the_rest_goes_on(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    kernel = tmp_path / "vmlinux"
-    kernel.write_bytes(b"this is no kernel" * 100)
+    kernel = write_panicking_kernel(tmp_path / "vmlinux")
     ended = stealtime(
         environment, "run", "quick", "-P", "native,qemu-tcg-paravirt", "--probe", "tick", "-D", "100ms",
         "--repetitions", "1", "--kernel", str(kernel),

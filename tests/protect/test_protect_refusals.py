@@ -19,6 +19,7 @@ from two_hosts import await_that
 
 from stealtime.protect.control import ControlClient
 from stealtime.protect.state import State
+from stealtime.vocabulary.quantities import approximate_size
 
 pytestmark = [
     pytest.mark.protect,
@@ -95,7 +96,8 @@ def test_a_device_that_cannot_be_protected_is_refused_by_name(state: State, vm: 
 
 def test_too_little_and_too_much_memory_are_refused(state: State, vm: Path) -> None:
     too_much_mib = (psutil.virtual_memory().total >> 20) + 1
-    for memory_mib, said in ((64, "64 MiB of memory are too little"), (too_much_mib, f"{too_much_mib} MiB of memory")):
+    too_much = f"the machine has {approximate_size(too_much_mib << 20)} of memory, and this host "
+    for memory_mib, said in ((64, "64 MiB of memory are too little"), (too_much_mib, too_much)):
         vm.write_text(f'{MACHINE}memory = "{memory_mib}MiB"\n')
         assert_refused(protect(state, "start", str(vm), *TO_LOCAL), 2, said)
         _, alive = psutil.wait_procs(belonging_to(state), timeout=PATIENCE_S)

@@ -75,9 +75,14 @@ def compared(a: RunSummary, b: RunSummary) -> list[CellComparison]:
 
 def tally(pairs: Iterable[tuple[RunSummary, RunSummary]]) -> Tally:
     """Compare pairs of runs."""
+    return counted(compared(a, b) for a, b in pairs)
+
+
+def counted(comparisons: Iterable[list[CellComparison]]) -> Tally:
+    """Count what comparisons of pairs have found."""
     result = Tally()
-    for a, b in pairs:
-        result.add(compared(a, b))
+    for cells in comparisons:
+        result.add(cells)
     return result
 
 
@@ -89,10 +94,12 @@ def judge_equal_runs(runs: Sequence[RunSummary]) -> dict[str, Any]:
         share with fewer repetitions, how much sessions differ, and which shares of known differences are found.
     """
     pairs = list(combinations(runs, 2))
-    everything = tally(pairs)
-    without = (
-        [tally(pair for pair in pairs if left_out not in pair).share for left_out in runs] if len(runs) > 2 else []
-    )
+    comparisons = [compared(a, b) for a, b in pairs]
+    everything = counted(comparisons)
+    without = [
+        counted(cells for pair, cells in zip(pairs, comparisons, strict=True) if left_out not in pair).share
+        for left_out in (runs if len(runs) > 2 else ())
+    ]
     known = [share for share in without if share is not None]
     fewest = min(len(cell.trials) for run in runs for cell in run.cells)
     parts = everything.document()

@@ -279,6 +279,7 @@ def test_commands_for_a_machine_that_is_not_here_say_so(stealtime: Command, vm_f
         refused = stealtime("protect", command, "fax")
         assert refused.code == 1
         assert "the VM 'fax' does not run on this host" in refused.err
+        assert "hint: none is protected here: `stealtime protect start` begins it" in refused.err
     assert "no epochs of the VM 'fax'" in stealtime("protect", "export", "fax", "-o", "x.csv").err
 
 

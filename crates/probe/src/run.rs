@@ -26,6 +26,10 @@ use crate::{facts, findings, preflight, quota, registry, scheduling};
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
 
+/// All of it is made present before the first sample, page by page: in a guest without hardware for that, 2 MiB each (the
+/// default) take several milliseconds.
+const STACK_BYTES: usize = 256 << 10;
+
 /// Of a ring of threads only idling is looked at.
 const NO_IDLING: &str = "a ring switches too often to be watched, and its CPU was not told to idle";
 
@@ -153,10 +157,11 @@ fn measure_beside_others(
         let (ready, is_ready) = channel();
         let (measures, has_ended) = channel();
         let cpus = probe.cpus(&trial.request.cpus);
+        let has_other_cpu = evidence::has_other_cpu(cpus);
         let look = move || place_watch::watch(trial.running, trial.rate, cpus, &has_ended);
-        let watching = spawn(scope, "st-watch", look)?;
+        let watching = has_other_cpu.then(|| spawn(scope, "st-watch", look)).transpose()?;
         let (is_over, over) = channel();
-        let looking = match watch.filter(|_| evidence::has_other_cpu(cpus)) {
+        let looking = match watch.filter(|_| has_other_cpu) {
             Some(watch) => Some(spawn(scope, "st-evidence", move || {
                 trial.running.threads.enter(ThreadRole::Agent);
                 // On the measured CPU it would not get a turn, and would itself be what the fair server serves.
@@ -177,7 +182,7 @@ fn measure_beside_others(
         // Refused another CPU it has ended at once; then the events are read afterwards.
         looking.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
         let thefts = stealing.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?;
-        let moved = watching.join().map_err(|_| TrialError::Panicked)?;
+        let moved = watching.map(|handle| handle.join().map_err(|_| TrialError::Panicked)).transpose()?.flatten();
         Ok((measured?, thefts, moved))
     })
 }
@@ -201,5 +206,6 @@ fn spawn<'scope, T: Send + 'scope>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'scope,
 ) -> Result<thread::ScopedJoinHandle<'scope, T>, TrialError> {
-    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, body).map_err(TrialError::Threads)
+    let builder = thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES);
+    builder.spawn_scoped(scope, body).map_err(TrialError::Threads)
 }

@@ -232,7 +232,10 @@ def running_member(state: State, vm: str) -> tuple[MemberFolder, MemberStatus]:
         )
     known = sorted({folder.vm for folder in state.members()})
     raise StealtimeError(
-        f"the VM {vm!r} does not run on this host", hint=f"known here: {', '.join(known)}" if known else None
+        f"the VM {vm!r} does not run on this host",
+        hint=f"known here: {', '.join(known)}"
+        if known
+        else "none is protected here: `stealtime protect start` begins it",
     )
 
 

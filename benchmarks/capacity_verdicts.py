@@ -32,7 +32,7 @@ from stealtime.capacity.use import Use
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine, MachineRequest
 from stealtime.vocabulary.readings import Absent
-from stealtime.wire.message import CpuLoad, LoadRequest
+from stealtime.wire.load import CpuLoad, LoadRequest
 
 CPUS = sorted(os.sched_getaffinity(0))
 FIRST, LAST = (CPUS[0],), (CPUS[-1],)

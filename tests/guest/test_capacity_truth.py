@@ -34,7 +34,8 @@ from stealtime.lab.platforms.model import MachineRequest
 from stealtime.lab.platforms.share import Share
 from stealtime.lab.tracing.host import host_tracer
 from stealtime.vocabulary.readings import Absent, Value
-from stealtime.wire.message import CpuLoad, LoadRequest, TraceRequest
+from stealtime.wire.load import CpuLoad, LoadRequest
+from stealtime.wire.message import TraceRequest
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from stealtime.lab.platforms import registry
 from stealtime.lab.platforms.model import Machine
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.connection import LoadResult
-from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad, RunTrial, TickProbe
+from stealtime.wire.load import CpuLoad, LoadRequest, MemoryLoad
+from stealtime.wire.message import RunTrial, TickProbe
+from stealtime.wire.results import LoadResult
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session")]
 

@@ -23,8 +23,8 @@ from stealtime.store.surroundings import TRACE_SCHEMA
 from stealtime.store.traces import events_of
 from stealtime.studies.realtime.analysis.overheads import TrialOverheads, split
 from stealtime.vocabulary.readings import Value
-from stealtime.wire.connection import TrialResult
 from stealtime.wire.message import Injection, RunTrial, TraceRequest
+from stealtime.wire.results import TrialResult
 from stealtime.wire.rtload import RealTimeTask, RtloadProbe
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from stealtime.lab.platforms.uml import kernel_threads
 from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Value
-from stealtime.wire.connection import TrialResult
 from stealtime.wire.message import Injection, RunTrial, SwitchProbe, TraceRequest, TrialOutcome
+from stealtime.wire.results import TrialResult
 
 pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from stealtime.store.model import NeighbourRecord, PlacementRecord, ShareRecord, TrialRecord
 from stealtime.store.surroundings import NEIGHBOURS_SCHEMA
 from stealtime.vocabulary.clocks import ClockReading
-from stealtime.wire.message import LoadOutcome, LoadRequest, MemoryLoad
+from stealtime.wire.load import LoadOutcome, LoadRequest, MemoryLoad
 
 RATE_BYTES_PER_S = 4.5e9
 SCALED = "all is 2 CPUs here, 4 in the paper"

@@ -25,6 +25,7 @@ from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Absent, Reading, Value
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
+from stealtime.wire.load import LoadOutcome
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
     AgentHello,
@@ -39,7 +40,6 @@ from stealtime.wire.message import (
     Gapped,
     Layout,
     LoadDone,
-    LoadOutcome,
     LoadStarted,
     PartStored,
     Periodic,

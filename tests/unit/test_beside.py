@@ -29,7 +29,8 @@ from stealtime.studies.stretch.probe import CONTEND, ContendCells
 from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import CpuLoad, LoadRequest, RunTrial
+from stealtime.wire.load import CpuLoad, LoadRequest
+from stealtime.wire.message import RunTrial
 
 PROBES = """
 [[probes]]

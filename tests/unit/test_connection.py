@@ -12,9 +12,11 @@ from typing import Any, BinaryIO
 import pytest
 
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.connection import AgentConnection, Listener
+from stealtime.wire.connection import AgentConnection
 from stealtime.wire.frame import FrameDecoder, FrameKind, encode_frame
-from stealtime.wire.message import PROTOCOL_VERSION, CpuLoad, LoadRequest, Progress, RunTrial, TickProbe
+from stealtime.wire.incoming import Listener
+from stealtime.wire.load import CpuLoad, LoadRequest
+from stealtime.wire.message import PROTOCOL_VERSION, Progress, RunTrial, TickProbe
 from stealtime.wire.spool import BULK_ALIGNMENT_BYTES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frames"

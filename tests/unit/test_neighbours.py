@@ -14,7 +14,7 @@ from stealtime.lab.scenarios.neighbour_load import load_request, memory_needed_b
 from stealtime.lab.scenarios.neighbours import neighbours, real_time_findings
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.message import CpuLoad, LoadRequest, MemoryLoad
+from stealtime.wire.load import CpuLoad, LoadRequest, MemoryLoad
 
 
 def caches(folder: Path, *levels: tuple[str, str]) -> Path:

@@ -10,7 +10,7 @@ from stealtime.store.run import Run
 from stealtime.studies.latency.content.report import ReportContent
 from stealtime.studies.latency.page.gather import gather
 from stealtime.studies.latency.wording import wording
-from stealtime.wire.message import CpuLoad, LoadRequest
+from stealtime.wire.load import CpuLoad, LoadRequest
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,18 @@
 //! One thread reads the channel, one runs the trial, this one decides and writes. While a trial runs nothing
 //! is sent unless the machine has a CPU besides the measured one.
 
+mod parts;
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use stealtime_probe::clock::{Settling, TscRate, read_clocks};
-use stealtime_probe::keeping::{Keeping, Taker};
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
 use stealtime_probe::processor_sets::nameable_cpus;
@@ -24,11 +25,11 @@ use stealtime_wire::{
     ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialRequest, encode_frame,
 };
 
+use self::parts::Parts;
 use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
 use crate::restore::Watchdog;
-use crate::sample_source::SampleSource;
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
 use crate::tracing::{self, AroundSamples, SharedAroundSamples, Traced, Tracing, TrialEnd};
@@ -142,23 +143,6 @@ struct Running {
     all_cpus: Vec<u32>,
     /// Alive while RT throttling may be lifted.
     _watchdog: Option<Watchdog>,
-}
-
-/// How the samples of a long trial are sent in parts while it runs.
-struct Parts {
-    /// None where it is not asked for.
-    every: Option<Duration>,
-    last: Instant,
-    /// So many samples were sent and are not known to be stored.
-    unconfirmed: Option<usize>,
-    /// How the trial ended, which is told once the part before is known to be stored.
-    end: Option<Box<Result<TrialEnd, TrialError>>>,
-}
-
-impl Parts {
-    fn new(every: Option<Duration>) -> Self {
-        Self { every, last: Instant::now(), unconfirmed: None, end: None }
-    }
 }
 
 /// What was told of a trial so far.
@@ -318,73 +302,6 @@ impl Server {
             _watchdog: watchdog,
         });
         Ok(())
-    }
-
-    fn taker(&self, every_ns: u64, is_beside: bool) -> Taker {
-        let events = self.events.clone();
-        // The server has ended if it does not listen; whoever waits is stopped then.
-        Taker { every_ns, is_beside, wake: Box::new(move || drop(events.send(Event::PartDue))) }
-    }
-
-    /// Sends what was measured since the last part, if it is time and that one is stored.
-    fn send_part_if_due(&mut self) -> Result<()> {
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let (Some(every), Some(recorder)) = (running.parts.every, running.trial.recorder()) else { return Ok(()) };
-        let (taken, measured) = (running.trial.taken(), recorder.len());
-        let is_due = match recorder.keeping() {
-            Keeping::Whole => false,
-            Keeping::Pausing { .. } => recorder.is_waiting(),
-            Keeping::Beside => {
-                let is_filling = measured - taken.rows >= recorder.capacity() / 4;
-                is_filling || recorder.is_waiting() || running.parts.last.elapsed() >= every
-            }
-        };
-        if !is_due || measured == taken.rows || running.parts.unconfirmed.is_some() {
-            return Ok(());
-        }
-        let Some(layout) = running.trial.layout() else { return Ok(()) };
-        if let Some(watched) = &mut running.watched {
-            watched.longest = watched.longest.max(recorder.longest_since(watched.samples));
-            watched.samples = measured;
-        }
-        let source = SampleSource::part(&recorder, layout, taken);
-        let now_taken = source.taken();
-        let watched_units = source.watched_units(now_taken);
-        let so_far = running.trial.outcome_so_far(&running.request, &running.rate, now_taken.rows, watched_units);
-        let Some(outcome) = so_far else { return Ok(()) };
-        running.trial.set_taken(now_taken);
-        running.parts.unconfirmed = Some(source.end());
-        running.parts.last = Instant::now();
-        let number = running.number;
-        self.bulk_position = 0;
-        for stream in [StreamName::Samples, StreamName::Events] {
-            let table = |output: &mut dyn Write| tables::write_part(&source, &outcome, stream, output);
-            self.send_table(number, stream, true, &table)?;
-        }
-        self.send(&FromAgent::Checkpoint(Box::new(outcome)))
-    }
-
-    fn part_stored(&mut self, trial: u64) -> Result<()> {
-        let Some(running) = self.running.as_mut().filter(|running| running.number == trial) else { return Ok(()) };
-        let Some(sent) = running.parts.unconfirmed.take() else { return Ok(()) };
-        if let Some(recorder) = running.trial.recorder() {
-            recorder.take(sent);
-        }
-        match running.parts.end.take() {
-            Some(end) => self.finish(*end),
-            None => Ok(()),
-        }
-    }
-
-    /// The bulk disk holds the part before until that is stored.
-    fn finish_after_part(&mut self, end: Box<Result<TrialEnd, TrialError>>) -> Result<()> {
-        match &mut self.running {
-            Some(running) if running.parts.unconfirmed.is_some() => {
-                running.parts.end = Some(end);
-                Ok(())
-            }
-            _ => self.finish(*end),
-        }
     }
 
     fn finish(&mut self, result: Result<TrialEnd, TrialError>) -> Result<()> {

@@ -11,6 +11,7 @@
 pub mod event_kind;
 pub mod frame;
 pub mod injection;
+pub mod load;
 pub mod message;
 pub mod probe;
 pub mod rtload;
@@ -19,10 +20,11 @@ pub mod trace_columns;
 pub use event_kind::EventKind;
 pub use frame::{Frame, FrameDecoder, FrameError, FrameKind, encode_frame};
 pub use injection::{GuestExit, Injection};
+pub use load::{Load, LoadOutcome, LoadRequest, WorkUnit};
 pub use message::{
-    ClockCheck, ClockReading, ClockRecord, ExtraGroup, Facts, Finding, FindingLevel, FromAgent, Layout, Load,
-    LoadOutcome, LoadRequest, MachineThread, Progress, Reading, RealTimeLimit, RealTimeLimitKind, StreamName,
-    ThreadPlacement, ThreadRole, ToAgent, TraceRequest, TracingOutcome, TrialOutcome, TrialRequest, WorkUnit,
+    ClockCheck, ClockReading, ClockRecord, ExtraGroup, Facts, Finding, FindingLevel, FromAgent, Layout, MachineThread,
+    Progress, Reading, RealTimeLimit, RealTimeLimitKind, StreamName, ThreadPlacement, ThreadRole, ToAgent,
+    TraceRequest, TracingOutcome, TrialOutcome, TrialRequest,
 };
 pub use probe::{Contend, Probe, Switch, Tick, Wakeup};
 pub use rtload::{

@@ -30,7 +30,7 @@ from stealtime.vocabulary.clock_agreement import ClockAgreement, host_agreement,
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts
-from stealtime.wire.connection import Listener
+from stealtime.wire.incoming import Listener
 from stealtime.wire.message import (
     Checkpoint,
     Injection,

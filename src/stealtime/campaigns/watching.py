@@ -37,8 +37,8 @@ from stealtime.store.surroundings import NeighbourTable
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
-from stealtime.wire.connection import TraceResult
 from stealtime.wire.message import TraceRequest
+from stealtime.wire.results import TraceResult
 
 logger = logging.getLogger(__name__)
 

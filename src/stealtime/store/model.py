@@ -13,7 +13,8 @@ from stealtime.vocabulary.clock_agreement import ClockAgreement
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.quantities import format_duration
 from stealtime.vocabulary.readings import Absent, Facts, Model, Reading
-from stealtime.wire.message import LoadOutcome, LoadRequest, TracingOutcome, TrialOutcome
+from stealtime.wire.load import LoadOutcome, LoadRequest
+from stealtime.wire.message import TracingOutcome, TrialOutcome
 
 SCHEMA_VERSION = 5
 """Of ``manifest.json`` and ``trial.json``; rises when an older reader could misunderstand them. What older ones lack is

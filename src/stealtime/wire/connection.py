@@ -7,11 +7,11 @@ frames, a message out of place, the agent's own ``failed``) comes out as one ``S
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, Self, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +20,8 @@ from stealtime.vocabulary.alignment import Alignment, ClockExchange, align
 from stealtime.vocabulary.errors import REINSTALL_HINT, StealtimeError
 from stealtime.wire.byte_stream import ByteReader, ByteWriter
 from stealtime.wire.frame import Frame, FrameDecoder, FrameError, FrameKind, encode_frame
+from stealtime.wire.incoming import NOBODY, IncomingTables, Listener, longest_silence_s
+from stealtime.wire.load import LoadRequest
 from stealtime.wire.message import (
     PROTOCOL_VERSION,
     AgentHello,
@@ -32,8 +34,6 @@ from stealtime.wire.message import (
     ExchangeClock,
     Failed,
     LoadDone,
-    LoadOutcome,
-    LoadRequest,
     LoadStarted,
     PartStored,
     Progress,
@@ -48,11 +48,11 @@ from stealtime.wire.message import (
     StreamName,
     TraceRequest,
     TracingDone,
-    TracingOutcome,
     TracingStarted,
     TrialDone,
     from_agent,
 )
+from stealtime.wire.results import LoadResult, TraceResult, TrialResult
 from stealtime.wire.spool import TableSpool
 
 READ_BYTES = 1 << 18
@@ -90,64 +90,6 @@ class _Deadline:
     @classmethod
     def within(cls, within_s: float, *, is_silence: bool = False) -> "_Deadline":
         return cls(asyncio.get_running_loop().time() + within_s, within_s, is_silence)
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Who hears of a trial while it runs."""
-
-    on_progress: Callable[[Progress], None] | None = None
-    """Called for each progress message."""
-    on_measured: Callable[[], Awaitable[None]] | None = None
-    """Awaited once, when the agent announces its first table after the last sample: it has measured, begins to send."""
-    keep: Callable[[Checkpoint, Mapping[StreamName, Path]], Awaitable[None]] | None = None
-    """Awaited with each part of a trial that comes in parts: what came of it so far, and the Arrow IPC stream files of
-    what came since the part before, which are removed when it returns. None drops them."""
-
-
-NOBODY = Listener()
-
-
-@dataclass(frozen=True, slots=True)
-class TrialResult:
-    """What a trial gave."""
-
-    outcome: TrialDone
-    tables: Mapping[StreamName, Path]
-    """By name, the Arrow IPC stream files that the agent sent (``docs/run-format.md``)."""
-
-    @property
-    def samples(self) -> Path:
-        """The table whose columns are given by ``outcome.layout``."""
-        return self.tables["samples"]
-
-    @property
-    def events(self) -> Path | None:
-        """The table of ``kind``, ``index``, ``start``, ``duration``; None if the agent sent none."""
-        return self.tables.get("events")
-
-    @property
-    def trace(self) -> Path | None:
-        """The table of what the machine's own kernel did; None if it was not recorded."""
-        return self.tables.get("trace")
-
-
-@dataclass(frozen=True, slots=True)
-class TraceResult:
-    """What a kernel did."""
-
-    outcome: TracingOutcome
-    trace: Path
-    """An Arrow IPC stream file, one row an event, sorted by time (``docs/run-format.md``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """What a load did."""
-
-    outcome: LoadOutcome
-    load: Path
-    """An Arrow IPC stream file: ``thread``, ``start``, ``duration`` (cycles of the machine's counter), ``work``."""
 
 
 async def _nothing_known() -> str | None:
@@ -260,8 +202,8 @@ class AgentConnection:
             try:
                 if self._cancels_next:
                     await self._send(CancelTrial())
-                tables = _Tables.of(request, folder, spool, self._bulk, listener)
-                silence_s = _silence_s(request, deadline_s)
+                tables = IncomingTables.of(request, folder, spool, self._bulk, listener)
+                silence_s = longest_silence_s(request, deadline_s)
                 done = await self._receive_tables(request.trial, TrialDone, tables, silence_s)
             finally:
                 self._runs_trial = self._cancels_next = False
@@ -290,7 +232,7 @@ class AgentConnection:
         """
         async with self._spooling(f"stopping the trace of trial {trial}", folder) as spool:
             await self._send(StopTracing(trial=trial))
-            done = await self._receive_tables(trial, TracingDone, _Tables(spool), deadline_s)
+            done = await self._receive_tables(trial, TracingDone, IncomingTables(spool), deadline_s)
         return TraceResult(done.outcome, self._require(spool, "trace", f"the trace of trial {trial} without its table"))
 
     async def start_load(self, trial: int, load: LoadRequest, deadline_s: float = LOAD_DEADLINE_S) -> LoadStarted:
@@ -311,7 +253,7 @@ class AgentConnection:
         """
         async with self._spooling(f"stopping the load of trial {trial}", folder) as spool:
             await self._send(StopLoad(trial=trial))
-            done = await self._receive_tables(trial, LoadDone, _Tables(spool), deadline_s)
+            done = await self._receive_tables(trial, LoadDone, IncomingTables(spool), deadline_s)
         return LoadResult(done.outcome, self._require(spool, "load", f"the load of trial {trial} without its table"))
 
     async def cancel(self) -> None:
@@ -367,7 +309,9 @@ class AgentConnection:
             raise StealtimeError(f"the agent of {self.peer} ended {ended}", hint=REINSTALL_HINT)
         return spool.paths[name]
 
-    async def _receive_tables(self, trial: int, last: type[_Answer], tables: "_Tables", silence_s: float) -> _Answer:
+    async def _receive_tables(
+        self, trial: int, last: type[_Answer], tables: IncomingTables, silence_s: float
+    ) -> _Answer:
         """Spool the tables of ``trial`` up to its ``last`` message, and give that.
 
         Args:
@@ -515,54 +459,6 @@ class AgentConnection:
     def _check_open(self) -> None:
         if self._broken is not None:
             raise StealtimeError(f"the agent of {self.peer} cannot be asked any more: {self._broken}")
-
-
-def _silence_s(request: RunTrial, deadline_s: float) -> float:
-    """Give how long a trial may be silent: one in parts no longer than until the next is due."""
-    if not request.is_in_parts or request.checkpoint_ns is None:
-        return deadline_s
-    return deadline_s - (request.duration_ns - request.checkpoint_ns) / 1e9
-
-
-@dataclass
-class _Tables:
-    """Tables that come."""
-
-    rest: TableSpool
-    """For those that are sent at the end."""
-    parts: TableSpool | None = None
-    """For those of a part; None where none may come."""
-    listener: Listener = NOBODY
-    come: bool = False
-    """Whether one has begun, and no part has ended since."""
-
-    def __post_init__(self) -> None:
-        self.now = self.rest
-
-    @classmethod
-    def of(cls, request: RunTrial, folder: Path, rest: TableSpool, bulk: BinaryIO | None, listener: Listener) -> Self:
-        """Give those of a trial, in ``folder``."""
-        parts = None if request.checkpoint_ns is None else TableSpool(folder / "part", bulk)
-        return cls(rest, parts, listener)
-
-    async def begin(self, message: StreamBegin) -> None:
-        """Begin a table."""
-        if message.is_part and self.parts is not None:
-            self.now = self.parts
-        else:
-            if not self.rest.paths and self.listener.on_measured is not None:
-                await self.listener.on_measured()
-            self.now = self.rest
-        self.now.begin(message.stream)
-        self.come = True
-
-    async def keep(self, checkpoint: Checkpoint) -> None:
-        """Have a part kept that has come."""
-        if self.parts is not None:
-            if self.listener.keep is not None:
-                await self.listener.keep(checkpoint, self.parts.paths)
-            self.parts.restart()
-        self.come = False
 
 
 class _RefusedError(StealtimeError):

@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts, Model
+from stealtime.wire.load import LoadOutcome, LoadRequest
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
 
 PROTOCOL_VERSION = 4
@@ -122,33 +123,6 @@ class TrialRequest(Model):
         return self.checkpoint_ns is not None and self.duration_ns > self.checkpoint_ns
 
 
-class CpuLoad(Model):
-    """Endless arithmetic on what fits the first-level cache; work is counted in loops."""
-
-    name: Literal["cpu"] = "cpu"
-
-
-class MemoryLoad(Model):
-    """Endless copying of a block that no cache holds; work is counted in bytes copied."""
-
-    name: Literal["memory"] = "memory"
-    block_bytes: int = Field(gt=0)
-
-
-class LoadRequest(Model):
-    """What to load a machine with."""
-
-    kind: Annotated[CpuLoad | MemoryLoad, Field(discriminator="name")]
-    cpus: list[int] = Field(default_factory=list)
-    """Where the threads may run; none means wherever the agent may."""
-    priority: int = Field(default=0, ge=0, le=99)
-    """SCHED_FIFO priority; 0 is ordinary scheduling."""
-    threads: int = Field(default=1, ge=1)
-    on_ns: int | None = Field(default=None, gt=0)
-    """How long the load is on before it pauses for ``off_ns``; without it the load never pauses."""
-    off_ns: int | None = Field(default=None, gt=0)
-
-
 class Tiled(Model):
     """Column ``duration``: each sample starts where the one before ended."""
 
@@ -209,22 +183,6 @@ class TracingOutcome(Model):
     """Which groups of events were recorded; an absent one says why it was not."""
     names: list[str]
     """What the column ``name`` counts from 0."""
-    findings: list[Finding]
-
-
-class LoadOutcome(Model):
-    """What came of a load, besides its table."""
-
-    unit: Literal["loops", "bytes"]
-    work: int
-    on_ns: int
-    """How long the load was on, all threads together."""
-    rate_per_s: float
-    """Work in a second that the load was on."""
-    tsc_hz: float
-    start: ClockReading
-    end: ClockReading
-    thread_ids: list[int]
     findings: list[Finding]
 
 

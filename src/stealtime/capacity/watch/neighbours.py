@@ -18,8 +18,8 @@ from stealtime.capacity.watch.waits import SWITCH, WAKING, Trace, VcpuKey, waits
 from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
-from stealtime.wire.connection import TraceResult
 from stealtime.wire.message import TraceRequest
+from stealtime.wire.results import TraceResult
 
 WINDOW_S = 0.2
 EVERY_S = 10.0

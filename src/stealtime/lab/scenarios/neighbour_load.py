@@ -9,7 +9,7 @@ from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import approximate_size
 from stealtime.wire.connection import AgentConnection
-from stealtime.wire.message import CpuLoad, LoadOutcome, LoadRequest, MemoryLoad
+from stealtime.wire.load import CpuLoad, LoadOutcome, LoadRequest, MemoryLoad
 
 _GUEST_KERNEL_BYTES = 96 << 20
 """What a guest needs beside the two blocks of its memory load: kernel, initramfs, agent. It boots with 64 MiB."""

@@ -8,8 +8,9 @@ from stealtime.lab.platforms.model import Machine
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.placement import PlacedNeighbour
 from stealtime.vocabulary.errors import StealtimeError
-from stealtime.wire.connection import AgentConnection, TrialResult
+from stealtime.wire.connection import AgentConnection
 from stealtime.wire.message import RunTrial, StreamName, TrialDone
+from stealtime.wire.results import TrialResult
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.readings import Facts
-from stealtime.wire.connection import AgentConnection, TraceResult
+from stealtime.wire.connection import AgentConnection
 from stealtime.wire.message import TraceRequest
+from stealtime.wire.results import TraceResult
 
 logger = logging.getLogger(__name__)
 

@@ -15,6 +15,7 @@ from test_runner import CAMPAIGN, Bench, only
 
 from stealtime.campaigns.events import CellCutShort, CellDropped
 from stealtime.campaigns.runner import Tally
+from stealtime.campaigns.validity import too_short
 from stealtime.store.run import Run, Trial, find_run
 from stealtime.store.writer import RunWriter
 from stealtime.vocabulary.errors import ExitCode
@@ -82,6 +83,10 @@ async def test_an_interrupted_trial_stays_and_says_how_long_it_watched(tmp_path:
     assert record.cut_short is not None
     assert (record.cut_short.watched_s, record.cut_short.wanted_s) == (0.0004, 0.001)
     assert record.cut_short.why == "the run was interrupted"
+    assert too_short(record) == "watched too short: 0.0004 s of 0.001 s, because the run was interrupted"
+    long = record.cut_short.model_copy(update={"watched_s": 1092.4, "wanted_s": 1800.0})
+    told = too_short(record.model_copy(update={"cut_short": long}))
+    assert told == "watched too short: 18 min 12 s of 30 min 00 s, because the run was interrupted"
     assert record.outcome is not None
     assert [(one.code, one.level) for one in record.outcome.findings] == [("cut_short", "invalidates")]
     run.check_tables()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stealtime.vocabulary.quantities import (
     approximate_duration,
+    approximate_size,
     format_duration,
     format_size,
     parse_duration_ns,
@@ -58,4 +59,10 @@ def test_what_was_read_is_more_than_nothing(text: str) -> None:
 
 
 def test_a_duration_for_people_is_short() -> None:
+    assert [approximate_size(size << 20) for size in (3, 999, 1023, 1300)] == [
+        "3 MiB",
+        "999 MiB",
+        "1023 MiB",
+        "1.27 GiB",
+    ]
     assert [approximate_duration(s) for s in (4.23, 65, 11400)] == ["4.2 s", "1 min 05 s", "3 h 10 min"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from stealtime.campaigns.registry import study_of
 from stealtime.store.model import TrialRecord
+from stealtime.vocabulary.quantities import approximate_duration
 
 _ENDED_EARLY = ("cancelled", "memory_full")
 """Findings of the agent (``crates/probe/src/findings.rs``) about a trial that watched for less long than it was to."""
@@ -38,13 +39,17 @@ def is_usable(record: TrialRecord) -> bool:
 def too_short(record: TrialRecord) -> str | None:
     """Say how long a trial watched, of how long it was to; None where it watched for as long as was asked for."""
     if (cut := record.cut_short) is not None:
-        return f"watched too short: {cut.watched_s:.3g} s of {cut.wanted_s:.3g} s, because {cut.why}"
+        return f"watched too short: {_span(cut.watched_s)} of {_span(cut.wanted_s)}, because {cut.why}"
     outcome = record.outcome
     ended = None if outcome is None else next((one for one in outcome.findings if one.code in _ENDED_EARLY), None)
     if outcome is None or ended is None:
         return None
     watched_s = max(0, outcome.clock.end.monotonic_raw_ns - outcome.clock.start.monotonic_raw_ns) / 1e9
-    return f"watched too short: {watched_s:.3g} s of {outcome.request.duration_ns / 1e9:.3g} s, because {ended.text}"
+    return f"watched too short: {_span(watched_s)} of {_span(outcome.request.duration_ns / 1e9)}, because {ended.text}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 60 else approximate_duration(seconds)
 
 
 def not_as_asked(record: TrialRecord) -> list[str]:

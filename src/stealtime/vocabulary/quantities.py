@@ -86,7 +86,8 @@ def approximate_size(size_bytes: float) -> str:
     """Write a size for people, with three digits: ``1.27 GiB``."""
     for unit in ("GiB", "MiB", "KiB"):
         if size_bytes >= BYTES[unit]:
-            return f"{size_bytes / BYTES[unit]:.3g} {unit}"
+            size = size_bytes / BYTES[unit]
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
     return f"{size_bytes:.0f} B"
 
 

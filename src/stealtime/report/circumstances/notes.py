@@ -5,6 +5,7 @@ from statistics import median
 
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.surroundings import NeighbourFigures
+from stealtime.report.notation import three_digits
 from stealtime.report.summary import RunSummary
 from stealtime.vocabulary.clock_agreement import ClockAgreement, worst
 
@@ -54,7 +55,7 @@ def rate_words(figures: Sequence[NeighbourFigures]) -> str:
         return "no rate: it died"
     size, unit = (_GIGABYTE, "GB/s") if figures[0].load == "memory" else (1e6, "M loops/s")
     middle, low, high = (value / size for value in (median(rates), min(rates), max(rates)))
-    return f"{middle:.3g} {unit} (n {len(rates)}, {low:.3g} to {high:.3g})"
+    return f"{three_digits(middle)} {unit} (n {len(rates)}, {three_digits(low)} to {three_digits(high)})"
 
 
 def _neighbour_lines(cells: Sequence[CellFigures]) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Literal
 from stealtime.report.claims.document import Judgement, Verdict
 from stealtime.report.claims.model import RuleName
 from stealtime.report.interval import CONFIDENCE, REPETITIONS_MIN, Interval
+from stealtime.report.notation import three_digits
 
 AGREEMENT_FACTOR = 2.0
 """Ratios of one direction agree up to this factor. A choice, not a law: of single maxima less cannot be asked."""
@@ -62,13 +63,13 @@ def judge(theirs: float, ours: Ours, rule: RuleName = "ratio") -> Judgement:
         )
         return not_judged(theirs, ours, because)
     verdict = _decide(theirs, ours.interval, rule)
-    between = f"{ours.interval.low:.3g} to {ours.interval.high:.3g}"
+    between = f"{three_digits(ours.interval.low)} to {three_digits(ours.interval.high)}"
     if rule == "ratio":
         between += f" at {CONFIDENCE:.0%}"
     if verdict is None:
         because = (
-            f"our repetitions cannot decide it: ours is {ours.value:.3g} ({between}), theirs {theirs:.3g}, and that "
-            "holds both agreement and disagreement"
+            f"our repetitions cannot decide it: ours is {three_digits(ours.value)} ({between}), theirs "
+            f"{three_digits(theirs)}, and that holds both agreement and disagreement"
         )
         return not_judged(theirs, ours, because)
     return _judgement(theirs, ours, verdict, _words(theirs, ours, between, rule))
@@ -76,18 +77,18 @@ def judge(theirs: float, ours: Ours, rule: RuleName = "ratio") -> Judgement:
 
 def _words(theirs: float, ours: Ours, between: str, rule: RuleName) -> str:
     """Tell the values that a verdict stands on."""
-    own, other = between, f"{theirs:.3g}"
+    own, other = between, three_digits(theirs)
     if rule == "ratio":
-        own, other = f"{direction(ours.value)}; {between}", f"{theirs:.3g} ({direction(theirs)})"
+        own, other = f"{direction(ours.value)}; {between}", f"{three_digits(theirs)} ({direction(theirs)})"
     apart = max(theirs, ours.value) / min(theirs, ours.value)
     words = (
-        f"ours {ours.value:.3g} ({own}), theirs {other}: "
-        f"{apart:.3g} times apart, {_allowed(theirs, ours.value, rule):g} are allowed"
+        f"ours {three_digits(ours.value)} ({own}), theirs {other}: "
+        f"{three_digits(apart)} times apart, {_allowed(theirs, ours.value, rule):g} are allowed"
     )
     if ours.samples is not None:
         words += f"; ours are maxima of {ours.samples[0]:,} and {ours.samples[1]:,} samples"
     if ours.p9999 is not None and direction(ours.p9999) != direction(ours.value):
-        words += f"; our 99.99th percentiles say {direction(ours.p9999)} ({ours.p9999:.3g})"
+        words += f"; our 99.99th percentiles say {direction(ours.p9999)} ({three_digits(ours.p9999)})"
     return words
 
 

@@ -1,6 +1,7 @@
 """The figures of a cell that others publish of latencies: the largest overhead, the longest switch."""
 
 from stealtime.report.claims.measurement import Measurement
+from stealtime.report.notation import three_digits
 from stealtime.studies.latency.analysis.clock_resolution import clock_resolution_ns
 from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, TrialSummary
 
@@ -44,6 +45,6 @@ def _held_back_words(held_back: HeldBack | None) -> str:
     if held_back is None or held_back.rest_max_overhead_ns is None:
         return "is not known: a limit of the kernel explains every sample"
     return (
-        f"({held_back.rest_max_overhead_ns / 1e6:.3g} ms) may hold a pause of {held_back.cause} "
+        f"({three_digits(held_back.rest_max_overhead_ns / 1e6)} ms) may hold a pause of {held_back.cause} "
         f"(up to {held_back.pause_ns / 1e6:g} ms)"
     )

@@ -10,6 +10,7 @@ from stealtime.report import summary as report_summary
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures, Watched, plain_cells
 from stealtime.report.cells.surroundings import MeasuredTrial
+from stealtime.report.notation import three_digits
 
 if TYPE_CHECKING:
     from stealtime.report.tails.series import TailSeries
@@ -211,7 +212,7 @@ class CellSummary(CellFigures, _Measured):
         assert isinstance(interval_ns, int | float)  # noqa: S101 - as the probe's own parameters have it
         hindrance = None
         if self.held_back is not None and self.held_back.longest_ns is not None:
-            pause = f"{self.held_back.longest_ns / 1e6:.3g} ms"
+            pause = f"{three_digits(self.held_back.longest_ns / 1e6)} ms"
             hindrance = f"{self.held_back.cause} stopped the probe for up to {pause}: --lift-rt-throttling"
         return Watched(longest_ns, self.stats.count * interval_ns / 1e9, hindrance)
 

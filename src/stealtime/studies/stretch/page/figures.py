@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stealtime.report.notation import three_digits
 from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import StretchCell
 
@@ -99,18 +100,18 @@ def stretch_rows(cells: Sequence[StretchCell], axis: Axis) -> list[Measured]:
         if one is None or one.ratio is None:
             continue
         predicted = predicted_against_native(cell, cells)
-        has_interval = one.low is not None and one.high is not None
+        ends = None if one.low is None or one.high is None else (three_digits(one.low), three_digits(one.high))
         rows.append(
             Measured(
                 title=cell.title,
-                words=f"{one.ratio:.3g}" + (f" ({one.low:.3g} to {one.high:.3g})" if has_interval else " (not judged)"),
+                words=f"{three_digits(one.ratio)} ({'not judged' if ends is None else ' to '.join(ends)})",
                 at=axis.place(one.ratio),
                 low=None if one.low is None else axis.place(one.low),
                 high=None if one.high is None else axis.place(one.high),
                 predicted=None if predicted is None else axis.place(predicted),
-                predicted_words="" if predicted is None else f"predicted {predicted:.3g}",
+                predicted_words="" if predicted is None else f"predicted {three_digits(predicted)}",
                 guests=[
-                    (axis.place(ratio), f"{guest.name}: {ratio:.3g}")
+                    (axis.place(ratio), f"{guest.name}: {three_digits(ratio)}")
                     for guest in cell.alike
                     if guest.against_native is not None and (ratio := guest.against_native.ratio) is not None
                 ],

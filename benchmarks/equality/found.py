@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from equality.disturbances import Disturbance
+from equality.disturbances import COMPANY, Disturbance
 from equality.tally import compared
+from stealtime.report.circumstances.company import differences_of_company
 from stealtime.studies.latency.analysis.model import RunSummary
 
 
@@ -22,7 +23,10 @@ def found_of(disturbance: Disturbance, pairs: Iterable[tuple[RunSummary, RunSumm
     verdicts: dict[str, list[dict[str, bool]]] = {}
     for a, b in pairs:
         seen: dict[str, dict[str, bool]] = {}
+        company = {where for one in differences_of_company(a.cells, b.cells) for where in one.where}
         for cell in compared(a, b):
+            if COMPANY in disturbance.figures(cell.platform):
+                seen.setdefault(cell.platform, {})[COMPANY.statistic] = cell.platform in company
             for one in cell.statistics:
                 for figure in disturbance.figures(cell.platform):
                     if (cell.probe, one.statistic) == (figure.probe, figure.statistic):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from stealtime.report.cells.surroundings import Clock
+from stealtime.report.strangers import StrangersFigures
 from stealtime.studies.latency.analysis.model import CellSummary, HeldBack, RunSummary, Stalls, Stats, TrialSummary
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -63,6 +64,7 @@ def _cell(cell: CellSummary) -> dict[str, Any]:
         "probe": cell.probe,
         "parameters": cell.parameters,
         "units_per_s": None if cell.clock is None else cell.clock.units_per_s,
+        "others": None if cell.strangers is None else [cell.strangers.watched_s, cell.strangers.taken_s],
         "trials": [_trial(trial) for trial in cell.trials],
     }
 
@@ -90,7 +92,7 @@ def _run(document: dict[str, Any]) -> RunSummary:
 
 
 def _read_cell(cell: dict[str, Any]) -> CellSummary:
-    units_per_s = cell["units_per_s"]
+    units_per_s, others = cell["units_per_s"], cell["others"]
     return _known(
         CellSummary,
         platform=cell["platform"],
@@ -99,6 +101,7 @@ def _read_cell(cell: dict[str, Any]) -> CellSummary:
         parameters=cell["parameters"],
         traced=False,
         clock=None if units_per_s is None else _known(Clock, units_per_s=units_per_s),
+        strangers=None if others is None else _known(StrangersFigures, watched_s=others[0], taken_s=others[1]),
         trials=[_read_trial(trial) for trial in cell["trials"]],
     )
 

@@ -11,6 +11,7 @@ from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.report.circumstances.differences import differences
 from stealtime.report.comparison import compare
+from stealtime.report.summary import summarize
 from stealtime.store.run import Run
 
 WAKEUP = SyntheticCell("uml", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 410_000.0, 0.4, 2_000)
@@ -90,6 +91,30 @@ def test_equal_runs_differ_in_nothing(tmp_path: Path) -> None:
     )
     assert differences(a, b) == []
     assert compare(a, b).differences == []
+
+
+def beside(share: float) -> Change:
+    """Somebody else has a share of the CPU in each trial."""
+    nothing = {"absent": "not read"}
+    watched = {"cpus": [1], "elapsed_ns": 10**9, "run_ns": nothing, "run_delay_ns": nothing, "steal_ns": {"value": 0}}
+    return lambda one: one.update(strangers={**watched, "strangers_ns": {"value": round(share * 1e9)}})
+
+
+@pytest.mark.parametrize(
+    ("shares", "told"), [((0.01, 0.05), []), ((0.01, 0.2), ["1 %", "20 %"]), ((0.2, 0.0), ["20 %", "0 %"])]
+)
+def test_who_had_clearly_more_of_the_cpus_in_one_run_is_told(
+    tmp_path: Path, shares: tuple[float, float], told: list[str]
+) -> None:
+    a, b = (
+        written(tmp_path / name, cells=(WAKEUP, TICK), trial=beside(share))
+        for name, share in zip("ab", shares, strict=True)
+    )
+    found = compare(a, b).differences
+    assert [text for one in found for text in (one.a, one.b)] == told * 2
+    assert [one.where for one in found] == [["uml"], ["native"]] * bool(told)
+    assert {one.what for one in found} <= {"others' share of the measured CPUs"}
+    assert len(compare(summarize(a), summarize(b)).differences) == len(found), "their runs are not needed"
 
 
 def test_what_one_run_alone_has_measured_is_no_difference_of_circumstances(tmp_path: Path) -> None:

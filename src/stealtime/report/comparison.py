@@ -15,6 +15,7 @@ from stealtime.campaigns.registry import study_of
 from stealtime.report import notation
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import CellFigures
+from stealtime.report.circumstances.company import differences_of_company
 from stealtime.report.circumstances.differences import Difference, differences
 from stealtime.report.interval import CONFIDENCE, Interval
 from stealtime.report.summary import RunSummary, summarize
@@ -140,7 +141,8 @@ class Comparison(Figures):
     b: str
     confidence: float
     differences: list[Difference]
-    """The circumstances that are not the same in both; nothing where figures without their runs are compared."""
+    """The circumstances that are not the same in both; where figures without their runs are compared, only who else
+    had their CPUs."""
     cells: list[CellComparison]
     only_in_a: list[str]
     only_in_b: list[str]
@@ -184,7 +186,8 @@ def compare(a: Run | RunSummary, b: Run | RunSummary) -> Comparison:
         a=first.run_id,
         b=second.run_id,
         confidence=CONFIDENCE,
-        differences=differences(a, b) if isinstance(a, Run) and isinstance(b, Run) else [],
+        differences=differences_of_company(first.cells, second.cells)
+        + (differences(a, b) if isinstance(a, Run) and isinstance(b, Run) else []),
         cells=[
             study_of(cell.probe).compare_cells(cell, cells_b[key]) for key, cell in cells_a.items() if key in cells_b
         ],

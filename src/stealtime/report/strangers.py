@@ -22,8 +22,12 @@ class StrangersFigures(Model):
     """Of these, that were not alone."""
     cpus: list[int]
     """Of the host."""
+    watched_s: float
+    """Time on the CPUs, of all trials together."""
+    taken_s: float
+    """Of that: in each trial the largest of what strangers had, what the machine waited, and what was stolen."""
     taken_percent_median: float
-    """Of the time on the CPUs: the largest of what strangers had, what the machine waited, and what was stolen."""
+    """The same as a share of a trial."""
     taken_percent_max: float
     strangers_percent_median: float | None
     waited_percent_median: float | None
@@ -56,11 +60,14 @@ def strangers_figures(records: Sequence[StrangersRecord]) -> StrangersFigures | 
         return None
     taken = [share for _, share in known]
     limited = [record for record, share in known if share >= LIMITS_FROM]
+    watched_s = [record.elapsed_ns * len(record.cpus) / 1e9 for record, _ in known]
     return StrangersFigures(
         trials=len(known),
         limited=len(limited),
         not_alone=sum(share >= NOT_ALONE_FROM for share in taken),
         cpus=sorted({cpu for record, _ in known for cpu in record.cpus}),
+        watched_s=sum(watched_s),
+        taken_s=sum(share * whole_s for share, whole_s in zip(taken, watched_s, strict=True)),
         taken_percent_median=100 * median(taken),
         taken_percent_max=100 * max(taken),
         strangers_percent_median=_median_percent(records, "strangers"),

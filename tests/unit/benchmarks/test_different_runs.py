@@ -8,7 +8,7 @@ import different_runs
 import numpy as np
 import pytest
 from equality import recording
-from equality.disturbances import DISTURBANCES, with_loops_of
+from equality.disturbances import COMPANY, DISTURBANCES, with_loops_of
 from equality.forms import FORMS
 from equality.kept import read_lines, to_line
 from equality.recording import EQUAL, Wanted, measure
@@ -16,9 +16,12 @@ from equality.series import Series
 from equality.tally import compared, shifted
 from synthetic_run import SyntheticCell, write_synthetic_run
 
+from stealtime.report.strangers import strangers_figures
 from stealtime.store.run import Run
+from stealtime.store.strangers import StrangersRecord
 from stealtime.studies.latency.analysis.model import RunSummary, TrialSummary
 from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.vocabulary.readings import Absent, Value
 
 REPETITIONS = 8
 
@@ -56,6 +59,23 @@ def test_a_slower_loop_is_found_in_the_floor_and_equal_runs_raise_few_alarms(tem
     )  # fmt: skip
     hog = found["disturbances"]["hog"]
     assert (hog["runs"], hog["platforms"]["uml"]["pairs"]) == (4, 20)
+
+
+def test_a_hog_is_found_natively_by_what_it_had_of_the_cpu(template: RunSummary) -> None:
+    def beside(share: float) -> RunSummary:
+        (cell,) = template.cells
+        nothing = Absent(absent="not read")
+        watched = StrangersRecord(
+            cpus=[1], elapsed_ns=10**9, strangers_ns=Value(value=round(share * 1e9)), steal_ns=Value(value=0),
+            run_ns=nothing, run_delay_ns=nothing,
+        )  # fmt: skip
+        cell = cell.model_copy(update={"platform": "native", "strangers": strangers_figures([watched])})
+        return template.model_copy(update={"cells": [cell]})
+
+    for share, found in ((0.02, 0.0), (0.4, 1.0)):
+        kept = read_lines([to_line("often", EQUAL, "series", True, beside(one)) for one in (0.0, share)])
+        told = different_runs.found_of(DISTURBANCES["hog"], [(kept[0].summary, kept[1].summary)])
+        assert told["native"] == {"pairs": 1, "found": found, "by_figure": {COMPANY.statistic: found}}
 
 
 def test_a_disturbance_that_is_not_there_is_not_found(template: RunSummary) -> None:

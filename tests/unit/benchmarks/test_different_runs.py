@@ -10,6 +10,7 @@ import pytest
 from equality import recording
 from equality.disturbances import COMPANY, DISTURBANCES, with_loops_of
 from equality.forms import FORMS
+from equality.found import found_of
 from equality.kept import read_lines, to_line
 from equality.recording import EQUAL, Wanted, measure
 from equality.series import Series
@@ -74,7 +75,7 @@ def test_a_hog_is_found_natively_by_what_it_had_of_the_cpu(template: RunSummary)
 
     for share, found in ((0.02, 0.0), (0.4, 1.0)):
         kept = read_lines([to_line("often", EQUAL, "series", True, beside(one)) for one in (0.0, share)])
-        told = different_runs.found_of(DISTURBANCES["hog"], [(kept[0].summary, kept[1].summary)])
+        told = found_of(DISTURBANCES["hog"], [(kept[0].summary, kept[1].summary)])
         assert told["native"] == {"pairs": 1, "found": found, "by_figure": {COMPANY.statistic: found}}
 
 

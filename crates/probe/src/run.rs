@@ -26,8 +26,8 @@ use crate::{facts, findings, preflight, quota, registry, scheduling};
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
 
-/// All of it is made present before the first sample, page by page: in a guest without hardware for that, 2 MiB each (the
-/// default) take several milliseconds.
+/// All of it is made present before the first sample, page by page: in a guest without hardware for that, 2 MiB each
+/// (the default) take several milliseconds.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Of a ring of threads only idling is looked at.

@@ -13,8 +13,8 @@ use super::perf_event::{self, Attributes, DISABLED, Whose};
 const TYPE_TRACEPOINT: u32 = 2;
 /// `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`.
 const SAMPLE: u64 = 1 << 1 | 1 << 2 | 1 << 10;
-/// Bits of [`Attributes`]' flags: other records have thread and time too; times by `clockid` (since Linux 4.1); a record
-/// for each switch (since 4.3).
+/// Bits of [`Attributes`]' flags: other records have thread and time too; times by `clockid` (since Linux 4.1); a
+/// record for each switch (since 4.3).
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCK: u64 = 1 << 25;
 const CONTEXT_SWITCH: u64 = 1 << 26;

@@ -20,6 +20,7 @@ today. --write adds the runs of --folder to them.
 """
 
 import argparse
+import gzip
 import json
 import os
 import platform
@@ -45,7 +46,7 @@ TARGET_FOUND = 0.9
 TARGET_FALSE = 0.05
 PAIRS_MIN = 20
 """Of real runs, for a share of 90 % to mean something."""
-KEPT = Path(__file__).parent / "equality" / "measured.jsonl"
+KEPT = Path(__file__).parent / "equality" / "measured.jsonl.gz"
 
 
 def judge(form: str, groups: Sequence[Mapping[str, Sequence[RunSummary]]]) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def main() -> None:
 
 def _write(folder: Path, forms: Sequence[str]) -> None:
     known = {one.summary.run_id for one in read_kept(KEPT)}
-    with KEPT.open("a") as file:
+    with gzip.open(KEPT, "at") as file:
         for form in forms:
             figures = summaries(form, folder / form)
             base = next(iter(finished(form, folder / form)[EQUAL]), None)

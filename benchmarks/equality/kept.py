@@ -3,6 +3,7 @@
 Lines outlive the code that measured them. They hold figures, not verdicts: those are made anew by the code of today.
 """
 
+import gzip
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -53,8 +54,11 @@ def read_lines(lines: Iterable[str]) -> list[KeptRun]:
 
 
 def read_kept(path: Path) -> list[KeptRun]:
-    """Read a file of runs; none where there is no file."""
-    return read_lines(path.read_text().splitlines()) if path.exists() else []
+    """Read a compressed file of runs; none where there is no file."""
+    if not path.exists():
+        return []
+    with gzip.open(path, "rt") as file:
+        return read_lines(file)
 
 
 def _cell(cell: CellSummary) -> dict[str, Any]:

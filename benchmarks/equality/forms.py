@@ -51,7 +51,7 @@ duration = "400ms"
 _LONG = """
 name = "different-long"
 platforms = ["native", "uml", "qemu-tcg-paravirt"]
-repetitions = 7
+repetitions = 12
 [[probes]]
 probe = "tick"
 duration = "10s"
@@ -61,6 +61,6 @@ FORMS = {
     "often": Form(_OFTEN, ("hog+slower",)),
     "long": Form(_LONG, ("stall",)),
 }
-"""``often``: many repetitions, 90 s a run; ``long``: 70 s of each platform, four minutes a run. The builtin campaign
-``careful`` is both at once."""
+"""``often``: many repetitions, 90 s a run; ``long``: two minutes of each platform, eight minutes a run. The builtin
+campaign ``careful`` is both at once."""
 FULL = ("often", "long")

@@ -6,16 +6,20 @@ time moves the percentiles of half of the repetitions. Compared are besides
 - the *mean overhead*: what a sample takes over the floor, all repetitions of a run together;
 - *stalls*: how many samples a second lie beyond a threshold. It is taken from the longest samples of both runs together
   and without looking at whose they are, in the widest gap behind some of them: the longest ten, some fifty, some two
-  hundred. Chosen so, it favours neither run. Of a trial at most those count that it keeps.
+  hundred. Chosen so, it favours neither run. Of a trial at most those count that it keeps;
+- *stalled repetitions*: how many repetitions have a sample beyond a threshold, which is found in the same way among the
+  longest of each repetition of both runs together. On a host where stalls come in bursts, seven more among twenty are
+  nothing; that no repetition is without one is.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import ceil, log, sqrt
 
 from stealtime.report import notation
 from stealtime.report.amounts import Amounts, ratio_of_amounts
 from stealtime.report.comparison import StatisticComparison, judged
+from stealtime.report.odds import METHOD_OF_ODDS, judge_odds
 from stealtime.report.rates import Counts, judge_rates, method_of_rates
 from stealtime.studies.latency.analysis.model import Stalls
 
@@ -35,6 +39,11 @@ class Cut:
 
 
 CUTS = (Cut("frequent_stalls", 150, 300), Cut("stalls", 40, 64), Cut("rare_stalls", 6, 12))
+
+
+_STALLED = (0.5, 0.8)
+"""Of all repetitions of both runs, the share that lies beyond a threshold of repetitions: all of one run's, and some of
+the other's by chance, are from half to four fifths."""
 
 
 class MeanComparison(StatisticComparison):
@@ -72,6 +81,23 @@ class StallsComparison(StatisticComparison):
         return name, a, b
 
 
+class RepetitionsComparison(StatisticComparison):
+    """In how many repetitions a sample is longer than a threshold; the ratio is that of the odds."""
+
+    threshold_ns: float | None
+    """Over the floor; None where it cannot be told."""
+    a_count: int | None
+    """Of the valid repetitions."""
+    b_count: int | None
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        if self.threshold_ns is None:
+            return self.statistic.replace("_", " "), notation.ABSENT, notation.ABSENT
+        return f"repetitions over {notation.duration(self.threshold_ns, 3)}", str(self.a_count), str(self.b_count)
+
+
 @dataclass(frozen=True)
 class Side:
     """The valid trials of one run, one of each an entry."""
@@ -85,16 +111,25 @@ class Side:
         counts = [sum(one > threshold_ns for one in trial.longest_ns) for trial in self.stalls]
         return Counts(counts, self.watched_s)
 
+    @property
+    def longest_ns(self) -> list[float]:
+        """The longest of each trial over its floor; 0 of one that lost nothing."""
+        return [max(trial.longest_ns, default=0.0) for trial in self.stalls]
+
 
 def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticComparison]:
-    """Compare the mean overhead, and stalls of two kinds.
+    """Compare the mean overhead, stalls of several kinds, and how many repetitions have one.
 
     Args:
         a: The run that is the base of the ratios.
         b: The other one.
         because: Why nothing of this cell is judged; None where it is.
     """
-    return [_compare_mean(a, b, because), *(_compare_beyond(a, b, cut, because) for cut in CUTS)]
+    return [
+        _compare_mean(a, b, because),
+        *(_compare_beyond(a, b, cut, because) for cut in CUTS),
+        _compare_repetitions(a, b, because),
+    ]
 
 
 def _compare_mean(a: Side, b: Side, because: str | None) -> MeanComparison:
@@ -157,4 +192,27 @@ def _compare_beyond(a: Side, b: Side, cut: Cut, because: str | None) -> StallsCo
         a_per_s=first.rate,
         b_per_s=second.rate,
         **judged(ratio, because, method_of_rates(first, second, f"over {notation.duration(threshold_ns, 3)}")),
+    )
+
+
+def _compare_repetitions(a: Side, b: Side, because: str | None) -> RepetitionsComparison:
+    sides = a.longest_ns, b.longest_ns
+    trials = len(sides[0]) + len(sides[1])
+    cut = Cut("stalled_repetitions", ceil(_STALLED[0] * trials), int(_STALLED[1] * trials))
+    threshold_ns = None
+    if because is None:
+        threshold_ns = find_threshold([*sides[0], *sides[1]], cut)
+        because = None if threshold_ns is not None else "too few repetitions have a sample over their floor"
+    if threshold_ns is None:
+        nothing = judged(None, because)
+        return RepetitionsComparison(statistic=cut.statistic, threshold_ns=None, a_count=None, b_count=None, **nothing)
+    counts = [sum(one > threshold_ns for one in side) for side in sides]
+    tables = [(count, len(side) - count) for count, side in zip(counts, sides, strict=True)]
+    ratio, because = judge_odds(tables[0], tables[1])
+    return RepetitionsComparison(
+        statistic=cut.statistic,
+        threshold_ns=threshold_ns,
+        a_count=counts[0],
+        b_count=counts[1],
+        **judged(ratio, because, METHOD_OF_ODDS),
     )

@@ -14,6 +14,7 @@ from protect_command import STEALTIME
 
 from stealtime.protect.laboratory import GUEST_INTERFACE, Laboratory
 from stealtime.store.model import Failure
+from stealtime.store.run import runs_in
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.results import RegistrationFailover, Registrations
 
@@ -154,6 +155,7 @@ def failed(machines: MachinesOverSsh, folder: Path, text: str) -> Failure:
     running = machines.run(folder, write(folder, text))
     _, said = running.communicate(timeout=120)
     assert running.returncode != 0, said
+    assert runs_in(folder / "stealtime/runs"), said
     failure = stored_run(folder).trials[0].record.failure
     assert failure is not None
     return failure

@@ -20,6 +20,8 @@ from stealtime.studies.telephony.results import RegistrationFailover, Registrati
 
 pytestmark = [
     pytest.mark.protect,
+    # Beside another test the packets of calls leave too late, and a cell that says so is not valid.
+    pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
     pytest.mark.skipif(shutil.which("sipp") is None, reason="the package sip-tester is not installed"),
 ]
@@ -78,8 +80,6 @@ def write(folder: Path, text: str = CAMPAIGN) -> str:
     return str(path)
 
 
-# Beside another test the packets of its calls leave too late, and a cell that says so is not valid.
-@pytest.mark.alone
 def test_a_campaign_is_measured_on_hosts_over_ssh(machines: MachinesOverSsh, tmp_path: Path) -> None:
     run, shown = finished_run(machines.run(tmp_path, write(tmp_path)), tmp_path)
     results = {trial.record.cell.measurement: trial for trial in run.measured}

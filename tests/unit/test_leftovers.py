@@ -83,3 +83,20 @@ def test_a_mark_is_the_same_in_each_process_that_asks_for_it() -> None:
         [sys.executable, "-c", script, str(os.getpid())], capture_output=True, text=True, check=True, timeout=60
     )
     assert told.stdout.strip() == run_mark()
+
+
+def test_a_temporary_folder_goes_with_its_context_or_at_the_start_after_a_kill(tmp_path: Path) -> None:
+    with leftovers.temporary_folder() as ours:
+        killed = (
+            "import os, tempfile\n"
+            f"tempfile.tempdir = {str(tmp_path)!r}\n"
+            "from stealtime.lab.platforms.leftovers import temporary_folder\n"
+            "with temporary_folder() as folder:\n"
+            "    (folder / 'agent.log').touch()\n"
+            "    os.kill(os.getpid(), 9)\n"
+        )
+        assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
+        (theirs,) = [folder for folder in tmp_path.iterdir() if folder != ours]
+        assert any(str(theirs) in cleared for cleared in clear())
+        assert list(tmp_path.iterdir()) == [ours]
+    assert list(tmp_path.iterdir()) == []

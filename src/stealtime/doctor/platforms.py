@@ -1,11 +1,10 @@
 """Which platforms this host can boot: tested by the platform's own check and then by booting a guest."""
 
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from stealtime.doctor.files import Files
 from stealtime.doctor.model import Data, Finding, Group, Subject
+from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.lab.platforms.model import Availability, MachineRequest, Platform
 from stealtime.lab.platforms.traits import NATIVE
 from stealtime.lab.processors import CpuSets
@@ -69,11 +68,11 @@ async def _prove(platform: Platform, cpus: CpuSets) -> Availability:
     if not availability.usable:
         return availability
     placement = SCENARIOS["alone"].place(cpus.usable, None, cpus)
-    with tempfile.TemporaryDirectory(prefix="stealtime-doctor-") as folder:
+    with temporary_folder() as folder:
         request = MachineRequest(
             vcpu_cpus=placement.vcpu_cpus,
             housekeeping_cpus=placement.housekeeping_cpus,
-            folder=Path(folder),
+            folder=folder,
         )
         async with platform.boot(request) as machine:
             elapsed_s = machine.boot.elapsed_to_hello_s

@@ -6,7 +6,6 @@ shown, and everything else goes on.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from stealtime.capacity.watch.state import Blame, Neighbours
 from stealtime.capacity.watch.waits import SWITCH, WAKING, Trace, VcpuKey, waits_of
+from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.lab.tracing.host import HostTracer, host_tracer
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent
@@ -46,8 +46,7 @@ async def follow(
         tell: Takes what was found.
         housekeeping_cpus: Where the agent that records may run.
     """
-    with tempfile.TemporaryDirectory(prefix="stealtime-watch-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         async with host_tracer(folder, housekeeping_cpus) as tracer:
             for window in range(1, 1 << 30):
                 tell(await look(tracer, window, folder, vcpus(), members()))

@@ -8,7 +8,6 @@ kept for as long as host boot, QEMU and guest kernel stay the same, so that thos
 import asyncio
 import hashlib
 import os
-import tempfile
 import time
 import weakref
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from stealtime.lab.image.cache import cache_folder, write_atomically
 from stealtime.lab.image.kernel import Kernel, find_kernel
 from stealtime.lab.platforms.below import EMULATED, is_emulated
+from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.lab.platforms.model import Availability, Machine, MachineRequest
 from stealtime.lab.platforms.qemu_flavour import QemuFlavour
 from stealtime.lab.processors import read_cpu_sets
@@ -135,11 +135,11 @@ async def _try(qemu_version: str, boot: Boot) -> Proof:
     cpus, limit_s = read_cpu_sets(), proof_limit_s()
     measured = cpus.preferred[-1]
     others = tuple(cpu for cpu in cpus.inherited if cpu != measured)
-    with tempfile.TemporaryDirectory(prefix="stealtime-proof-") as folder:
+    with temporary_folder() as folder:
         request = MachineRequest(
             vcpu_cpus=((measured,),),
             housekeeping_cpus=others[:1] or (measured,),
-            folder=Path(folder),
+            folder=folder,
             kernel=_KERNEL,
             boot_timeout_s=limit_s,
         )

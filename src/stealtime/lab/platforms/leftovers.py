@@ -9,6 +9,8 @@ import logging
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -24,7 +26,18 @@ logger = logging.getLogger(__name__)
 
 def make_short_folder() -> Path:
     """Make a temporary folder with a short path (a Unix socket's path has at most 107 bytes) that carries our mark."""
-    return Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{run_mark()}-"))
+    return Path(tempfile.mkdtemp(prefix=_marked_prefix()))
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Have such a folder; it goes with the context, or at the next start where this process is killed in it."""
+    with tempfile.TemporaryDirectory(prefix=_marked_prefix()) as name:
+        yield Path(name)
+
+
+def _marked_prefix() -> str:
+    return f"{_FOLDER_PREFIX}{run_mark()}-"
 
 
 @functools.cache

@@ -5,9 +5,8 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
-from pathlib import Path
 
+from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.lab.platforms.process import GuestProcess, guarded
 from stealtime.lab.platforms.qemu_monitor import QemuMonitor
 from stealtime.vocabulary.errors import StealtimeError
@@ -83,12 +82,12 @@ async def _ask_cpu_properties(program: str, cpu: int) -> frozenset[str]:
     argv = [program, "-machine", "none", "-nodefaults", "-no-user-config", "-display", "none"]
     argv += ["-chardev", f"socket,id=qmp,fd={theirs.fileno()}", "-mon", "chardev=qmp,mode=control"]
     monitor = QemuMonitor("stealtime-question")
-    with tempfile.TemporaryDirectory(prefix="stealtime-question-") as folder, ours:
+    with temporary_folder() as folder, ours:
         with theirs:
             process = await GuestProcess.start(
                 guarded(argv, cpus=(cpu,)),
                 name="QEMU",
-                log=Path(folder) / "emulator.log",
+                log=folder / "emulator.log",
                 pass_fds=(theirs.fileno(),),
             )
         try:

@@ -78,15 +78,17 @@ def judge(form: str, groups: Sequence[Mapping[str, Sequence[RunSummary]]]) -> di
     }
 
 
-def reaches_targets(document: Mapping[str, Any]) -> bool:
-    """Tell whether a form's figures are good enough; nothing judged is not."""
+def reaches_targets(document: Mapping[str, Any], pairs_min: int = PAIRS_MIN) -> bool:
+    """Tell whether a form's figures are good enough; nothing judged is not, nor are fewer pairs than wanted."""
     share = document["false_alarms"]["share"]
-    platforms = [one for disturbance in document["disturbances"].values() for one in disturbance["platforms"].values()]
+    platforms = [list(disturbance["platforms"].values()) for disturbance in document["disturbances"].values()]
     return (
         share is not None
         and share <= TARGET_FALSE
-        and bool(platforms)
-        and all(one["found"] >= TARGET_FOUND for one in platforms)
+        and all(
+            bool(own) and all(one["pairs"] >= pairs_min and one["found"] >= TARGET_FOUND for one in own)
+            for own in platforms
+        )
     )
 
 
@@ -152,7 +154,8 @@ def main() -> None:
     else:
         for form, one in documents.items():
             _print(form, one)
-    sys.exit(0 if all(map(reaches_targets, documents.values())) else 1)
+    pairs_min = 1 if options.short else PAIRS_MIN
+    sys.exit(0 if all(reaches_targets(one, pairs_min) for one in documents.values()) else 1)
 
 
 def _write(folder: Path, forms: Sequence[str]) -> None:

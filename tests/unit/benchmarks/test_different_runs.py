@@ -91,6 +91,20 @@ def test_runs_of_different_series_are_not_compared(template: RunSummary) -> None
     assert different_runs.judge("often", groups)["equal_pairs"] == 1 + 3
 
 
+def test_a_disturbance_that_nobody_looked_for_or_in_few_pairs_reaches_no_target(template: RunSummary) -> None:
+    equal, slower = runs_of(template, 1.0, 5, 1), runs_of(template, 1.1, 4, 2)
+    without_hog = different_runs.judge("often", [{EQUAL: equal, "slower": slower}])
+    assert without_hog["disturbances"]["hog"]["platforms"] == {}
+    assert not different_runs.reaches_targets(without_hog)
+    del without_hog["disturbances"]["hog"]
+    assert different_runs.reaches_targets(without_hog)
+    few = different_runs.judge("often", [{EQUAL: equal[:4], "slower": slower}])
+    del few["disturbances"]["hog"]
+    assert few["disturbances"]["slower"]["platforms"]["uml"]["found"] == 1.0
+    assert not different_runs.reaches_targets(few), "16 pairs"
+    assert different_runs.reaches_targets(few, pairs_min=16)
+
+
 def test_nothing_judged_reaches_no_target(template: RunSummary) -> None:
     assert not different_runs.reaches_targets(different_runs.judge("often", [{EQUAL: runs_of(template, 1.0, 3, 1)}]))
     assert not different_runs.reaches_targets(different_runs.judge("often", []))

@@ -1,5 +1,6 @@
 """Real hosts over ssh: what a campaign says of them, whose moments are whose, and what a lent host refuses."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -19,6 +20,7 @@ from stealtime.protect import lending
 from stealtime.protect.clock_offset import ClockOffset, Exchange
 from stealtime.protect.daemon import daemon_of
 from stealtime.protect.lending import Lending, serve
+from stealtime.protect.lent_hosts import LentHost
 from stealtime.protect.lent_machines import FOLDER_PREFIX, clear_left_over, make_folder
 from stealtime.protect.specification import FileRegisterSpec, HostSpec, write_document
 from stealtime.protect.state import State, record_process
@@ -251,3 +253,41 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -
     clear_left_over(State(tmp_path / "state"), [tmp_path])
     assert not left.exists()
     assert lives.exists()
+
+
+class _EndedAtOnce:
+    """A program over ssh that has ended before anything was asked: what is written to it finds a closed channel."""
+
+    def __init__(self, exit_status: int | None) -> None:
+        self.exit_status = exit_status
+        self.stdin = self
+
+    def write(self, _text: str) -> None:
+        raise BrokenPipeError("Channel not open for sending")
+
+    async def wait_closed(self) -> None:
+        if self.exit_status is None:
+            raise TimeoutError  # a connection that is lost ends with no exit code
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "message"),
+    [
+        (127, "stealtime is not to be found at 10.0.0.1"),
+        (2, "cannot lend its host"),
+        (1, "answers no more"),
+        (None, "the connection to 10.0.0.1 was lost: Channel not open for sending"),
+    ],
+)
+def test_a_program_that_ended_before_it_was_asked_is_no_lost_connection(
+    tmp_path: Path, exit_status: int | None, message: str
+) -> None:
+    (tmp_path / "log").write_text("sh: 1: exec: /no/stealtime: not found\n")
+
+    async def greet() -> None:
+        process: Any = _EndedAtOnce(exit_status)
+        connection: Any = None
+        await LentHost("10.0.0.1", connection, process, tmp_path / "log").greet()
+
+    with pytest.raises(StealtimeError, match=message):
+        asyncio.run(greet())

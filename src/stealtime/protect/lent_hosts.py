@@ -108,6 +108,10 @@ class LentHost:
                 f"{self.address} has not answered {command!r} within {within_s:g} s", hint="is the host overloaded?"
             ) from None
         except (asyncssh.Error, OSError) as error:
+            # Who ends at once has closed its input before anything is asked: the connection is as it was.
+            ended = await self._ended()
+            if self.process.exit_status is not None:
+                raise ended from error
             raise StealtimeError(
                 f"the connection to {self.address} was lost: {error}", hint="is it still there?"
             ) from error

@@ -3,11 +3,13 @@
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from protect_command import protect
-from two_hosts import HOSTS, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+from two_hosts import HOSTS, PATIENCE_S, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
 
+from stealtime.protect.control import ControlError
 from stealtime.protect.status import MemberStatus
 
 pytestmark = [
@@ -62,6 +64,24 @@ def test_a_host_that_goes_down_hands_over_what_runs_there(hosts: TwoHosts) -> No
     after = hosts.settled(unlike=frozenset({_pids(before)[0]}))
     assert after.host == other(before.host)
     assert_unharmed(counting.end())
+
+
+def test_a_stop_during_a_planned_failover_ends_the_machine(hosts: TwoHosts) -> None:
+    before = hosts.settled()
+    standby = other(before.host)
+    pids = (_pids(before)[0], hosts.pid(standby))
+    hosts.control(standby).fault("after-claim", "stop")
+    with ThreadPoolExecutor(1) as asking:
+        moving = asking.submit(hosts.control(before.host).failover)
+        hosts.stand_still(pids[1])
+        hosts.control(before.host).stop()
+        refusal = moving.exception(PATIENCE_S)
+    assert isinstance(refusal, ControlError)
+    assert "asked to stop before it had moved" in refusal.message
+    os.kill(pids[1], signal.SIGCONT)
+    for pid in pids:
+        hosts.await_end(pid)
+    assert [hosts.status(name) for name in HOSTS] == [None, None]
 
 
 def test_a_guest_that_powers_off_ends_on_both_hosts(hosts: TwoHosts) -> None:

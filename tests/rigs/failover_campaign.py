@@ -5,10 +5,12 @@ import random
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from two_hosts import HOSTS, TwoHosts, await_that, lives, other
+from two_hosts import HOSTS, PATIENCE_S, TwoHosts, await_that, lives, other
 
+from stealtime.protect.control import ControlError
 from stealtime.protect.laboratory_network import Direction
 from stealtime.protect.status import MemberStatus
 
@@ -40,7 +42,13 @@ NAMING_POINTS = ("before-naming",)
 LATE = {f"{point}, {action}": (point, action) for point in STANDBY_POINTS for action in ("stop", "delay")}
 """The standby stands still there, or is late there by more than all deadlines, while the active member dies."""
 
-POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS, *LATE)
+MOVING_POINTS = ("before-claim", "after-claim", "before-load", "after-load")
+"""Passed by the standby of a planned failover while the active member keeps the guest, stopped: either may die there."""
+MOVES = {
+    f"planned, {whose} dies {point}": (whose, point) for whose in ("the standby", "the active") for point in MOVING_POINTS
+}
+
+POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS, *LATE, *MOVES)
 LONGEST_REPROTECTION_S = 60.0
 """On an idle host it takes 1 to 2 s."""
 
@@ -90,6 +98,8 @@ class Campaign:
             self.hosts.control(standby).fault(what, "stop")
             before = self.hosts.strike("kill")
             self._hold_still(standby_pid)
+        elif what in MOVES:
+            return before, self._break_move(before, standby_pid, *MOVES[what])
         elif what in LATE:
             before = self._strike_while_late(*LATE[what])
         elif what in NAMING_POINTS:
@@ -126,6 +136,25 @@ class Campaign:
             if is_struck:
                 self.hosts.await_end(_pid(before))
                 return before
+
+    def _break_move(self, before: MemberStatus, standby_pid: int, whose: str, point: str) -> int:
+        """Have one of the two die in a planned failover; give its pid."""
+        active, active_pid = self.hosts.control(before.host), _pid(before)
+        standby_dies = whose == "the standby"
+        self.hosts.control(other(before.host)).fault(point, "kill" if standby_dies else "stop")
+        with ThreadPoolExecutor(1) as asking:
+            asked = asking.submit(active.failover)
+            if standby_dies:
+                self.hosts.await_end(standby_pid)
+                refusal = asked.exception(PATIENCE_S)
+                assert isinstance(refusal, ControlError), refusal
+                assert "goes on here" in refusal.message, refusal
+                return standby_pid
+            self.hosts.stand_still(standby_pid)
+            self.hosts.kill(active_pid)
+            os.kill(standby_pid, signal.SIGCONT)
+            assert isinstance(asked.exception(PATIENCE_S), ControlError)
+        return active_pid
 
     def _hold_still(self, pid: int) -> None:
         self.hosts.stand_still(pid)

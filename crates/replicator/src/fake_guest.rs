@@ -20,6 +20,8 @@ use crate::spec::Spec;
 pub enum Deed {
     Boot,
     Load(Vec<u8>),
+    /// And let it stand.
+    LoadOnly(Vec<u8>),
     Announce,
     Continue,
     Stop,
@@ -124,7 +126,8 @@ impl Guest for FakeGuest {
                 self.tell(GuestEvent::Continued);
             }
             // Loading takes as long as the test wants.
-            Order::Load { state } => self.did(Deed::Load(state)),
+            Order::Load { state, runs: true } => self.did(Deed::Load(state)),
+            Order::Load { state, runs: false } => self.did(Deed::LoadOnly(state)),
             Order::TellShutdown => self.did(Deed::TellShutdown),
             Order::Acknowledged(_) | Order::CopyHeld { .. } | Order::End => {}
         }

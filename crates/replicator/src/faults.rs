@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::words;
 
 /// The steps, in the order in which an epoch and then a failover pass them.
-pub const POINTS: [&str; 22] = [
+pub const POINTS: [&str; 23] = [
     "before-stop",
     "after-stop",
     "after-cut",
@@ -33,6 +33,7 @@ pub const POINTS: [&str; 22] = [
     "before-claim",
     "after-claim",
     "before-load",
+    "after-load",
     "after-resume",
     "before-naming",
 ];

@@ -78,6 +78,8 @@ pub enum GuestEvent {
     },
     /// Nothing more can be sent on this link.
     ShippingFailed(String),
+    /// A state was loaded, and it stands.
+    Loaded,
     Stopped,
     Continued,
     /// What QEMU has told unasked, taken off its queue.

@@ -58,6 +58,10 @@ pub struct Record {
     pub standby: Option<MemberId>,
     /// Counts the holder's signs of life.
     pub renewals: u64,
+    /// The holder has claimed at a planned failover and does not run the guest yet: whoever offered it still has the
+    /// guest, stopped, and may take it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taking_over: bool,
 }
 
 /// The state of the register that a record was seen in; opaque, and never used twice.
@@ -76,13 +80,19 @@ impl Record {
     /// The record of a holder without a standby.
     #[must_use]
     pub fn alone(term: Term, holder: MemberId) -> Self {
-        Self { term, holder: Some(holder), standby: None, renewals: 0 }
+        Self { term, holder: Some(holder), standby: None, renewals: 0, taking_over: false }
     }
 
     /// The same holder and standby in the same term, with one more sign of life.
     #[must_use]
     pub fn renewed(&self) -> Self {
         Self { renewals: self.renewals + 1, ..self.clone() }
+    }
+
+    /// The same holder in the same term, which runs the guest from now on.
+    #[must_use]
+    pub fn running(&self) -> Self {
+        Self { taking_over: false, ..self.renewed() }
     }
 }
 

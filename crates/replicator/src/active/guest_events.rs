@@ -36,9 +36,15 @@ impl Active {
             }
             GuestEvent::CaptureFailed { reason, cut, is_lost } => {
                 self.events.warn(format!("an epoch was not captured: {reason}"));
-                if is_lost && matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
+                let someone_has_it = match self.member.state() {
                     // The standby goes on from what it acknowledged: better than to wait for what does not
                     // come.
+                    ActiveState::Protected | ActiveState::Draining => is_lost,
+                    // Who offered it has it still.
+                    ActiveState::Arriving => true,
+                    _ => false,
+                };
+                if someone_has_it {
                     return self.guest.kill();
                 }
                 self.give_up_link(reason);
@@ -48,6 +54,7 @@ impl Active {
             GuestEvent::PartShipped { raw_bytes } => self.epochs.copied_bytes += raw_bytes,
             GuestEvent::EpochShipped { row, at } => self.epochs.shipped(row, at),
             GuestEvent::ShippingFailed(reason) => self.give_up_link(reason),
+            GuestEvent::Loaded => self.tell(ActiveInput::GuestLoaded),
             GuestEvent::Stopped => {
                 self.life.stopped();
                 self.events.add(&Event::GuestStopped { reason: format!("{:?}", self.member.state()) });
@@ -63,11 +70,21 @@ impl Active {
         }
     }
 
+    /// Load the committed epoch; the guest stands.
+    pub(super) fn load(&mut self) {
+        if let Some(state) = self.life.resuming.as_mut().and_then(|resuming| resuming.devices.take()) {
+            self.guest.order(Order::Load { state, runs: false });
+        }
+    }
+
     /// Have the guest go on from the committed epoch, and tell the network.
     pub(super) fn resume(&mut self) {
         let Some(resuming) = &mut self.life.resuming else { return };
-        let (state, epoch) = (std::mem::take(&mut resuming.devices), resuming.epoch);
-        self.guest.order(Order::Load { state });
+        let epoch = resuming.epoch;
+        let order = resuming.devices.take().map(|state| Order::Load { state, runs: true });
+        self.guest.order(order.unwrap_or(Order::ContinueGuest));
+        // Who offered the guest learns by its end that it runs here.
+        self.life.offered_by = None;
         if let Err(error) = self.guest.announce(self.link.addresses()) {
             self.events.warn(error.to_string());
         }

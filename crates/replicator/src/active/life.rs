@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use stealtime_shipping::LinkSender;
 use stealtime_succession::Epoch;
 
 use crate::clock::now;
@@ -14,7 +15,7 @@ pub struct Resuming {
     /// The epoch that it goes on from.
     pub epoch: Epoch,
     /// The state of its devices, until it is loaded.
-    pub devices: Vec<u8>,
+    pub devices: Option<Vec<u8>>,
     /// When it was decided.
     pub decided: Duration,
     /// What is to be given back later.
@@ -37,6 +38,8 @@ struct Settling {
 pub struct GuestLife {
     pub facts: Option<GuestFacts>,
     pub resuming: Option<Resuming>,
+    /// The link to who offered the guest at a planned failover, until it runs here: its end would say that we died.
+    pub offered_by: Option<LinkSender>,
     /// How long the takeover took, from the decision until the guest ran.
     pub resumed_in: Option<Duration>,
     settling: Option<Settling>,
@@ -48,8 +51,8 @@ pub struct GuestLife {
 
 impl GuestLife {
     /// Of a guest that stood by.
-    pub fn resuming(facts: GuestFacts, resuming: Resuming) -> Self {
-        Self { facts: Some(facts), resuming: Some(resuming), ..Self::default() }
+    pub fn resuming(facts: GuestFacts, resuming: Resuming, offered_by: Option<LinkSender>) -> Self {
+        Self { facts: Some(facts), resuming: Some(resuming), offered_by, ..Self::default() }
     }
 
     /// It was stopped, and not for an epoch.
@@ -94,8 +97,8 @@ mod tests {
 
     #[test]
     fn a_guest_that_was_taken_over_has_the_processors_for_a_while() {
-        let resuming = Resuming { epoch: Epoch(40), devices: Vec::new(), decided: now(), leftover: Leftover::none() };
-        let mut life = GuestLife::resuming(fake_guest::facts(), resuming);
+        let resuming = Resuming { epoch: Epoch(40), devices: None, decided: now(), leftover: Leftover::none() };
+        let mut life = GuestLife::resuming(fake_guest::facts(), resuming, None);
         assert_eq!((life.is_busy(), life.settles_at()), (true, None), "it does not run yet");
         life.continued();
         let settles_at = life.settles_at().unwrap();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Heartbeat, LinkError, Message, Protected, Resign};
+use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
     Permit, Promotion, Register, RegisterAnswer, RegisterError,
@@ -75,6 +75,8 @@ pub struct Takeover {
     pub decided: Duration,
     /// What is to be given back later.
     pub leftover: Leftover,
+    /// The link to who offered it, at a planned failover.
+    pub offered_by: Option<LinkSender>,
 }
 
 enum Input {
@@ -154,9 +156,9 @@ impl Active {
                 (ActiveMember::new(config, now()), GuestLife::default(), LearnedAddresses::default())
             }
             Origin::Takeover(takeover) => {
-                let Takeover { promotion, facts, devices, addresses, decided, leftover } = *takeover;
-                let resuming = Resuming { epoch: promotion.epoch, devices, decided, leftover };
-                let life = GuestLife::resuming(facts, resuming);
+                let Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by } = *takeover;
+                let resuming = Resuming { epoch: promotion.epoch, devices: Some(devices), decided, leftover };
+                let life = GuestLife::resuming(facts, resuming, offered_by);
                 (ActiveMember::promoted(config, promotion, now()), life, addresses)
             }
         };
@@ -260,6 +262,7 @@ impl Active {
                     self.end = Some(Err(error.to_string()));
                 }
             }
+            ActiveAction::LoadGuest => self.load(),
             ActiveAction::ResumeGuest => self.resume(),
             ActiveAction::SeekStandby => {
                 self.seeker.is_wanted = true;

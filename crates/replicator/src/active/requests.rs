@@ -35,7 +35,21 @@ impl Requests {
 
     /// The member has come to its end; tells whether somebody hears it.
     pub fn end(&mut self, ending: &ActiveEnding) -> bool {
-        let answers = self.failovers.drain(..).chain(self.stops.drain(..));
-        answers.filter_map(|answer| answer.send(Ok(json!({"ended": ending.to_string()}))).ok()).count() > 0
+        let outcome = Ok(json!({"ended": ending.to_string()}));
+        let failovers = self.failovers.drain(..).map(|answer| answer.send(outcome.clone()));
+        let stopped = stopped(ending).map_or(outcome.clone(), Err);
+        let stops = self.stops.drain(..).map(|answer| answer.send(stopped.clone()));
+        failovers.chain(stops).filter(Result::is_ok).count() > 0
+    }
+}
+
+/// Why a machine that was asked to stop has not stopped with this member; None: it has.
+fn stopped(ending: &ActiveEnding) -> Option<Refusal> {
+    match ending {
+        ActiveEnding::HandedOver { .. } | ActiveEnding::Superseded { .. } => {
+            Some(Refusal::new(format!("it was not stopped: {ending}"), "stop it there"))
+        }
+        ActiveEnding::StoppedButOffered { .. } => Some(Refusal::new(ending.to_string(), "stop it there, too")),
+        _ => None,
     }
 }

@@ -77,7 +77,7 @@ impl Active {
 
 fn role(state: ActiveState) -> Role {
     match state {
-        ActiveState::Starting | ActiveState::Observing => Role::Starting,
+        ActiveState::Starting | ActiveState::Observing | ActiveState::Arriving => Role::Starting,
         ActiveState::Unprotected | ActiveState::Syncing | ActiveState::Naming | ActiveState::Reclaiming => Role::Solo,
         ActiveState::Protected | ActiveState::Draining | ActiveState::Resigned => Role::Active,
         ActiveState::Fenced => Role::Stopped,

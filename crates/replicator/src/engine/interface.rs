@@ -46,9 +46,11 @@ pub enum Order {
     StopGuest,
     /// Let it go on, or begin.
     ContinueGuest,
-    /// Load this state of the devices into the standby's guest, and let it run.
+    /// Load this state of the devices into the standby's guest, and let it run, or stand until
+    /// [`Order::ContinueGuest`].
     Load {
         state: Vec<u8>,
+        runs: bool,
     },
     /// Tell why QEMU has ended.
     TellShutdown,

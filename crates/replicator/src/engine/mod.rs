@@ -332,17 +332,7 @@ impl Engine {
                 self.is_stopped = false;
                 self.tell(GuestEvent::Continued);
             }
-            Some(Order::Load { state }) => {
-                faults::point("before-load");
-                let deadline = self.settings.qemu_deadline;
-                self.guest.qmp.set_timeout(deadline.max(LOAD_WITHIN));
-                let loaded = self.guest.load_and_resume(&state);
-                self.guest.qmp.set_timeout(deadline);
-                loaded?;
-                self.is_stopped = false;
-                faults::point("after-resume");
-                self.tell(GuestEvent::Continued);
-            }
+            Some(Order::Load { state, runs }) => self.load(&state, runs)?,
             Some(Order::CopyHeld { term }) => self.copies.held(term),
             Some(Order::TellShutdown) => {
                 let shutdown = self.guest.qmp.shutdown();
@@ -351,6 +341,24 @@ impl Engine {
             Some(Order::End) => return Ok(true),
         }
         Ok(false)
+    }
+
+    fn load(&mut self, state: &[u8], runs: bool) -> Result<(), CaptureError> {
+        faults::point("before-load");
+        let deadline = self.settings.qemu_deadline;
+        self.guest.qmp.set_timeout(deadline.max(LOAD_WITHIN));
+        let loaded = if runs { self.guest.load_and_resume(state) } else { self.guest.load(state) };
+        self.guest.qmp.set_timeout(deadline);
+        loaded?;
+        if runs {
+            self.is_stopped = false;
+            faults::point("after-resume");
+            self.tell(GuestEvent::Continued);
+        } else {
+            faults::point("after-load");
+            self.tell(GuestEvent::Loaded);
+        }
+        Ok(())
     }
 
     /// Stop the guest, take everything of one epoch, and let it go on.

@@ -187,7 +187,7 @@ fn relay() -> Arc<Relay> {
 fn a_load_may_take_longer_than_an_answer() {
     let slow = "if name == 'cont': time.sleep(2); tell('MIGRATION', status='completed')";
     let mut bench = Bench::start(slow);
-    bench.engine.order(Order::Load { state: b"QEVM".to_vec() });
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), runs: true });
     match bench.told() {
         GuestEvent::Continued => {}
         GuestEvent::CaptureFailed { reason, .. } => panic!("{reason}"),
@@ -199,7 +199,7 @@ fn a_load_may_take_longer_than_an_answer() {
 fn after_a_load_qemu_is_given_up_as_soon_as_before() {
     let silent = "if name == 'cont': tell('MIGRATION', status='completed')\n    if name == 'stop': continue";
     let mut bench = Bench::start(silent);
-    bench.engine.order(Order::Load { state: b"QEVM".to_vec() });
+    bench.engine.order(Order::Load { state: b"QEVM".to_vec(), runs: true });
     assert!(matches!(bench.told(), GuestEvent::Continued));
     bench.engine.order(Order::StopGuest);
     let GuestEvent::CaptureFailed { reason, is_lost, .. } = bench.told() else { panic!("it does not answer") };

@@ -214,7 +214,8 @@ impl Standby {
                 if devices.is_empty() {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
-                let takeover = Takeover { promotion, facts, devices, addresses, decided, leftover };
+                let offered_by = sender;
+                let takeover = Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by };
                 let origin = Origin::Takeover(Box::new(takeover));
                 Ok(Outcome::Won { spec: Box::new(spec), me, machine, heard, origin, requests, lock })
             }

@@ -3,7 +3,7 @@
 use super::session::Exposure;
 use std::time::Duration;
 
-use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, Phase};
+use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, FailoverRefused, Phase};
 use crate::{Mode, OutputPolicy};
 
 impl ActiveMember {
@@ -13,7 +13,12 @@ impl ActiveMember {
                 self.end(ActiveEnding::Stopped, actions);
             }
             Phase::Stopping { .. } => {}
-            _ => self.vacate(false, actions),
+            _ => {
+                if matches!(self.phase, Phase::Draining { .. }) || self.offer.is_some() {
+                    actions.push(ActiveAction::FailoverRefused(FailoverRefused::Stopped));
+                }
+                self.vacate(false, actions);
+            }
         }
     }
 
@@ -60,7 +65,11 @@ impl ActiveMember {
 
     pub(super) fn stop_without_register(&mut self, actions: &mut Vec<ActiveAction>) {
         self.say_goodbye(actions);
-        self.end(ActiveEnding::StoppedButRegistered, actions);
+        let ending = match self.offer.take() {
+            Some(offer) => ActiveEnding::StoppedButOffered { to: offer.to },
+            None => ActiveEnding::StoppedButRegistered,
+        };
+        self.end(ending, actions);
     }
 
     fn say_goodbye(&self, actions: &mut Vec<ActiveAction>) {
@@ -82,7 +91,10 @@ impl ActiveMember {
         }
         match &mut self.phase {
             // It may be that a standby is named: the record is left to it.
-            Phase::Reclaiming { .. } => self.end(ActiveEnding::GuestGone { resigned: false }, actions),
+            // Or that who offered the guest has it still.
+            Phase::Reclaiming { .. } | Phase::Arriving(_) => {
+                self.end(ActiveEnding::GuestGone { resigned: false }, actions);
+            }
             Phase::Stopping { guest_gone, .. } => *guest_gone = true,
             Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } => {
                 self.refusals.unexpected += 1;

@@ -56,6 +56,8 @@ pub enum ActiveInput {
     LeaveRequested,
     /// Somebody asks for an orderly end of the virtual machine, or the guest has shut itself down.
     StopRequested,
+    /// The guest that [`ActiveAction::LoadGuest`] asked for stands, ready to run.
+    GuestLoaded,
     /// The guest's process has ended by itself.
     GuestGone,
 }
@@ -81,7 +83,11 @@ pub enum ActiveAction {
     Register(RegisterRequest),
     /// This member holds the virtual machine: start the guest.
     BootGuest,
-    /// This member stood by and has won: load the committed state, announce the guest, and let it run.
+    /// This member stood by and has won, and the one before it may still take the guest back: load the committed
+    /// state, and let the guest stand.
+    LoadGuest,
+    /// This member stood by and has won: load the committed state if that was not done, announce the guest, and let it
+    /// run.
     ResumeGuest,
     /// Look for a standby, host after host, until one is connected.
     SeekStandby,
@@ -124,9 +130,12 @@ pub enum FailoverRefused {
     /// The standby did not acknowledge the last epoch.
     #[error("the standby did not acknowledge the last epoch in time, so the guest goes on here")]
     NotAcknowledged,
-    /// The standby did not claim.
+    /// The standby did not claim, or did not run the guest.
     #[error("the standby did not take over, so the guest goes on here")]
     NotClaimed,
+    /// Somebody asked for the end of the virtual machine.
+    #[error("the virtual machine was asked to stop before it had moved")]
+    Stopped,
 }
 
 /// How a member came to its end.
@@ -165,6 +174,9 @@ pub enum ActiveEnding {
     /// Stopped as asked, but the register could not be told.
     #[error("stopped as asked, but the register still names this host as the holder")]
     StoppedButRegistered,
+    /// Stopped here as asked during a planned failover, but the register could not be told.
+    #[error("stopped here as asked, but the register could not be told, and {to} was asked to take over")]
+    StoppedButOffered { to: MemberId },
 }
 
 impl ActiveEnding {
@@ -178,6 +190,7 @@ impl ActiveEnding {
             }
             Self::StillRenewed { .. } => Some("stop it there first"),
             Self::RegisterUnreachable { .. } => Some("check that the register runs and can be reached from here"),
+            Self::StoppedButOffered { .. } => Some("stop it there, too"),
             Self::StoppedButRegistered => Some("the next start on this host first makes sure that nobody uses it"),
             _ => None,
         }
@@ -201,8 +214,10 @@ pub enum ActiveState {
     Protected,
     /// Shipping the last epoch of a planned failover.
     Draining,
-    /// The standby was asked to claim.
+    /// The standby was asked to claim; the guest stands, and is kept until it runs there.
     Resigned,
+    /// The guest of a planned failover is loaded here, and stands until the register lets it run.
+    Arriving,
     /// The lease is lost: output waits for the register to grant a term alone.
     Reclaiming,
     /// As before, for so long that the guest is stopped.

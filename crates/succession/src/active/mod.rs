@@ -6,6 +6,7 @@
 
 mod ending;
 mod interface;
+mod moving;
 mod registering;
 mod session;
 mod starting;
@@ -20,6 +21,7 @@ pub use interface::{
 
 use crate::desk::Desk;
 use crate::{Epoch, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
+use moving::{Arrival, Offer};
 use registering::Purpose;
 use session::{Exposure, Session};
 
@@ -41,6 +43,8 @@ pub struct ActiveMember {
     /// When the last write that was granted was sent.
     granted_at: Duration,
     session: Option<Session>,
+    /// The guest was offered to a standby, and it is not settled who has it.
+    offer: Option<Offer>,
     policy: OutputPolicy,
     /// The guest of a standby is still to be resumed.
     resumes: bool,
@@ -61,7 +65,8 @@ enum Phase {
     Protected,
     Draining { since: Duration },
     Resigned { since: Duration },
-    Reclaiming { fence_at: Duration, fenced: bool, resigned: bool },
+    Arriving(Arrival),
+    Reclaiming { fence_at: Duration, fenced: bool },
     Stopping { since: Duration, guest_gone: bool },
     Ended,
 }
@@ -73,11 +78,14 @@ impl ActiveMember {
         Self::at(config, now, Phase::Starting { since: now })
     }
 
-    /// A member that goes on from a claim that was won. The first [`handle`](Self::handle) resumes its guest.
+    /// A member that goes on from a claim that was won. The first [`handle`](Self::handle) resumes its guest, or loads
+    /// it where the register must be asked before it runs.
     #[must_use]
     pub fn promoted(config: ActiveConfig, promotion: Promotion, now: Duration) -> Self {
-        let mut member = Self::at(config, now, Phase::Unprotected);
-        member.resumes = true;
+        let taking_over = promotion.held.record.taking_over;
+        let phase = if taking_over { Phase::Arriving(Arrival::Claimed) } else { Phase::Unprotected };
+        let mut member = Self::at(config, now, phase);
+        member.resumes = !taking_over;
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
         member.seen = Some(promotion.held.version);
@@ -97,6 +105,7 @@ impl ActiveMember {
             leaving_from: None,
             granted_at: Duration::ZERO,
             session: None,
+            offer: None,
             policy: OutputPolicy::Discard,
             resumes: false,
             cut: Epoch(0),
@@ -132,8 +141,10 @@ impl ActiveMember {
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
             ActiveInput::StopRequested => self.stop_requested(&mut actions),
+            ActiveInput::GuestLoaded => self.guest_loaded(),
             ActiveInput::GuestGone => self.guest_gone(&mut actions),
         }
+        self.drive_arrival(&mut actions);
         self.enter_unprotected(&mut actions);
         if std::mem::take(&mut self.resumes) && self.phase != Phase::Ended {
             actions.push(ActiveAction::ResumeGuest);
@@ -196,6 +207,7 @@ impl ActiveMember {
             Phase::Protected => ActiveState::Protected,
             Phase::Draining { .. } => ActiveState::Draining,
             Phase::Resigned { .. } => ActiveState::Resigned,
+            Phase::Arriving(_) => ActiveState::Arriving,
             Phase::Reclaiming { fenced: false, .. } => ActiveState::Reclaiming,
             Phase::Reclaiming { fenced: true, .. } => ActiveState::Fenced,
             Phase::Stopping { .. } => ActiveState::Stopping,
@@ -255,7 +267,11 @@ impl ActiveMember {
     fn expiry(&self) -> Option<Duration> {
         let timing = &self.config.timing;
         match &self.phase {
-            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => None,
+            Phase::Starting { .. }
+            | Phase::Taking { .. }
+            | Phase::Observing { .. }
+            | Phase::Arriving(_)
+            | Phase::Ended => None,
             Phase::Unprotected | Phase::Naming | Phase::Protected => Some(self.lease_until()),
             Phase::Syncing => {
                 let patience = self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
@@ -273,7 +289,11 @@ impl ActiveMember {
         }
         let lapsed = self.now >= self.lease_until();
         match &mut self.phase {
-            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } | Phase::Ended => {}
+            Phase::Starting { .. }
+            | Phase::Taking { .. }
+            | Phase::Observing { .. }
+            | Phase::Arriving(_)
+            | Phase::Ended => {}
             Phase::Syncing if !lapsed => self.drop_standby(actions),
             Phase::Draining { .. } if !lapsed => self.cancel_failover(actions),
             Phase::Unprotected | Phase::Syncing | Phase::Naming | Phase::Protected | Phase::Draining { .. } => {

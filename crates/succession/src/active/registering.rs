@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use super::moving::Arrival;
 use super::session::Exposure;
-use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, FailoverRefused, Phase};
+use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
 use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
@@ -18,6 +19,8 @@ pub(super) enum Purpose {
     Renew,
     /// Let the standby claim.
     Name,
+    /// Run the guest that was taken over at a planned failover.
+    Run,
     /// Take the record back, so that nobody claims.
     Reclaim,
     /// Give the virtual machine back.
@@ -26,7 +29,9 @@ pub(super) enum Purpose {
 
 impl ActiveMember {
     pub(super) fn next_request(&self) -> Option<Duration> {
-        (!self.desk.is_busy()).then(|| self.desk.not_before())
+        // While a guest is loaded there is nothing to ask.
+        let may_ask = !matches!(self.phase, Phase::Arriving(Arrival::Claimed | Arrival::Loading));
+        (may_ask && !self.desk.is_busy()).then(|| self.desk.not_before())
     }
 
     pub(super) fn drive_register(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -54,7 +59,7 @@ impl ActiveMember {
     /// What the record shall be in this phase.
     fn wanted(&mut self) -> Option<(Purpose, Record)> {
         let held = self.held.as_ref()?;
-        let alone = Record::alone(held.term.next(), self.config.me.clone());
+        let alone = Record::alone(self.newest_term().next(), self.config.me.clone());
         Some(match self.phase {
             Phase::Naming => {
                 let session = self.session.as_mut()?;
@@ -62,6 +67,8 @@ impl ActiveMember {
                 session.exposure = Exposure::Asked;
                 (Purpose::Name, Record { standby: Some(session.standby.clone()), ..alone })
             }
+            Phase::Arriving(Arrival::Loaded) => (Purpose::Run, held.running()),
+            Phase::Arriving(_) => return None,
             Phase::Reclaiming { .. } => (Purpose::Reclaim, alone),
             Phase::Stopping { .. } => (Purpose::Vacate, Record { holder: None, ..alone }),
             _ => (Purpose::Renew, held.renewed()),
@@ -104,22 +111,20 @@ impl ActiveMember {
                 actions.push(ActiveAction::BootGuest);
             }
             (Purpose::Name, Phase::Naming) => self.named(actions),
-            (Purpose::Reclaim, Phase::Reclaiming { fenced, resigned, .. }) if fresh => {
-                let (fenced, resigned) = (*fenced, *resigned);
-                self.phase = Phase::Unprotected;
-                if fenced {
+            (Purpose::Run, Phase::Arriving(_)) => self.run_arrived(),
+            (Purpose::Reclaim, Phase::Reclaiming { fenced, .. }) if fresh => {
+                if *fenced {
                     actions.push(ActiveAction::ContinueGuest);
                 }
-                if resigned {
-                    actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotClaimed));
-                }
+                self.phase = Phase::Unprotected;
+                self.taken_back(actions);
             }
             (Purpose::Vacate, Phase::Stopping { .. }) => {
                 self.stopped(actions);
                 return;
             }
             // The answer to a request of an earlier phase: what this phase needs is asked at once.
-            (_, Phase::Naming | Phase::Reclaiming { .. } | Phase::Stopping { .. }) => return,
+            (_, Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. }) => return,
             _ => {}
         }
         self.desk.wait_until(pending.sent + self.config.timing.renewal_interval());
@@ -175,6 +180,7 @@ impl ActiveMember {
             Some(current) if ours && (current.record.term >= held || believes) => {
                 self.held = Some(current.record);
             }
+            Some(current) if self.is_undone_claim(&current.record) => {}
             Some(current) if current.record.term > held || believes => {
                 self.superseded(&current.record, actions);
             }
@@ -206,10 +212,10 @@ impl ActiveMember {
 
     /// Somebody else is the holder: what is held here was never sent, and what runs here never happened (R6).
     fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
-        let resigned = matches!(self.phase, Phase::Resigned { .. } | Phase::Reclaiming { resigned: true, .. });
+        let offered_to = self.offer.as_ref().map(|offer| &offer.to);
         let term = record.term;
         let ending = match &record.holder {
-            Some(holder) if resigned => ActiveEnding::HandedOver { holder: holder.clone(), term },
+            Some(holder) if offered_to == Some(holder) => ActiveEnding::HandedOver { holder: holder.clone(), term },
             Some(holder) => ActiveEnding::Superseded { holder: holder.to_string(), term },
             None => ActiveEnding::Superseded { holder: "nobody".to_owned(), term },
         };

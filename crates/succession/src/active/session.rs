@@ -148,36 +148,9 @@ impl ActiveMember {
                 self.phase = Phase::Naming;
                 self.desk.wait_until(self.now);
             }
-            Phase::Draining { .. } if drained => {
-                self.phase = Phase::Resigned { since: self.now };
-                if !self.config.mode.gates_on_ack() {
-                    self.set_policy(OutputPolicy::Keep, actions);
-                }
-                let resign = ActiveMessage::Resign { term: current, last: epoch };
-                actions.push(ActiveAction::Send(resign));
-            }
+            Phase::Draining { .. } if drained => self.resign(epoch, actions),
             _ => {}
         }
-    }
-
-    pub(super) fn failover_requested(&mut self, actions: &mut Vec<ActiveAction>) {
-        match self.phase {
-            Phase::Protected => {
-                self.phase = Phase::Draining { since: self.now };
-                actions.push(ActiveAction::ShipLastEpoch);
-            }
-            Phase::Draining { .. } | Phase::Resigned { .. } => {}
-            _ => actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotProtected)),
-        }
-    }
-
-    pub(super) fn cancel_failover(&mut self, actions: &mut Vec<ActiveAction>) {
-        if let Some(session) = &mut self.session {
-            session.last = None;
-        }
-        self.phase = Phase::Protected;
-        actions.push(ActiveAction::ContinueGuest);
-        actions.push(ActiveAction::FailoverRefused(FailoverRefused::NotAcknowledged));
     }
 
     pub(super) fn link_closed(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -215,7 +188,13 @@ impl ActiveMember {
         if fenced && !stopped {
             actions.push(ActiveAction::StopGuest);
         }
-        self.phase = Phase::Reclaiming { fence_at: self.now + patience, fenced, resigned };
+        self.phase = Phase::Reclaiming { fence_at: self.now + patience, fenced };
+        #[cfg(test)]
+        if resigned && self.breaks(Fault::GoesOnWithOffered) {
+            self.phase = Phase::Unprotected;
+            self.granted_at = self.now;
+            actions.push(ActiveAction::ContinueGuest);
+        }
         #[cfg(test)]
         if self.breaks(Fault::GoesOnUnasked) {
             self.phase = Phase::Unprotected;

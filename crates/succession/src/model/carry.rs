@@ -2,15 +2,16 @@
 
 use super::watch::Violation;
 use super::world::{Downstream, Guest, Role, Told, Upstream, World};
-use crate::{ActiveAction, ActiveInput, ActiveMember, Epoch, OutputPolicy, Promotion, StandbyAction, StandbyInput};
+use crate::{ActiveAction, ActiveEnding, ActiveInput, ActiveMember, Epoch, OutputPolicy, Promotion, StandbyAction, StandbyInput};
 
 impl World {
-    pub fn tell_active(&mut self, index: usize, input: ActiveInput) {
+    pub fn tell_active(&mut self, index: usize, input: ActiveInput) -> Result<(), Violation> {
         let now = self.now(index);
-        let Role::Active(member) = &mut self.processes[index].role else { return };
+        let Role::Active(member) = &mut self.processes[index].role else { return Ok(()) };
         for action in member.handle(now, input) {
-            self.carry_active(index, action);
+            self.carry_active(index, action)?;
         }
+        Ok(())
     }
 
     /// Tell a standby. `value` is the content of the epoch that it is told of.
@@ -23,7 +24,7 @@ impl World {
         Ok(())
     }
 
-    fn carry_active(&mut self, index: usize, action: ActiveAction) {
+    fn carry_active(&mut self, index: usize, action: ActiveAction) -> Result<(), Violation> {
         let process = &mut self.processes[index];
         match action {
             ActiveAction::Register(request) => {
@@ -31,8 +32,16 @@ impl World {
                 process.request = Some(request);
             }
             ActiveAction::BootGuest => process.guest = Some(Guest::with_value(0)),
+            ActiveAction::LoadGuest => {
+                process.guest = process.copy.map(|(_, value)| Guest { running: false, ..Guest::with_value(value) });
+                process.loads = true;
+            }
             ActiveAction::ResumeGuest => {
                 process.guest = process.copy.map(|(_, value)| Guest::with_value(value));
+                let resumed = process.copy.map(|(_, value)| (index, value));
+                self.check_run(index)?;
+                self.resumed = resumed;
+                self.close_downstream_of(index);
             }
             ActiveAction::SeekStandby => process.seeking = true,
             ActiveAction::Output(policy) => {
@@ -49,7 +58,11 @@ impl World {
                 }
             }
             ActiveAction::CloseLink => self.close_upstream_of(index),
-            ActiveAction::Exit(_) => self.processes[index].role = Role::Gone,
+            ActiveAction::Exit(ending) => {
+                self.ended |= ending == ActiveEnding::Stopped;
+                self.processes[index].role = Role::Gone;
+                self.close_downstream_of(index);
+            }
             ActiveAction::KillGuest => process.guest = None,
             ActiveAction::BeginEpochs { .. }
             | ActiveAction::EndEpochs
@@ -61,6 +74,7 @@ impl World {
                 }
             }
         }
+        Ok(())
     }
 
     fn carry_standby(&mut self, index: usize, action: StandbyAction, value: u64) -> Result<(), Violation> {
@@ -85,14 +99,11 @@ impl World {
     }
 
     fn go_live(&mut self, index: usize, promotion: Promotion) -> Result<(), Violation> {
-        self.check_resume(index, promotion.epoch)?;
-        let value = self.processes[index].copy.map_or(0, |(_, value)| value);
-        self.resumed = Some((index, value));
+        self.check_resume(index, &promotion)?;
         let mut member = ActiveMember::promoted(self.active_config(index, false), promotion, self.now(index));
         member.fault = self.fault;
         self.processes[index].role = Role::Active(member);
-        self.tell_active(index, ActiveInput::Tick);
-        Ok(())
+        self.tell_active(index, ActiveInput::Tick)
     }
 
     /// The active member's end: it reads nothing more, the other reads what was sent and then the end.

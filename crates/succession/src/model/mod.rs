@@ -58,4 +58,10 @@ pub(crate) enum Fault {
     TakesTermFromHeartbeat,
     /// A new start takes the virtual machine from a holder without watching it.
     TakesUnwatched,
+    /// Who offered the guest gives it up when the standby has claimed, not when that runs it.
+    EndsWhenClaimed,
+    /// A guest that was offered runs as soon as it is loaded, without asking the register.
+    RunsWhenLoaded,
+    /// Who offered the guest goes on with it once its patience is over, without asking the register.
+    GoesOnWithOffered,
 }

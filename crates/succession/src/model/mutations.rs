@@ -91,6 +91,16 @@ fn going_on_unasked_is_found() {
 }
 
 #[test]
+fn a_guest_that_runs_before_the_register_lets_it_is_found() {
+    finds(Mode::Net, Fault::RunsWhenLoaded, "while it may still be taken back");
+}
+
+#[test]
+fn going_on_with_an_offered_guest_unasked_is_found() {
+    finds(Mode::Net, Fault::GoesOnWithOffered, "");
+}
+
+#[test]
 fn a_lease_from_the_echo_is_found() {
     assert_eq!(echoes_that_are_late(None).map(|_| ()), Ok(()));
     let violation = echoes_that_are_late(Some(Fault::CountsLeaseFromEcho)).unwrap_err();

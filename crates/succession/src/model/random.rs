@@ -34,6 +34,8 @@ fn choose(world: &World, kind: u16, which: usize) -> Step {
         (0, _) if !failures.is_empty() && world.time > 3 => Step::Fail(failures[which % failures.len()]),
         (1, Some(active)) if which.is_multiple_of(8) => Step::SwitchOver(active),
         (1, Some(active)) if which % 16 == 1 => Step::Leave(active),
+        // Seldom: the rest of the run is idle.
+        (1, Some(active)) if which % 128 == 3 => Step::End(active),
         (2..=6, _) => Step::Advance,
         _ if steps.is_empty() => Step::Advance,
         _ => steps[which % steps.len()],

@@ -1,5 +1,6 @@
 //! After any one failure of a protected pair, somebody is active again in bounded time.
 
+use super::Fault;
 use super::exhaustive::world_in;
 use super::steps::{Failure, Step};
 use super::world::{Process, Role, World};
@@ -84,4 +85,82 @@ fn a_pair_in_mode_net_recovers() {
 #[test]
 fn a_pair_in_mode_no_net_recovers() {
     check_all(Mode::NoNet);
+}
+
+/// Ticks until somebody serves after a planned failover that was broken: the patience with who does not claim or does
+/// not run the guest, and that of an outage.
+const MOVED_WITHIN_TICKS: u32 = 8 + OUTAGE_TICKS;
+
+/// Break a planned failover after so many steps; the guest must run again somewhere, with all that it had.
+fn break_move(mode: Mode, fault: Option<Fault>, point: usize, failure: Failure) -> Result<(), String> {
+    let told = |violation: super::watch::Violation| violation.0;
+    let mut world = moving(mode, fault, point).map_err(told)?;
+    let written = world.processes.iter().filter_map(|process| process.guest.as_ref()).map(|guest| guest.value).max();
+    world.take(Step::Fail(failure)).map_err(told)?;
+    for _ in 0..MOVED_WITHIN_TICKS {
+        world.run_without(1, |step| matches!(step, Step::Write(_))).map_err(told)?;
+        if let [serving] = world.serving()[..] {
+            let value = world.processes[serving].guest.as_ref().map(|guest| guest.value);
+            return if value >= written { Ok(()) } else { Err(format!("{value:?} of {written:?} is left")) };
+        }
+    }
+    Err(format!("nobody serves after {MOVED_WITHIN_TICKS} ticks"))
+}
+
+/// A pair so many steps after a planned failover was asked for; nothing is written meanwhile.
+fn moving(mode: Mode, fault: Option<Fault>, steps: usize) -> Result<World, super::watch::Violation> {
+    let mut world = world_in(mode, ActiveState::Protected, fault);
+    world.run_punctually(3)?;
+    world.take(Step::SwitchOver(0))?;
+    for _ in 0..steps {
+        let mut possible = world.ordinary_steps().into_iter();
+        let step = possible.find(|step| !matches!(step, Step::Write(_) | Step::Connect(_)));
+        world.take(step.unwrap_or(Step::Advance))?;
+    }
+    Ok(world)
+}
+
+/// How many steps a planned failover takes, and some more.
+const STEPS_OF_A_MOVE: usize = 24;
+
+/// All that befalls either of the two members, or what lies between them.
+fn all_that_breaks(world: &World) -> Vec<Failure> {
+    let ends_both = |failure: &Failure| matches!(failure, Failure::GoBack(_) | Failure::EraseRegister);
+    let mut failures: Vec<_> = world.failures().into_iter().filter(|failure| !ends_both(failure)).collect();
+    failures.retain(|failure| !matches!(failure, Failure::HideRegister(_)));
+    failures
+}
+
+fn first_broken_move(mode: Mode, fault: Option<Fault>) -> (usize, Option<String>) {
+    let mut checked = 0;
+    for point in 0..STEPS_OF_A_MOVE {
+        let Ok(world) = moving(mode, fault, point) else { continue };
+        // From here on it is a machine without a standby.
+        if world.register.as_ref().is_some_and(|now| now.record.holder == Some(there.clone()) && !now.record.taking_over) {
+            break;
+        }
+        for failure in all_that_breaks(&world) {
+            checked += 1;
+            if let Err(reason) = break_move(mode, fault, point, failure) {
+                return (checked, Some(format!("{failure:?} after {point} steps: {reason}")));
+            }
+        }
+    }
+    (checked, None)
+}
+
+#[test]
+fn a_planned_failover_survives_the_death_of_either_side_at_every_step() {
+    for mode in [Mode::NoNet, Mode::Net, Mode::NetBypass] {
+        let (checked, broken) = first_broken_move(mode, None);
+        assert_eq!(broken, None, "{mode}");
+        assert!(checked > 100, "{mode}: {checked} failures");
+    }
+}
+
+#[test]
+fn a_guest_that_is_given_up_at_the_claim_is_found() {
+    let (_, broken) = first_broken_move(Mode::Net, Some(Fault::EndsWhenClaimed));
+    let broken = broken.unwrap();
+    assert!(broken.contains("nobody serves"), "{broken}");
 }

@@ -207,3 +207,34 @@ fn without_the_ack_gate_a_failover_loses_what_clients_saw() {
     let (_, resumed) = world.resumed.unwrap();
     assert!(resumed < world.seen, "clients saw {}, {resumed} was resumed: the modes differ", world.seen);
 }
+
+/// A planned failover is under way, and somebody asks for the end of the virtual machine; the register holds in the end
+/// what was told.
+#[test]
+fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
+    let (mut stopped, mut moved) = (0, 0);
+    for steps in 0..24 {
+        let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+        world.run_punctually(3).unwrap();
+        world.take(Step::SwitchOver(0)).unwrap();
+        for _ in 0..steps {
+            let mut possible = world.ordinary_steps().into_iter();
+            let step = possible.find(|step| !matches!(step, Step::Write(_) | Step::Connect(_)));
+            world.take(step.unwrap_or(Step::Advance)).unwrap();
+        }
+        if world.active(0).is_none() {
+            continue;
+        }
+        world.take(Step::End(0)).unwrap();
+        world.run_punctually(12).unwrap();
+        if world.ended {
+            stopped += 1;
+            assert_eq!(world.serving(), [] as [usize; 0], "after {steps} steps");
+        } else {
+            moved += 1;
+            assert_eq!(world.resumed.map(|(by, _)| by), Some(1), "after {steps} steps");
+            assert_eq!(world.serving().len(), 1, "after {steps} steps");
+        }
+    }
+    assert!(stopped > 5 && moved > 0, "{stopped} stopped, {moved} moved");
+}

@@ -30,6 +30,10 @@ pub enum Step {
     Overtake(usize),
     SwitchOver(usize),
     Leave(usize),
+    /// Somebody asks for the end of the virtual machine.
+    End(usize),
+    /// The guest that was offered is loaded.
+    Load(usize),
     Fail(Failure),
 }
 
@@ -108,6 +112,9 @@ impl World {
                 let may_leave = |(epoch, _): &(Option<Epoch>, u64)| process.output.may_leave(*epoch);
                 if is_permitted && guest.frames.front().is_some_and(may_leave) {
                     steps.push(Step::Release(index));
+                }
+                if process.loads {
+                    steps.push(Step::Load(index));
                 }
                 if process.seeking && self.processes.len() < 12 {
                     steps.push(Step::Connect(index));
@@ -202,12 +209,12 @@ impl World {
         match step {
             Step::Advance => self.time += 1,
             Step::Tick(index) => match self.processes[index].role {
-                Role::Active(_) => self.tell_active(index, ActiveInput::Tick),
+                Role::Active(_) => self.tell_active(index, ActiveInput::Tick)?,
                 _ => self.tell_standby(index, StandbyInput::Tick, 0)?,
             },
-            Step::Connect(index) => self.connect(index),
+            Step::Connect(index) => self.connect(index)?,
             Step::ToStandby(link) => self.deliver_to_standby(link)?,
-            Step::ToActive(link) => self.deliver_to_active(link),
+            Step::ToActive(link) => self.deliver_to_active(link)?,
             Step::Apply(index) => self.apply(index)?,
             Step::ApplyLate => {
                 let (by, request) = self.late.remove(0);
@@ -218,7 +225,7 @@ impl World {
             Step::Answer(index) => {
                 let Some(answer) = self.processes[index].answer.take() else { return Ok(()) };
                 match self.processes[index].role {
-                    Role::Active(_) => self.tell_active(index, ActiveInput::Register(answer)),
+                    Role::Active(_) => self.tell_active(index, ActiveInput::Register(answer))?,
                     _ => self.tell_standby(index, StandbyInput::Register(answer), 0)?,
                 }
             }
@@ -229,7 +236,7 @@ impl World {
                 }
             }
             Step::Cut(index) => self.cut(index),
-            Step::Hear(index) => self.hear(index),
+            Step::Hear(index) => self.hear(index)?,
             Step::Release(index) => self.release(index)?,
             Step::Stage(index) => {
                 let Some(arrived) = self.processes[index].arrived.pop_front() else { return Ok(()) };
@@ -243,16 +250,21 @@ impl World {
                 }
                 self.deliver_to_standby(link)?;
             }
-            Step::Leave(index) => self.tell_active(index, ActiveInput::LeaveRequested),
-            Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested),
+            Step::Leave(index) => self.tell_active(index, ActiveInput::LeaveRequested)?,
+            Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested)?,
+            Step::End(index) => self.tell_active(index, ActiveInput::StopRequested)?,
+            Step::Load(index) => {
+                self.processes[index].loads = false;
+                self.tell_active(index, ActiveInput::GuestLoaded)?;
+            }
             Step::Fail(failure) => self.fail(failure)?,
         }
         Ok(())
     }
 
     /// A fresh standby on the next host.
-    fn connect(&mut self, active: usize) {
-        let Some(member) = self.active(active) else { return };
+    fn connect(&mut self, active: usize) -> Result<(), Violation> {
+        let Some(member) = self.active(active) else { return Ok(()) };
         let (term, holder) = (member.term(), self.processes[active].me.clone());
         let host = if holder.host() == "alpha" { "beta" } else { "alpha" };
         let standby = self.add(host, Role::Gone);
@@ -270,7 +282,7 @@ impl World {
             cut_to_standby: false,
             cut_to_active: false,
         });
-        self.tell_active(active, ActiveInput::StandbyConnected { standby: me });
+        self.tell_active(active, ActiveInput::StandbyConnected { standby: me })
     }
 
     fn deliver_to_standby(&mut self, link: usize) -> Result<(), Violation> {
@@ -297,17 +309,17 @@ impl World {
         self.tell_standby(standby, input, 0)
     }
 
-    fn deliver_to_active(&mut self, link: usize) {
+    fn deliver_to_active(&mut self, link: usize) -> Result<(), Violation> {
         let active = self.links[link].active;
         let input = match self.links[link].to_active.pop_front() {
-            None => return,
+            None => return Ok(()),
             Some(Upstream::Closed) => ActiveInput::LinkClosed,
             Some(Upstream::Message(StandbyMessage::Echo { term, sent })) => ActiveInput::Echo { term, sent },
             Some(Upstream::Message(StandbyMessage::Acknowledge { term, epoch })) => {
                 ActiveInput::Acknowledged { term, epoch }
             }
         };
-        self.tell_active(active, input);
+        self.tell_active(active, input)
     }
 
     /// The register does what a process asks. This may be long after it was asked.
@@ -362,14 +374,14 @@ impl World {
         }
     }
 
-    fn hear(&mut self, index: usize) {
+    fn hear(&mut self, index: usize) -> Result<(), Violation> {
         let told = self.processes[index].guest.as_mut().and_then(|guest| guest.told.pop_front());
         match told {
-            None => {}
+            None => Ok(()),
             Some(Told::Cut { epoch, last }) => self.tell_active(index, ActiveInput::EpochCut { epoch, last }),
             Some(Told::Failed { cut }) => {
-                self.tell_active(index, ActiveInput::LinkClosed);
-                self.tell_active(index, ActiveInput::EpochCut { epoch: cut, last: false });
+                self.tell_active(index, ActiveInput::LinkClosed)?;
+                self.tell_active(index, ActiveInput::EpochCut { epoch: cut, last: false })
             }
         }
     }
@@ -425,7 +437,8 @@ impl World {
             }
             Failure::KillGuest(index) => {
                 self.processes[index].guest = None;
-                self.tell_active(index, ActiveInput::GuestGone);
+                self.processes[index].loads = false;
+                self.tell_active(index, ActiveInput::GuestGone)?;
             }
             Failure::GoBack(back) => {
                 let older = self.granted[self.granted.len() - 1 - back].clone();

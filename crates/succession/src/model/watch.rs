@@ -1,7 +1,7 @@
 //! What must hold at every moment.
 
 use super::world::{Role, World};
-use crate::{ActiveState, Epoch, MemberId, Mode, OutputPolicy, Record, RegisterCall};
+use crate::{ActiveState, MemberId, Mode, OutputPolicy, Promotion, Record, RegisterCall};
 
 /// A property that does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,6 +75,12 @@ impl World {
         Ok(())
     }
 
+    /// Who held the virtual machine before a claim.
+    fn offered(&self, claim: &Record) -> Option<&MemberId> {
+        let before = self.granted.iter().rev().skip_while(|record| record.term >= claim.term);
+        before.map(|record| record.holder.as_ref()).next().flatten()
+    }
+
     /// Before a record is replaced.
     pub fn check_swap(&self, by: usize, wanted: &Record) -> Result<(), Violation> {
         let me = &self.processes[by].me;
@@ -84,7 +90,9 @@ impl World {
             let repeats = wanted.term == newest.term && wanted.holder == newest.holder;
             must!(grants_anew || repeats, "{wanted:?} after {newest:?} was granted");
             let claims = newest.holder.is_some() && newest.holder.as_ref() != Some(me);
-            if claims && self.processes[by].copy.is_some() {
+            let takes_back = newest.taking_over && self.offered(newest).is_some_and(|before| before == me);
+            must!(takes_back || !claims || wanted.holder.is_some(), "{me} gives up what {newest:?} has");
+            if claims && !takes_back && self.processes[by].copy.is_some() {
                 must!(newest.standby.as_ref() == Some(me), "{me} claimed, but {newest:?} does not name it");
             }
         }
@@ -98,20 +106,33 @@ impl World {
         Ok(())
     }
 
-    /// Before a standby resumes its copy.
-    pub fn check_resume(&self, index: usize, epoch: Epoch) -> Result<(), Violation> {
-        let copy = self.processes[index].copy;
+    /// Before a guest that was taken over runs.
+    pub fn check_run(&self, index: usize) -> Result<(), Violation> {
+        let me = &self.processes[index].me;
+        must!(!self.ended, "{me} runs the guest after its end was told");
+        // Who holds it no more has not heard of that yet, and its lease is watched at every step.
+        let Some(held) = self.granted.last().filter(|newest| newest.holder.as_ref() == Some(me)) else { return Ok(()) };
+        must!(!held.taking_over, "{me} runs the guest while it may still be taken back");
+        let value = self.processes[index].copy.map_or(0, |(_, value)| value);
+        let keeps = !self.mode.gates_on_ack() || value >= self.seen;
+        must!(keeps, "a client saw {}, but {value} is resumed", self.seen);
+        Ok(())
+    }
+
+    /// Before a standby goes on with its copy.
+    pub fn check_resume(&self, index: usize, promotion: &Promotion) -> Result<(), Violation> {
+        let (copy, epoch) = (self.processes[index].copy, promotion.epoch);
         must!(copy.is_some_and(|(committed, _)| committed == epoch), "{epoch} is resumed, {copy:?} is committed");
+        if promotion.held.record.taking_over {
+            // It may have been taken back meanwhile: see `check_run`.
+            return Ok(());
+        }
         let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
         let superseded = self.processes.iter().skip(index + 1).any(|later| holder == Some(&later.me));
         must!(
             holder == Some(&self.processes[index].me) || superseded,
             "process {index} went live, the register has {holder:?}"
         );
-        if self.mode.gates_on_ack() {
-            let value = copy.map_or(0, |(_, value)| value);
-            must!(value >= self.seen, "a client saw {}, but {value} is resumed", self.seen);
-        }
         Ok(())
     }
 }

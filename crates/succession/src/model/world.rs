@@ -34,6 +34,8 @@ pub struct World {
     /// The latest failover: by which process, and the value that it resumed.
     pub resumed: Option<(usize, u64)>,
     pub failures: u32,
+    /// The virtual machine was ended as asked.
+    pub ended: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -53,6 +55,8 @@ pub struct Process {
     /// What the relay of the guest's network does.
     pub output: OutputRule,
     pub seeking: bool,
+    /// The guest that was offered is being loaded.
+    pub loads: bool,
     /// What this process would resume: the last epoch committed, and its value.
     pub copy: Option<(Epoch, u64)>,
     /// Epochs that have come and are not staged yet.
@@ -184,6 +188,7 @@ impl World {
             seen: 0,
             resumed: None,
             failures: 0,
+            ended: false,
         };
         world.start("alpha", false);
         world
@@ -224,6 +229,7 @@ impl World {
             guest: None,
             output: OutputRule::new(OutputPolicy::Discard),
             seeking: false,
+            loads: false,
             copy: None,
             arrived: VecDeque::new(),
         });

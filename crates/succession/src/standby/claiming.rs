@@ -17,10 +17,15 @@ pub(super) enum Purpose {
 impl StandbyMember {
     /// Begin to claim. From here on nothing more is taken from the active member, and nothing
     /// is acknowledged: in mode net that alone keeps it from sending.
-    pub(super) fn claim(&mut self, actions: &mut Vec<StandbyAction>) {
+    ///
+    /// `offered`: the active member asks for it and keeps the guest, stopped. The link stays, as it tells that member
+    /// whether we live.
+    pub(super) fn claim(&mut self, offered: bool, actions: &mut Vec<StandbyAction>) {
         let told = self.phase == Phase::Eligible;
-        self.phase = Phase::Claiming { since: self.now, told, first_claim: None };
-        actions.push(StandbyAction::CloseLink);
+        self.phase = Phase::Claiming { since: self.now, told, offered, first_claim: None };
+        if !offered {
+            actions.push(StandbyAction::CloseLink);
+        }
     }
 
     pub(super) fn drive_register(&mut self, actions: &mut Vec<StandbyAction>) {
@@ -50,7 +55,7 @@ impl StandbyMember {
 
     /// Go on by what the register holds.
     fn judge(&mut self, current: Option<Versioned>, actions: &mut Vec<StandbyAction>) {
-        let Phase::Claiming { since, told, first_claim } = self.phase else { return };
+        let Phase::Claiming { since, told, first_claim, .. } = self.phase else { return };
         let me = Some(&self.config.me);
         let found = match current {
             Some(found) if found.record.term >= self.term => found,
@@ -85,10 +90,11 @@ impl StandbyMember {
     /// Become the holder in place of what was found.
     fn swap(&mut self, found: Option<&Versioned>, actions: &mut Vec<StandbyAction>) {
         let newest = found.map_or(self.term, |found| found.record.term.max(self.term));
-        if let Phase::Claiming { first_claim, .. } = &mut self.phase {
-            first_claim.get_or_insert(self.now);
-        }
-        let record = Record::alone(newest.next(), self.config.me.clone());
+        let Phase::Claiming { offered, first_claim, .. } = &mut self.phase else { return };
+        first_claim.get_or_insert(self.now);
+        // The operator's word is that nobody else has it.
+        let taking_over = *offered && !self.forced;
+        let record = Record { taking_over, ..Record::alone(newest.next(), self.config.me.clone()) };
         let request = self.desk.swap(self.now, Purpose::Claim, found.map(|found| found.version), record);
         actions.push(StandbyAction::Register(request));
     }

@@ -46,7 +46,7 @@ pub enum StandbyInput {
     Protected {
         term: Term,
     },
-    /// The active member asks us to claim, if we hold the epoch `last`.
+    /// The active member asks us to claim, if we hold the epoch `last`, and keeps the guest until it runs here.
     Resign {
         term: Term,
         last: Epoch,
@@ -85,7 +85,8 @@ pub enum StandbyAction {
     RegisterWentBack { held: Term, found: Option<Term> },
     /// Take nothing more from the active member; close the connection.
     CloseLink,
-    /// This member holds the virtual machine: load the committed epoch, announce, resume.
+    /// This member holds the virtual machine: go on as the [`ActiveMember`](crate::ActiveMember) that the promotion
+    /// makes. A link that was not closed stays open until that runs the guest or ends.
     GoLive(Promotion),
     /// This member is done; nothing follows.
     Exit(StandbyEnding),

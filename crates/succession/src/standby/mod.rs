@@ -46,7 +46,7 @@ pub struct StandbyMember {
 enum Phase {
     Syncing,
     Eligible,
-    Claiming { since: Duration, told: bool, first_claim: Option<Duration> },
+    Claiming { since: Duration, told: bool, offered: bool, first_claim: Option<Duration> },
     Live,
     Ended,
 }
@@ -207,7 +207,7 @@ impl StandbyMember {
             self.refusals.wrong_epoch += 1;
             return;
         }
-        self.claim(actions);
+        self.claim(true, actions);
     }
 
     /// Until when silence is taken for a slow network.
@@ -256,7 +256,7 @@ impl StandbyMember {
         if self.committed.is_none() {
             return self.end(StandbyEnding::NeverSynced, actions);
         }
-        self.claim(actions);
+        self.claim(false, actions);
     }
 
     fn end(&mut self, ending: StandbyEnding, actions: &mut Vec<StandbyAction>) {

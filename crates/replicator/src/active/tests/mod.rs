@@ -6,7 +6,10 @@ use stealtime_capture::Shutdown;
 use stealtime_shipping::{Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
 use stealtime_succession::{OutputPolicy, Record, Term};
 
-use self::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared, spec};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use self::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared, Standby, spec};
 use super::*;
 use crate::fake_guest::{self, Deed, FakeGuest};
 
@@ -128,6 +131,7 @@ fn takeover(register: &Shared) -> Origin {
         addresses: LearnedAddresses::default(),
         decided: now(),
         leftover: Leftover::none(),
+        offered_by: None,
     }))
 }
 
@@ -190,10 +194,102 @@ async fn a_planned_failover_ships_a_last_epoch_and_hands_over() {
     rig.guest.cut(Epoch(2), true);
     standby.acknowledge(Epoch(2));
     standby.hears(|it| matches!(it, Message::Resign(Resign { last: Epoch(2), .. }))).await;
-    rig.register.put(Record::alone(Term(3), MemberId::new("b", 7)));
+    let b = MemberId::new("b", 7);
+    rig.register.put(Record { taking_over: true, ..Record::alone(Term(3), b.clone()) });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(rig.status().await["role"], "active", "it keeps the guest while that is loaded there");
+    rig.register.put(Record::alone(Term(3), b));
     let ended = answer.await.unwrap().unwrap();
     assert_eq!(ended, json!({"ended": "handed over to b@0000000000000007 in term 3"}));
     assert!(rig.see(Deed::End).await.contains(&Deed::Kill));
+}
+
+type Waiting = oneshot::Receiver<Result<Value, crate::control::Refusal>>;
+
+/// A member that has offered its guest: the standby that it offered it to, and the answer that waits.
+async fn offered(rig: &mut Rig) -> (Standby, Waiting) {
+    let mut standby = rig.protect(Epoch(1)).await;
+    let answer = rig.ask(Command::Failover { force: false }).await;
+    rig.see(Deed::Last).await;
+    rig.guest.cut(Epoch(2), true);
+    standby.acknowledge(Epoch(2));
+    standby.hears(|it| matches!(it, Message::Resign(_))).await;
+    (standby, answer)
+}
+
+fn claim() -> Record {
+    Record { taking_over: true, ..Record::alone(Term(3), MemberId::new("b", 7)) }
+}
+
+#[tokio::test]
+async fn a_guest_is_taken_back_from_a_standby_that_died_before_it_ran() {
+    for claimed in [false, true] {
+        let mut rig = Rig::boot("net").await;
+        let (standby, answer) = offered(&mut rig).await;
+        if claimed {
+            rig.register.put(claim());
+        }
+        standby.hang_up();
+        rig.see(Deed::Continue).await;
+        rig.see(Deed::Output(OutputPolicy::Free)).await;
+        let term = if claimed { Term(4) } else { Term(3) };
+        assert_eq!(rig.register.record(), Some(Record::alone(term, MemberId::new("a", 1))));
+        let refusal = answer.await.unwrap().unwrap_err();
+        assert!(refusal.error.contains("goes on here"), "{refusal:?}");
+        assert!(rig.guest.may_leave(None));
+    }
+}
+
+#[tokio::test]
+async fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
+    for (claimed, runs_there) in [(false, false), (true, false), (true, true)] {
+        let mut rig = Rig::boot("net").await;
+        let (_standby, moved) = offered(&mut rig).await;
+        if claimed {
+            rig.register.put(Record { taking_over: !runs_there, ..claim() });
+        }
+        let stopped = rig.ask(Command::Stop).await;
+        let (moved, stopped) = (moved.await.unwrap(), stopped.await.unwrap());
+        let record = rig.register.record().unwrap();
+        if runs_there {
+            assert_eq!(record.holder, Some(MemberId::new("b", 7)));
+            let refusal = stopped.unwrap_err();
+            assert_eq!(refusal.error, "it was not stopped: handed over to b@0000000000000007 in term 3");
+        } else {
+            assert_eq!(record.holder, None);
+            assert_eq!(stopped.unwrap(), json!({"ended": "stopped as asked"}));
+            assert!(moved.unwrap_err().error.contains("asked to stop"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_offered_guest_is_loaded_and_runs_when_the_register_lets_it() {
+    let register = Shared::default();
+    let Origin::Takeover(mut offered) = takeover(&register) else { unreachable!() };
+    let me = MemberId::new("a", 1);
+    offered.promotion.held = register.put(Record { taking_over: true, ..Record::alone(Term(5), me.clone()) });
+    let mut rig = Rig::start("net", PATIENT_MS, register, Origin::Takeover(offered)).await;
+    assert_eq!(rig.see(Deed::LoadOnly(b"devices".to_vec())).await, []);
+    assert_eq!(rig.status().await["role"], "starting");
+    rig.guest.events.send(GuestEvent::Loaded).unwrap();
+    let before = rig.see(Deed::Announce).await;
+    assert_eq!(before, [Deed::Output(OutputPolicy::Free), Deed::Continue]);
+    assert_eq!(rig.register.record(), Some(Record { renewals: 1, ..Record::alone(Term(5), me) }));
+}
+
+#[tokio::test]
+async fn an_offered_guest_that_cannot_be_loaded_is_left_to_who_offered_it() {
+    let register = Shared::default();
+    let Origin::Takeover(mut offered) = takeover(&register) else { unreachable!() };
+    let claim = Record { taking_over: true, ..Record::alone(Term(5), MemberId::new("a", 1)) };
+    offered.promotion.held = register.put(claim.clone());
+    let mut rig = Rig::start("net", PATIENT_MS, register, Origin::Takeover(offered)).await;
+    rig.see(Deed::LoadOnly(b"devices".to_vec())).await;
+    let reason = "the state cannot be loaded".to_owned();
+    rig.guest.events.send(GuestEvent::CaptureFailed { reason, cut: Epoch(40), is_lost: false }).unwrap();
+    assert_eq!(rig.ending().await.unwrap(), ActiveEnding::GuestGone { resigned: false });
+    assert_eq!(rig.register.record(), Some(claim));
 }
 
 #[tokio::test]

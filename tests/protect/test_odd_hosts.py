@@ -26,7 +26,7 @@ from stealtime.protect.identity import make_identity
 from stealtime.protect.laboratory import GUEST_BRIDGE
 from stealtime.protect.laboratory_network import processes_in, run
 from stealtime.protect.specification import write_document
-from stealtime.protect.vm_file import Identity
+from stealtime.protect.vm_file import Identity, Register
 
 pytestmark = [
     pytest.mark.protect,
@@ -63,11 +63,17 @@ def hosts(odd: Odd) -> TwoHosts:
 
 
 @contextmanager
-def another_identity(hosts: TwoHosts, identity: Identity) -> Iterator[None]:
+def otherwise(hosts: TwoHosts, identity: Identity | None = None, register: Register | None = None) -> Iterator[None]:
+    """Have host b set up in another way."""
     folder = hosts.state.host("b")
     right = folder.config.read_text()
-    listen = f"tcp:{hosts.laboratory.host('b').address('replication')}:{DEFAULT_PORT}"
-    host = HostFile(name="b", listen=listen, bridge=GUEST_BRIDGE, identity=identity, register_=hosts.vm.register_)
+    host = HostFile(
+        name="b",
+        listen=f"tcp:{hosts.laboratory.host('b').address('replication')}:{DEFAULT_PORT}",
+        bridge=GUEST_BRIDGE,
+        identity=identity or hosts.vm.identity,
+        register_=register or hosts.vm.register_,
+    )
     write_document(folder.config, host_spec(host, hosts.state))
     try:
         yield
@@ -78,7 +84,7 @@ def another_identity(hosts: TwoHosts, identity: Identity) -> Iterator[None]:
 @contextmanager
 def of_another_authority(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
     address = hosts.laboratory.host("b").address("replication")
-    with another_identity(hosts, make_identity(folder, "b", [address])):
+    with otherwise(hosts, make_identity(folder, "b", [address])):
         yield (
             "b is no standby now: ",
             f"the certificate of tcp:{address}:{DEFAULT_PORT} is refused: ",
@@ -91,8 +97,25 @@ def of_another_authority(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, .
 def of_another_host(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
     assert hosts.vm.identity is not None
     authority = hosts.vm.identity.ca.parent
-    with another_identity(hosts, make_identity(authority, "c", [hosts.laboratory.host("b").address("replication")])):
+    with otherwise(hosts, make_identity(authority, "c", [hosts.laboratory.host("b").address("replication")])):
         yield "b shows a certificate that is not for b", "(hint: "
+
+
+@contextmanager
+def with_an_empty_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    # What a VM.toml without [register] gives on two machines.
+    with otherwise(hosts, register=Register(folder=folder / "register")):
+        yield (
+            "b refuses: b looks into another register than a: a holds counter in term ",
+            "has nothing of it (hint: name the same etcd, or a folder that both hosts see",
+        )
+
+
+@contextmanager
+def with_a_copy_of_the_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    shutil.copytree(hosts.state.register, folder / "register")
+    with otherwise(hosts, register=Register(folder=folder / "register")):
+        yield "b refuses: b looks into another register than a: ", "has another record, of term "
 
 
 @contextmanager
@@ -165,6 +188,8 @@ def on_tiny_disk(hosts: TwoHosts, folder: Path, *needed: str) -> Iterator[TinyDi
     [
         of_another_authority,
         of_another_host,
+        with_an_empty_register,
+        with_a_copy_of_the_register,
         another_qemu,
         without_the_machine_type,
         that_cannot_load_the_state,

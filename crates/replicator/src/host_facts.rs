@@ -5,13 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stealtime_capture::{Accelerator, MachineSpec, QemuUser, Rights, find_firmware, hash_file};
-use stealtime_shipping::{Image, LocalFacts};
+use stealtime_shipping::{Image, LocalFacts, RegisterLook};
 use stealtime_succession::MemberId;
 
 use crate::host_config::HostConfig;
 
 /// Look at the programs, files and memory that this machine would use here.
-pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> LocalFacts {
+pub fn gather(
+    config: &HostConfig,
+    machine: &MachineSpec,
+    member: MemberId,
+    register: RegisterLook,
+) -> LocalFacts {
     let images = [&machine.kernel, &machine.initramfs]
         .into_iter()
         .filter(|image| is_below(&image.path, &config.images))
@@ -28,7 +33,7 @@ pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId) -> L
         available_bytes: stealtime_memory::usable_bytes(),
         images,
         delta: true,
-        highest_term: None,
+        register,
         ram_blocks: None,
     }
 }

@@ -45,6 +45,12 @@ pub fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
     Ok(File::into(lock))
 }
 
+/// Whether a member lives in the folder of the spec. Nothing is made or changed there.
+pub fn is_occupied(spec: &Spec) -> bool {
+    let Ok(lock) = OpenOptions::new().write(true).open(spec.folder.join(LOCK)) else { return false };
+    matches!(flock(&lock, FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK))
+}
+
 /// Make the control socket there.
 pub fn listen(spec: &Spec) -> Result<UnixListener, FolderError> {
     Ok(control::listen(&spec.folder)?)

@@ -126,7 +126,8 @@ fn a_guest_is_not_booted_from_what_it_should_not_read() {
 fn a_member_of_another_host_or_of_an_earlier_term_is_refused() {
     let daemon = Daemon::start(None);
     let mut register = FileRegister::open(&daemon.path("register")).unwrap();
-    register.swap("phone", None, &Record::alone(Term(5), MemberId::new("a", 9))).unwrap();
+    let held = register.read("phone").unwrap().map(|held| held.version);
+    register.swap("phone", held, &Record::alone(Term(5), MemberId::new("a", 9))).unwrap();
     let good = || hello(daemon.assignment());
     let hellos = vec![good(), Hello { member: MemberId::new("c", 1), ..good() }];
     let said = ["b has seen term 5 of phone, and was asked in term 4", "is no member of a"];

@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The version of everything in this crate that goes over the line. Any change of it raises the version, and
 /// so does any change of what one member may infer from the silence of the other.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;
@@ -55,10 +55,11 @@ pub enum FrameKind {
     Bye = 12,
     Addresses = 13,
     CopyHeld = 14,
+    Confirmed = 15,
 }
 
 impl FrameKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -73,6 +74,7 @@ impl FrameKind {
         Self::Bye,
         Self::Addresses,
         Self::CopyHeld,
+        Self::Confirmed,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

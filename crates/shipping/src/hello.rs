@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use stealtime_succession::{MemberId, Term};
+use stealtime_succession::{MemberId, Record, Term};
 
 use crate::refusal::Refusal;
 
@@ -45,6 +45,8 @@ pub struct Hello {
     pub host: String,
     /// This life of the active member.
     pub member: MemberId,
+    /// How often it had shown itself in its register by then: what the standby's own register must hold, too.
+    pub renewals: u64,
     /// What QEMU says of its version, with the package's part.
     pub qemu_version: String,
     /// The firmware there: by its name, as it may lie elsewhere on another host.
@@ -88,6 +90,17 @@ pub struct Welcome {
     pub delta: bool,
 }
 
+/// What a host's register says of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterLook {
+    /// The register, in words.
+    pub name: String,
+    /// Its record, if it has one; or why it gives no answer.
+    pub found: Result<Option<Record>, String>,
+    /// Whether a member of this machine is on this host.
+    pub is_here: bool,
+}
+
 /// What the judging host knows of itself.
 #[derive(Debug, Clone)]
 pub struct LocalFacts {
@@ -104,8 +117,8 @@ pub struct LocalFacts {
     pub available_bytes: u64,
     /// The SHA-256 of each file of the hello that there is.
     pub images: BTreeMap<String, String>,
-    /// The term of this machine in the register; None if the register does not answer.
-    pub highest_term: Option<Term>,
+    /// What its register holds of this machine.
+    pub register: RegisterLook,
     /// The memory blocks of the standby QEMU, once it has been started.
     pub ram_blocks: Option<Vec<RamBlock>>,
     /// Whether it keeps the content of a machine between epochs, so that differences can be applied.
@@ -137,9 +150,7 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
     if hello.host == facts.host {
         return Err(Refusal::SameHost { host, vm });
     }
-    if let Some(known) = facts.highest_term.filter(|known| hello.term < *known) {
-        return Err(Refusal::OldTerm { host, vm, known, asked: hello.term });
-    }
+    compare_registers(hello, &vm, facts)?;
     if hello.qemu_version != facts.qemu_version {
         let (theirs, ours) = (hello.qemu_version.clone(), facts.qemu_version.clone());
         return Err(Refusal::QemuVersion { host, their_host, theirs, ours });
@@ -172,6 +183,33 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
     }
     let member = facts.member.clone();
     Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta })
+}
+
+/// Sees that this host's register is the active member's: it must hold what that has written there last. A standby that
+/// looks into another one could not take over, and of two hosts with one each, each might run the machine.
+fn compare_registers(hello: &Hello, vm: &str, facts: &LocalFacts) -> Result<(), Refusal> {
+    let (host, vm, register) = (facts.host.clone(), vm.to_owned(), facts.register.name.clone());
+    let their_host = hello.host.clone();
+    let found = match &facts.register.found {
+        Ok(found) => found.as_ref(),
+        Err(reason) => return Err(Refusal::NoRegister { host, reason: reason.clone() }),
+    };
+    let Some(record) = found else {
+        return Err(Refusal::OtherRegister { host, their_host, vm, register, known: None, asked: hello.term });
+    };
+    let holder = record.holder.as_ref();
+    // A record that names this host as the holder of what is not here is a forgotten one.
+    let is_known_elsewhere = holder.is_none_or(|holder| holder.host() != facts.host || facts.register.is_here);
+    if record.term > hello.term && is_known_elsewhere {
+        let holder = holder.map_or_else(String::new, ToString::to_string);
+        return Err(Refusal::OldTerm { host, vm, known: record.term, asked: hello.term, holder });
+    }
+    let is_the_same = record.term == hello.term && holder == Some(&hello.member) && record.renewals >= hello.renewals;
+    if is_the_same {
+        return Ok(());
+    }
+    let known = Some(record.term);
+    Err(Refusal::OtherRegister { host, their_host, vm, register, known, asked: hello.term })
 }
 
 /// Compares block by block; order does not matter, since QEMU finds blocks by name.

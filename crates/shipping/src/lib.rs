@@ -16,7 +16,7 @@ pub mod refusal;
 pub mod transport;
 
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
-pub use hello::{Hello, Image, LocalFacts, RamBlock, Wanted, Welcome, judge};
+pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge};
 pub use message::{
     Acknowledge, Addresses, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Message, MessageError, PageBatch,
     Protected, Resign,

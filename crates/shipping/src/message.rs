@@ -41,7 +41,12 @@ pub enum Message {
     Addresses(Addresses),
     /// Active to standby: the register names it.
     Protected(Protected),
-    /// Active to standby: it gives up the machine, which it has stopped.
+    /// Standby to active: it has seen in its own register that it is named.
+    Confirmed {
+        /// The term in which it is named.
+        term: Term,
+    },
+    /// Active to standby: it offers the machine, which it has stopped.
     Resign(Resign),
     /// Protection ends; nobody is to take over.
     Bye {
@@ -148,7 +153,7 @@ pub struct Protected {
     pub term: Term,
 }
 
-/// The active member has stopped the machine for good after `last`.
+/// The active member has stopped the machine after `last`, and keeps it until it runs elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resign {
     /// The sender's term.
@@ -207,6 +212,7 @@ impl Message {
             Self::Addresses(_) => FrameKind::Addresses,
             Self::CopyHeld(_) => FrameKind::CopyHeld,
             Self::Protected(_) => FrameKind::Protected,
+            Self::Confirmed { .. } => FrameKind::Confirmed,
             Self::Resign(_) => FrameKind::Resign,
             Self::Bye { .. } => FrameKind::Bye,
         }
@@ -217,7 +223,7 @@ impl Message {
         match self {
             Self::Hello(hello) => hello.term,
             Self::Welcome(welcome) => welcome.term,
-            Self::Refuse { term, .. } | Self::Bye { term } => *term,
+            Self::Refuse { term, .. } | Self::Confirmed { term } | Self::Bye { term } => *term,
             Self::Heartbeat(heartbeat) => heartbeat.term,
             Self::EpochBegin(begin) => begin.term,
             Self::Pages(batch) => batch.term,
@@ -247,6 +253,7 @@ impl Message {
             | Self::Addresses(_)
             | Self::CopyHeld(_)
             | Self::Protected(_)
+            | Self::Confirmed { .. }
             | Self::Bye { .. } => Epoch(0),
         }
     }
@@ -267,9 +274,12 @@ impl Message {
             Self::Addresses(addresses) => &write(kind, addresses)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
-            Self::Acknowledge(_) | Self::CopyHeld(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => {
-                &Vec::new()
-            }
+            Self::Acknowledge(_)
+            | Self::CopyHeld(_)
+            | Self::Protected(_)
+            | Self::Confirmed { .. }
+            | Self::Resign(_)
+            | Self::Bye { .. } => &Vec::new(),
         };
         Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
     }
@@ -293,6 +303,7 @@ impl Message {
             FrameKind::Acknowledge
             | FrameKind::CopyHeld
             | FrameKind::Protected
+            | FrameKind::Confirmed
             | FrameKind::Resign
             | FrameKind::Bye => {
                 demand_empty(&frame)?;
@@ -300,6 +311,7 @@ impl Message {
                     FrameKind::Acknowledge => Self::Acknowledge(Acknowledge { term, epoch }),
                     FrameKind::CopyHeld => Self::CopyHeld(CopyHeld { term }),
                     FrameKind::Protected => Self::Protected(Protected { term }),
+                    FrameKind::Confirmed => Self::Confirmed { term },
                     FrameKind::Resign => Self::Resign(Resign { term, last: epoch }),
                     _ => Self::Bye { term },
                 }

@@ -29,7 +29,29 @@ pub enum Refusal {
         known: Term,
         /// The term of the hello.
         asked: Term,
+        /// Who has it in that term; empty if nobody has.
+        holder: String,
     },
+    /// The registers of the two hosts are not the same one.
+    #[error(
+        "{host} looks into another register than {their_host}: {their_host} holds {vm} in {asked}, and {register} has {}",
+        known.map_or_else(|| "nothing of it".to_owned(), |known| format!("another record, of {known}"))
+    )]
+    OtherRegister {
+        host: String,
+        /// The active member's host.
+        their_host: String,
+        vm: String,
+        /// That of the host which refuses.
+        register: String,
+        /// The term of what it holds.
+        known: Option<Term>,
+        /// The term of the hello.
+        asked: Term,
+    },
+    /// The register of the host that refuses gives no answer.
+    #[error("{host} could take nothing over: {reason}")]
+    NoRegister { host: String, reason: String },
     /// QEMU of another version.
     #[error("QEMU is {theirs:?} on {their_host} and {ours:?} on {host}")]
     QemuVersion {
@@ -107,6 +129,10 @@ impl Refusal {
             Self::SameHost { .. } => "give another host in `standby_hosts`",
             Self::AlreadyHere { .. } => "stop it there with `stealtime protect stop`, or choose another name",
             Self::OldTerm { .. } => "another host has taken the machine over; this one must not go on",
+            Self::OtherRegister { .. } => {
+                "name the same etcd, or a folder that both hosts see, as [register] in VM.toml and in HOST.toml there"
+            }
+            Self::NoRegister { .. } => "see that its register runs, and that it is reached from that host",
             Self::QemuVersion { .. } => "install the same QEMU package on both hosts",
             Self::Machine { .. } => {
                 "choose a versioned machine type that `qemu-system-x86_64 -machine help` lists on both hosts"

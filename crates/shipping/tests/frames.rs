@@ -20,6 +20,7 @@ fn hello(term: Term, vm: &str, memory_bytes: u64) -> Hello {
         term,
         host: "a".to_owned(),
         member: MemberId::new("a", 1),
+        renewals: memory_bytes / 3,
         qemu_version: "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)".to_owned(),
         firmware: Some(Image { path: "bios-256k.bin".to_owned(), sha256: "00ff".to_owned() }),
         ram_blocks: vec![RamBlock { name: "pc.ram".to_owned(), bytes: memory_bytes }],
@@ -63,6 +64,7 @@ fn messages() -> impl Strategy<Value = Message> {
         }),
         numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
+        numbers().prop_map(|(term, _)| Message::Confirmed { term }),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
         numbers().prop_map(|(term, _)| Message::Bye { term }),
     ]

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use stealtime_shipping::{Hello, Image, LocalFacts, Message, RamBlock, Refusal, Wanted, Welcome, judge};
-use stealtime_succession::{MemberId, Term};
+use stealtime_shipping::{Hello, Image, LocalFacts, Message, RamBlock, Refusal, RegisterLook, Wanted, Welcome, judge};
+use stealtime_succession::{MemberId, Record, Term};
 
 const KERNEL: &str = "/var/lib/stealtime/vmlinuz";
 
@@ -18,12 +18,22 @@ fn hello() -> Hello {
         term: Term(4),
         host: "a".to_owned(),
         member: MemberId::new("a", 1),
+        renewals: 9,
         qemu_version: "7.2.22 (Debian)".to_owned(),
         firmware: None,
         ram_blocks: vec![block("pc.ram", 256 << 20), block("pc.bios", 256 << 10)],
         wants_delta: true,
         specification: serde_json::Value::Null,
     }
+}
+
+/// What the active member has written into its register.
+fn held() -> Record {
+    Record { renewals: 9, ..Record::alone(Term(4), MemberId::new("a", 1)) }
+}
+
+fn register(found: Result<Option<Record>, String>) -> RegisterLook {
+    RegisterLook { name: "in the folder /register".to_owned(), found, is_here: false }
 }
 
 fn wanted() -> Wanted {
@@ -45,7 +55,7 @@ fn facts() -> LocalFacts {
         accelerators: vec!["tcg".to_owned()],
         available_bytes: 640 << 20,
         images: BTreeMap::from([(KERNEL.to_owned(), "00AA".to_owned())]),
-        highest_term: Some(Term(4)),
+        register: register(Ok(Some(held()))),
         ram_blocks: Some(vec![block("pc.bios", 256 << 10), block("pc.ram", 256 << 20)]),
         delta: true,
     }
@@ -82,7 +92,7 @@ fn what_differs_is_said_with_both_values_and_a_hint() {
         (
             hello(),
             wanted(),
-            LocalFacts { highest_term: Some(Term(5)), ..facts() },
+            LocalFacts { register: register(Ok(Some(Record { term: Term(5), ..held() }))), ..facts() },
             "b has seen term 5 of pbx, and was asked in term 4",
         ),
         (
@@ -161,4 +171,50 @@ fn what_differs_is_said_with_both_values_and_a_hint() {
         assert_eq!(serde_json::from_str::<Refusal>(&json).unwrap(), refusal);
         Message::Refuse { term: Term(4), refusal }.encode().unwrap();
     }
+}
+
+#[test]
+fn a_register_that_does_not_hold_what_was_written_last_is_another_one() {
+    let record = |term: u64, host: &str, life: u64, renewals: u64| {
+        Some(Record { renewals, ..Record::alone(Term(term), MemberId::new(host, life)) })
+    };
+    let vacant = Record { holder: None, ..held() };
+    for found in [
+        None,
+        Some(vacant),
+        // A copy of the register, made before the last renewal.
+        record(4, "a", 1, 8),
+        record(4, "a", 2, 9),
+        record(3, "a", 1, 9),
+        // It was forgotten there: no member of it is on that host.
+        record(7, "b", 3, 0),
+    ] {
+        let facts = LocalFacts { register: register(Ok(found.clone())), ..facts() };
+        let refusal = judge(&hello(), &wanted(), &facts).unwrap_err();
+        assert!(matches!(refusal, Refusal::OtherRegister { .. }), "{found:?}: {refusal}");
+        assert!(refusal.to_string().contains("b looks into another register than a"), "{refusal}");
+        assert!(refusal.hint().contains("[register]"), "{}", refusal.hint());
+    }
+    for found in [Some(held()), record(4, "a", 1, 10)] {
+        let facts = LocalFacts { register: register(Ok(found)), ..facts() };
+        judge(&hello(), &wanted(), &facts).unwrap();
+    }
+}
+
+#[test]
+fn who_runs_the_machine_in_a_later_term_is_named() {
+    let later = |host: &str| Ok(Some(Record::alone(Term(7), MemberId::new(host, 3))));
+    for (host, is_here) in [("c", false), ("b", true)] {
+        let facts = LocalFacts { register: RegisterLook { is_here, ..register(later(host)) }, ..facts() };
+        let refusal = judge(&hello(), &wanted(), &facts).unwrap_err();
+        let Refusal::OldTerm { known, holder, .. } = &refusal else { panic!("{refusal}") };
+        assert_eq!((*known, holder.as_str()), (Term(7), format!("{host}@0000000000000003").as_str()));
+    }
+}
+
+#[test]
+fn a_host_whose_register_gives_no_answer_could_take_nothing_over() {
+    let facts = LocalFacts { register: register(Err("it did not answer".to_owned())), ..facts() };
+    let refusal = judge(&hello(), &wanted(), &facts).unwrap_err();
+    assert_eq!(refusal.to_string(), "b could take nothing over: it did not answer");
 }

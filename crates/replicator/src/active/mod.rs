@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Resign};
+use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Refusal, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
     Permit, Promotion, Register, RegisterAnswer, RegisterError,
@@ -242,6 +242,9 @@ impl Active {
             let echo_age_ns = self.link.echo_age_ns();
             self.events.add(&Event::State { state: format!("{state:?}"), echo_age_ns });
         }
+        if state == ActiveState::Protected && before == ActiveState::Confirming {
+            self.protected();
+        }
         self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
@@ -305,10 +308,21 @@ impl Active {
         }
     }
 
+    /// A standby could take the machine over from here on.
+    fn protected(&mut self) {
+        let (term, epoch) = (self.member.term(), self.member.acknowledged_epoch().unwrap_or_default());
+        self.events.add(&Event::Protected { term, epoch });
+        if let Some(host) = self.link.host() {
+            self.seeker.is_fit(&host.name);
+        }
+    }
+
     /// Look for a standby, if one is wanted and the guest is known; not while that needs the processors more.
     fn seek(&mut self) {
         if let (true, false, Some(facts)) = (self.seeker.is_wanted, self.life.is_busy(), &self.life.facts) {
-            let hello = seek::hello(&self.spec, &self.me, self.member.term(), facts);
+            // Who looks for a standby holds the machine.
+            let Some(held) = self.member.held() else { return };
+            let hello = seek::hello(&self.spec, &self.me, held, facts);
             self.seeker.start(&self.spec, hello);
         }
     }
@@ -318,14 +332,7 @@ impl Active {
             ActiveMessage::Heartbeat { term, sent } => {
                 Message::Heartbeat(Heartbeat { term, sent_ns: nanoseconds(sent), echo_ns: None })
             }
-            ActiveMessage::Protected { term } => {
-                let epoch = self.member.acknowledged_epoch().unwrap_or_default();
-                self.events.add(&Event::Protected { term, epoch });
-                if let Some(host) = self.link.host() {
-                    self.seeker.is_fit(&host.name);
-                }
-                Message::Protected(Protected { term })
-            }
+            ActiveMessage::Protected { term } => Message::Protected(Protected { term }),
             ActiveMessage::Resign { term, last } => Message::Resign(Resign { term, last }),
             ActiveMessage::Bye { term } => Message::Bye { term },
         };
@@ -348,6 +355,9 @@ impl Active {
                 };
                 if self.events.warn(reason.clone()) {
                     self.events.add(&Event::Refused { reason });
+                }
+                if let SeekError::Refused { refusal: Refusal::OldTerm { known, holder, .. }, .. } = error {
+                    self.tell(ActiveInput::Outranked { term: known, holder: MemberId::from_wire(&holder) });
                 }
             }
             Input::Message { link, message } if self.link.is(link) => self.message(message),
@@ -384,6 +394,7 @@ impl Active {
                 self.link.echoed(sent);
                 self.tell(ActiveInput::Echo { term, sent });
             }
+            Message::Confirmed { term } => self.tell(ActiveInput::Confirmed { term }),
             Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
             // The standby has found that it could not resume the guest.
             Message::Refuse { refusal, .. } => {

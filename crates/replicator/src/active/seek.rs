@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use stealtime_shipping::{
-    Endpoint, Hello, Identity, Link, LinkError, LinkReceiver, LinkSender, Message, Welcome, connect,
+    Endpoint, Hello, Identity, Link, LinkError, LinkReceiver, LinkSender, Message, Refusal, Welcome, connect,
 };
-use stealtime_succession::{MemberId, Term};
+use stealtime_succession::{MemberId, Record};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
@@ -129,8 +129,8 @@ pub struct Found {
 pub enum SeekError {
     #[error("{}", words::of_link(.0))]
     Link(LinkError),
-    #[error("{host} refuses: {reason} (hint: {hint})")]
-    Refused { host: String, reason: String, hint: String },
+    #[error("{host} refuses: {refusal} (hint: {hint})", hint = .refusal.hint())]
+    Refused { host: String, refusal: Refusal },
     #[error("{host} {what}")]
     Odd { host: String, what: String },
 }
@@ -142,11 +142,12 @@ impl From<LinkError> for SeekError {
 }
 
 /// What is said of the machine, but for its firmware.
-pub fn hello(spec: &Spec, member: &MemberId, term: Term, facts: &GuestFacts) -> Hello {
+pub fn hello(spec: &Spec, member: &MemberId, held: &Record, facts: &GuestFacts) -> Hello {
     Hello {
-        term,
+        term: held.term,
         host: spec.host.clone(),
         member: member.clone(),
+        renewals: held.renewals,
         qemu_version: facts.qemu_version.clone(),
         firmware: None,
         ram_blocks: facts.ram_blocks.clone(),
@@ -208,11 +209,7 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
         Message::Welcome(Welcome { member, delta, .. }) => {
             Ok(Found { host: host.clone(), standby: member, delta, sender, receiver })
         }
-        Message::Refuse { refusal, .. } => Err(SeekError::Refused {
-            host: host.name.clone(),
-            reason: refusal.to_string(),
-            hint: refusal.hint().to_owned(),
-        }),
+        Message::Refuse { refusal, .. } => Err(SeekError::Refused { host: host.name.clone(), refusal }),
         other => Err(odd(format!("answered {:?}", other.kind()))),
     }
 }
@@ -220,6 +217,7 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use stealtime_succession::Term;
 
     use super::*;
 
@@ -231,6 +229,7 @@ mod tests {
             term: Term(4),
             host: "a".to_owned(),
             member: MemberId::new("a", 1),
+            renewals: 0,
             qemu_version: String::new(),
             firmware: None,
             ram_blocks: Vec::new(),

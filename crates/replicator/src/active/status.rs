@@ -78,7 +78,11 @@ impl Active {
 fn role(state: ActiveState) -> Role {
     match state {
         ActiveState::Starting | ActiveState::Observing | ActiveState::Arriving => Role::Starting,
-        ActiveState::Unprotected | ActiveState::Syncing | ActiveState::Naming | ActiveState::Reclaiming => Role::Solo,
+        ActiveState::Unprotected
+        | ActiveState::Syncing
+        | ActiveState::Naming
+        | ActiveState::Confirming
+        | ActiveState::Reclaiming => Role::Solo,
         ActiveState::Protected | ActiveState::Draining | ActiveState::Resigned => Role::Active,
         ActiveState::Fenced => Role::Stopped,
         ActiveState::Stopping | ActiveState::Ended => Role::Fenced,

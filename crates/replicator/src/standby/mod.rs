@@ -271,7 +271,6 @@ impl Standby {
             }
             Message::Protected(Protected { term }) => {
                 self.tell(StandbyInput::Protected { term });
-                self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
             }
             Message::Addresses(Addresses { ref ipv4, ref ipv6, .. }) => {
                 self.addresses = LearnedAddresses { ipv4: ipv4.clone(), ipv6: ipv6.clone() };
@@ -336,14 +335,10 @@ impl Standby {
         for action in actions {
             match action {
                 StandbyAction::Register(request) => {
-                    if !self.announced_claim {
-                        self.announced_claim = true;
-                        self.events.add(&Event::Claiming {
-                            term: self.member.term().next(),
-                            reason: "the active member is silent, or asked for it".to_owned(),
-                        });
+                    if self.member.state() == StandbyState::Claiming {
+                        self.announce_claim();
+                        faults::point("before-claim");
                     }
-                    faults::point("before-claim");
                     self.registrar.ask(request);
                 }
                 StandbyAction::RegisterWentBack { held, found } => {
@@ -368,8 +363,24 @@ impl Standby {
                     faults::point("after-claim");
                     self.ending = Some(End::Won(promotion));
                 }
+                StandbyAction::Exit(ending @ StandbyEnding::OtherRegister { .. }) => {
+                    // Said to the active member, who tells it to the operator.
+                    self.ending = Some(End::Useless(Box::new(ShippingRefusal::Other {
+                        reason: ending.to_string(),
+                        hint: "name the same register in VM.toml and in HOST.toml there".to_owned(),
+                    })));
+                }
                 StandbyAction::Exit(ending) => self.ending = Some(End::Ended(ending)),
             }
+        }
+    }
+
+    fn announce_claim(&mut self) {
+        if !std::mem::replace(&mut self.announced_claim, true) {
+            self.events.add(&Event::Claiming {
+                term: self.member.term().next(),
+                reason: "the active member is silent, or asked for it".to_owned(),
+            });
         }
     }
 
@@ -378,6 +389,10 @@ impl Standby {
             StandbyMessage::Echo { term, sent } => {
                 let echo_ns = Some(nanoseconds(sent));
                 Message::Heartbeat(Heartbeat { term, sent_ns: nanoseconds(now()), echo_ns })
+            }
+            StandbyMessage::Confirmed { term } => {
+                self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
+                Message::Confirmed { term }
             }
             StandbyMessage::Acknowledge { term, epoch } => {
                 faults::point("before-acknowledge");

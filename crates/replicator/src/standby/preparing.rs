@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, Welcome, judge};
-use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, Term};
+use stealtime_shipping::{
+    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
+};
+use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::{Input, Outcome, Standby, StandbyError, hear, read};
@@ -84,12 +86,13 @@ fn refused(refusal: ShippingRefusal) -> StandbyError {
     StandbyError::Refused(Box::new(refusal))
 }
 
-/// The term that the register has for the machine: who asks in an older one was succeeded. Without an answer
-/// nothing is known, and nothing is lost: the register will decide before anybody becomes active.
-async fn term_in_register(spec: &Spec) -> Result<Option<Term>, StandbyError> {
+/// What this host's register has of the machine.
+async fn look_into_register(spec: &Spec) -> Result<RegisterLook, StandbyError> {
     let (mut register, vm) = (registers::open(&spec.register)?, spec.machine.name.clone());
-    let read = tokio::task::spawn_blocking(move || register.read(&vm)).await;
-    Ok(read.ok().and_then(Result::ok).flatten().map(|versioned| versioned.record.term))
+    let name = register.describe();
+    let read = tokio::task::spawn_blocking(move || register.read(&vm).map_err(|error| error.to_string())).await;
+    let found = read.unwrap_or_else(|error| Err(error.to_string())).map(|found| found.map(|it| it.record));
+    Ok(RegisterLook { name, found, is_here: member_folder::is_occupied(spec) })
 }
 
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
@@ -101,10 +104,10 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
     let wanted = wanted(&spec);
     let me = member_folder::new_life(&config.name)?;
-    let mut facts = host_facts::gather(config, &spec.machine, me.clone());
+    let register = look_into_register(&spec).await?;
+    let mut facts = host_facts::gather(config, &spec.machine, me.clone(), register);
     // QEMU's own word on its version comes later.
     facts.qemu_version.clone_from(&hello.qemu_version);
-    facts.highest_term = term_in_register(&spec).await?;
     judge(hello, &wanted, &facts).map_err(refused)?;
     let lock = match enter(&spec).await {
         Ok(lock) => lock,

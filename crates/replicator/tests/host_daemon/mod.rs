@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use stealtime_shipping::{Endpoint, Hello, Identity, LinkError, Message, Refusal, connect};
-use stealtime_succession::{MemberId, Term};
+use stealtime_succession::{FileRegister, MemberId, Record, Register, Term};
 use tempfile::TempDir;
 
 /// Long, as other tests may keep the processors busy.
@@ -48,6 +48,9 @@ impl Daemon {
         for name in ["images/kernel", "images/initramfs", "firmware/bios-256k.bin", "secret"] {
             fs::write(path(name), "").unwrap();
         }
+        // What the member that says hello has written there.
+        let mut register = FileRegister::open(&path("register")).unwrap();
+        register.swap("phone", None, &Record::alone(Term(4), MemberId::new("a", 1))).unwrap();
         write_program(&path("qemu"), &QEMU.replace("FOLDER", &folder.path().display().to_string()));
         let listen =
             tcp.map_or_else(|| format!("unix:{}", path("host.sock").display()), |(listen, _)| listen.to_owned());
@@ -194,6 +197,7 @@ pub fn hello(specification: Value) -> Hello {
         term: Term(4),
         host: "a".to_owned(),
         member: MemberId::new("a", 1),
+        renewals: 0,
         qemu_version: "7.2.22".to_owned(),
         firmware: None,
         ram_blocks: Vec::new(),

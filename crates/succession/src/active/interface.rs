@@ -49,6 +49,15 @@ pub enum ActiveInput {
         term: Term,
         epoch: Epoch,
     },
+    /// The standby has seen in its own register that it is named in this term.
+    Confirmed {
+        term: Term,
+    },
+    /// Another host says that it runs the virtual machine, in a later term.
+    Outranked {
+        term: Term,
+        holder: MemberId,
+    },
     /// Somebody asks for a planned failover.
     FailoverRequested,
     /// This host is to go down, or its member is: the virtual machine is handed over as soon as a standby may
@@ -210,7 +219,9 @@ pub enum ActiveState {
     Syncing,
     /// The standby has a copy; the register is asked to name it.
     Naming,
-    /// The standby may claim.
+    /// The standby may claim, and is to see in its own register that it is named.
+    Confirming,
+    /// The standby may claim, and has seen that it is named.
     Protected,
     /// Shipping the last epoch of a planned failover.
     Draining,

@@ -62,6 +62,7 @@ enum Phase {
     Unprotected,
     Syncing,
     Naming,
+    Confirming { since: Duration },
     Protected,
     Draining { since: Duration },
     Resigned { since: Duration },
@@ -138,6 +139,8 @@ impl ActiveMember {
                 self.break_output_rule(&mut actions);
             }
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
+            ActiveInput::Confirmed { term } => self.confirmed(term),
+            ActiveInput::Outranked { term, holder } => self.outranked(term, holder, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
             ActiveInput::StopRequested => self.stop_requested(&mut actions),
@@ -191,7 +194,8 @@ impl ActiveMember {
         let Some(session) = &self.session else { return false };
         // The full copy is alone on its way: those after it cannot be told from it if it fails.
         let bound = if session.acknowledged.is_none() { 1 } else { self.config.epochs_in_flight };
-        let runs = matches!(self.phase, Phase::Syncing | Phase::Naming | Phase::Protected);
+        let runs =
+            matches!(self.phase, Phase::Syncing | Phase::Naming | Phase::Confirming { .. } | Phase::Protected);
         runs && self.cut.0 - session.acknowledged_or_before().0 < bound
     }
 
@@ -204,6 +208,7 @@ impl ActiveMember {
             Phase::Unprotected => ActiveState::Unprotected,
             Phase::Syncing => ActiveState::Syncing,
             Phase::Naming => ActiveState::Naming,
+            Phase::Confirming { .. } => ActiveState::Confirming,
             Phase::Protected => ActiveState::Protected,
             Phase::Draining { .. } => ActiveState::Draining,
             Phase::Resigned { .. } => ActiveState::Resigned,
@@ -219,6 +224,12 @@ impl ActiveMember {
     #[must_use]
     pub fn term(&self) -> Term {
         self.held.as_ref().map_or(Term(0), |held| held.term)
+    }
+
+    /// The newest record that is ours.
+    #[must_use]
+    pub fn held(&self) -> Option<&Record> {
+        self.held.as_ref()
     }
 
     /// The last epoch that was cut.
@@ -277,7 +288,7 @@ impl ActiveMember {
                 let patience = self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
                 patience.into_iter().chain([self.lease_until()]).min()
             }
-            Phase::Draining { since } => Some(self.lease_until().min(*since + timing.register_deadline)),
+            Phase::Confirming { since } | Phase::Draining { since } => Some(self.lease_until().min(*since + timing.register_deadline)),
             Phase::Resigned { since } | Phase::Stopping { since, .. } => Some(*since + timing.register_deadline),
             Phase::Reclaiming { fence_at, fenced, .. } => (!fenced).then_some(*fence_at),
         }
@@ -296,9 +307,12 @@ impl ActiveMember {
             | Phase::Ended => {}
             Phase::Syncing if !lapsed => self.drop_standby(actions),
             Phase::Draining { .. } if !lapsed => self.cancel_failover(actions),
-            Phase::Unprotected | Phase::Syncing | Phase::Naming | Phase::Protected | Phase::Draining { .. } => {
-                self.reclaim(actions);
-            }
+            Phase::Unprotected
+            | Phase::Syncing
+            | Phase::Naming
+            | Phase::Confirming { .. }
+            | Phase::Protected
+            | Phase::Draining { .. } => self.reclaim(actions),
             Phase::Resigned { .. } => self.reclaim(actions),
             Phase::Reclaiming { fenced, .. } => {
                 *fenced = true;

@@ -6,7 +6,7 @@ use super::moving::Arrival;
 use super::session::Exposure;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
-use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
+use crate::{MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -134,12 +134,28 @@ impl ActiveMember {
         if let Some(session) = &mut self.session {
             session.exposure = Exposure::Named;
         }
-        self.phase = Phase::Protected;
+        self.phase = Phase::Confirming { since: self.now };
         #[cfg(test)]
         if self.breaks(crate::model::Fault::HoldsWhenNamed) {
             self.set_policy(OutputPolicy::Hold, actions);
         }
         actions.push(ActiveAction::Send(ActiveMessage::Protected { term: self.term() }));
+    }
+
+    /// The standby has seen in its own register that it is named: that is the same one.
+    pub(super) fn confirmed(&mut self, term: Term) {
+        if matches!(self.phase, Phase::Confirming { .. }) && term == self.term() {
+            self.phase = Phase::Protected;
+        } else {
+            self.refusals.unexpected += 1;
+        }
+    }
+
+    /// Another host runs the virtual machine in a later term, of which our register knows nothing.
+    pub(super) fn outranked(&mut self, term: Term, holder: MemberId, actions: &mut Vec<ActiveAction>) {
+        if term > self.newest_term() && holder != self.config.me {
+            self.superseded(&Record::alone(term, holder), actions);
+        }
     }
 
     fn lost(&mut self, pending: Pending<Purpose>, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
@@ -204,7 +220,7 @@ impl ActiveMember {
             return;
         }
         match self.phase {
-            Phase::Protected => self.phase = Phase::Naming,
+            Phase::Confirming { .. } | Phase::Protected => self.phase = Phase::Naming,
             Phase::Unprotected | Phase::Syncing | Phase::Draining { .. } => self.reclaim(actions),
             _ => {}
         }

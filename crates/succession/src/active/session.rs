@@ -156,9 +156,11 @@ impl ActiveMember {
     pub(super) fn link_closed(&mut self, actions: &mut Vec<ActiveAction>) {
         match self.phase {
             Phase::Syncing => self.drop_standby(actions),
-            Phase::Naming | Phase::Protected | Phase::Draining { .. } | Phase::Resigned { .. } => {
-                self.reclaim(actions);
-            }
+            Phase::Naming
+            | Phase::Confirming { .. }
+            | Phase::Protected
+            | Phase::Draining { .. }
+            | Phase::Resigned { .. } => self.reclaim(actions),
             _ => self.session = None,
         }
     }

@@ -49,7 +49,12 @@ fn protected() -> ActiveMember {
     let name = request(&actions);
     let actions = answer(&mut member, name.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(2))));
     let told = ActiveAction::Send(ActiveMessage::Protected { term: Term(2) });
-    assert!(actions.contains(&told) && member.state() == ActiveState::Protected, "{actions:?}");
+    assert!(actions.contains(&told) && member.state() == ActiveState::Confirming, "{actions:?}");
+    member.handle(NOW, ActiveInput::Confirmed { term: Term(1) });
+    assert_eq!((member.state(), member.refusals().unexpected), (ActiveState::Confirming, 1), "of another term");
+    member.handle(NOW, ActiveInput::Confirmed { term: Term(2) });
+    assert_eq!(member.state(), ActiveState::Protected);
+    member.refusals = Refusals::default();
     member
 }
 
@@ -224,7 +229,9 @@ fn a_member_that_is_to_leave_hands_over_as_soon_as_a_standby_may_claim() {
     member.handle(NOW, ActiveInput::StandbyConnected { standby: MemberId::new("beta", 2) });
     member.handle(NOW, ActiveInput::EpochCut { epoch: Epoch(1), last: false });
     let name = request(&member.handle(NOW, ActiveInput::Acknowledged { term: Term(1), epoch: Epoch(1) }));
-    let actions = answer(&mut member, name.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(2))));
+    answer(&mut member, name.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(2))));
+    assert_eq!(member.state(), ActiveState::Confirming, "nobody could be sure to go on");
+    let actions = member.handle(NOW, ActiveInput::Confirmed { term: Term(2) });
     assert!(actions.contains(&ActiveAction::ShipLastEpoch), "{actions:?}");
     assert_eq!(member.state(), ActiveState::Draining);
 }
@@ -237,4 +244,14 @@ fn a_machine_that_is_not_to_be_protected_ends_with_its_member() {
     answer(&mut member, take.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(1))));
     member.handle(NOW, ActiveInput::LeaveRequested);
     assert_eq!(member.state(), ActiveState::Stopping);
+}
+
+#[test]
+fn a_standby_that_does_not_find_itself_in_its_register_is_given_up() {
+    let mut member = protected();
+    member.phase = Phase::Confirming { since: NOW };
+    let later = NOW + Timing::default().register_deadline;
+    member.config.timing.active_deadline = Timing::default().register_deadline * 2;
+    member.handle(later, ActiveInput::Tick);
+    assert_eq!(member.state(), ActiveState::Reclaiming);
 }

@@ -238,3 +238,31 @@ fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
     }
     assert!(stopped > 5 && moved > 0, "{stopped} stopped, {moved} moved");
 }
+
+/// Whether a member is ever protected by a standby that looks into another register.
+fn protected_across_registers(fault: Option<Fault>) -> bool {
+    let mut world = World::new(Mode::Net, fault);
+    world.registers_differ = true;
+    let is_protected = |world: &World| state(world, 0) == Some(ActiveState::Protected);
+    (0..24).any(|_| {
+        world.run_punctually(1).unwrap();
+        is_protected(&world)
+    })
+}
+
+#[test]
+fn a_standby_with_a_register_of_its_own_protects_nobody() {
+    assert!(!protected_across_registers(None));
+    assert!(protected_across_registers(Some(Fault::ConfirmsUnseen)), "the check would never fail");
+}
+
+#[test]
+fn a_member_that_hears_of_a_later_term_stops() {
+    let mut world = world_in(Mode::Net, ActiveState::Unprotected, None);
+    let other = crate::MemberId::new("beta", 7);
+    let outranked = |term| crate::ActiveInput::Outranked { term: crate::Term(term), holder: other.clone() };
+    world.tell_active(0, outranked(1)).unwrap();
+    assert_eq!(world.serving(), [0], "the term is its own");
+    world.tell_active(0, outranked(9)).unwrap();
+    assert!(matches!(world.processes[0].role, Role::Gone));
+}

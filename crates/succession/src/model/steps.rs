@@ -318,6 +318,7 @@ impl World {
             Some(Upstream::Message(StandbyMessage::Acknowledge { term, epoch })) => {
                 ActiveInput::Acknowledged { term, epoch }
             }
+            Some(Upstream::Message(StandbyMessage::Confirmed { term })) => ActiveInput::Confirmed { term },
         };
         self.tell_active(active, input)
     }
@@ -329,6 +330,7 @@ impl World {
             RegisterOutcome::Unreachable { reason: String::new() }
         } else {
             match request.call {
+                RegisterCall::Read if self.reads_another_register(index) => RegisterOutcome::Read(None),
                 RegisterCall::Read => RegisterOutcome::Read(self.register.clone()),
                 RegisterCall::Swap { expected, wanted } => RegisterOutcome::Swap(self.swap(index, expected, wanted)?),
             }

@@ -36,6 +36,8 @@ pub struct World {
     pub failures: u32,
     /// The virtual machine was ended as asked.
     pub ended: bool,
+    /// The second host was set up with another register, in which there is nothing.
+    pub registers_differ: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -189,6 +191,7 @@ impl World {
             resumed: None,
             failures: 0,
             ended: false,
+            registers_differ: false,
         };
         world.start("alpha", false);
         world
@@ -240,6 +243,11 @@ impl World {
     pub fn now(&self, index: usize) -> Duration {
         let Process { clock_offset, clock_percent, .. } = self.processes[index];
         TICK * clock_offset + TICK * self.time * clock_percent / 100
+    }
+
+    /// Whether what a process reads is not the register of the first host.
+    pub fn reads_another_register(&self, index: usize) -> bool {
+        self.registers_differ && self.processes[index].me.host() == "beta"
     }
 
     pub fn active(&self, index: usize) -> Option<&ActiveMember> {

@@ -1,4 +1,4 @@
-//! How a standby becomes the holder.
+//! What a standby asks of the register: whether it is named there, and to become the holder.
 
 use std::time::Duration;
 
@@ -9,6 +9,8 @@ use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
 /// What a request is for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
+    /// See that what the active member says of the register is true of ours.
+    Confirm,
     /// See whether we are named.
     Look,
     Claim,
@@ -21,7 +23,7 @@ impl StandbyMember {
     /// `offered`: the active member asks for it and keeps the guest, stopped. The link stays, as it tells that member
     /// whether we live.
     pub(super) fn claim(&mut self, offered: bool, actions: &mut Vec<StandbyAction>) {
-        let told = self.phase == Phase::Eligible;
+        let told = matches!(self.phase, Phase::Named | Phase::Eligible);
         self.phase = Phase::Claiming { since: self.now, told, offered, first_claim: None };
         if !offered {
             actions.push(StandbyAction::CloseLink);
@@ -29,8 +31,13 @@ impl StandbyMember {
     }
 
     pub(super) fn drive_register(&mut self, actions: &mut Vec<StandbyAction>) {
-        if matches!(self.phase, Phase::Claiming { .. }) && self.desk.is_ready(self.now) {
-            actions.push(StandbyAction::Register(self.desk.read(self.now, Purpose::Look)));
+        let purpose = match self.phase {
+            Phase::Named => Purpose::Confirm,
+            Phase::Claiming { .. } => Purpose::Look,
+            _ => return,
+        };
+        if self.desk.is_ready(self.now) {
+            actions.push(StandbyAction::Register(self.desk.read(self.now, purpose)));
         }
     }
 
@@ -39,6 +46,9 @@ impl StandbyMember {
             self.refusals.unexpected += 1;
             return;
         };
+        if self.phase == Phase::Named {
+            return self.confirm(answer.outcome, actions);
+        }
         match answer.outcome {
             // A claim may have been applied all the same: that is seen when the register is read again.
             RegisterOutcome::Unreachable { .. } => {}
@@ -51,6 +61,33 @@ impl StandbyMember {
                 self.judge(current, actions);
             }
         }
+    }
+
+    /// Say that our register names us, or that it is another one than the active member's. A register that gives no
+    /// answer is asked again, and the active member waits for it: nothing could be claimed from it either.
+    fn confirm(&mut self, outcome: RegisterOutcome, actions: &mut Vec<StandbyAction>) {
+        let RegisterOutcome::Read(current) = outcome else { return };
+        let is_named = current.as_ref().is_some_and(|current| self.names_us(&current.record));
+        #[cfg(test)]
+        let is_named = is_named || self.breaks(crate::model::Fault::ConfirmsUnseen);
+        if is_named {
+            self.phase = Phase::Eligible;
+            actions.push(StandbyAction::Send(StandbyMessage::Confirmed { term: self.term }));
+            return;
+        }
+        match current.map(|current| current.record) {
+            // The active member has gone on meanwhile, or another one has; the link tells which.
+            Some(record) if record.term > self.term => {
+                self.desk.wait_until(self.now + self.config.timing.retry_interval());
+            }
+            found => self.end(StandbyEnding::OtherRegister { told: self.term, found: found.map(|it| it.term) }, actions),
+        }
+    }
+
+    fn names_us(&self, record: &Record) -> bool {
+        record.term == self.term
+            && record.holder.as_ref() == Some(&self.config.active)
+            && record.standby.as_ref() == Some(&self.config.me)
     }
 
     /// Go on by what the register holds.

@@ -69,6 +69,8 @@ pub enum StandbyMessage {
     Echo { term: Term, sent: Duration },
     /// We hold this epoch whole.
     Acknowledge { term: Term, epoch: Epoch },
+    /// Our register names us in this term.
+    Confirmed { term: Term },
 }
 
 /// What to do, in this order.
@@ -119,6 +121,16 @@ pub enum StandbyEnding {
         holder: String,
         term: Term,
     },
+    /// What the active member wrote into its register is not in ours.
+    #[error(
+        "the register here is another one than the active member's: that names this host in {told}, and this one has {}",
+        found_in_words(*.found)
+    )]
+    OtherRegister {
+        told: Term,
+        /// The term of what is there, if anything is.
+        found: Option<Term>,
+    },
     /// The virtual machine has ended.
     #[error("the active member has ended the virtual machine")]
     Bye,
@@ -129,11 +141,17 @@ pub enum StandbyEnding {
 pub enum StandbyState {
     /// The first full copy is not complete, or nobody said that we are named.
     Syncing,
-    /// Named, with a complete copy.
+    /// Named by the active member's word, with a complete copy.
+    Named,
+    /// And by our register.
     Eligible,
     /// Asking the register for the virtual machine; nothing is acknowledged any more.
     Claiming,
     /// Won; an active member goes on from here.
     Live,
     Ended,
+}
+
+fn found_in_words(found: Option<Term>) -> String {
+    found.map_or_else(|| "nothing of it".to_owned(), |term| format!("{term}"))
 }

@@ -45,6 +45,9 @@ pub struct StandbyMember {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     Syncing,
+    /// Told that the register names us.
+    Named,
+    /// And it was seen there.
     Eligible,
     Claiming { since: Duration, told: bool, offered: bool, first_claim: Option<Duration> },
     Live,
@@ -80,7 +83,7 @@ impl StandbyMember {
             return actions;
         }
         self.now = self.now.max(now);
-        let receiving = matches!(self.phase, Phase::Syncing | Phase::Eligible);
+        let receiving = self.is_receiving();
         match input {
             StandbyInput::Tick => {}
             StandbyInput::Register(answer) => self.register_answered(answer, &mut actions),
@@ -122,6 +125,10 @@ impl StandbyMember {
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
+            Phase::Named => {
+                let asks_at = (!self.desk.is_busy()).then(|| self.desk.not_before());
+                asks_at.into_iter().chain([self.patience_ends()]).min()
+            }
             Phase::Syncing | Phase::Eligible => Some(self.patience_ends()),
             Phase::Claiming { .. } => (!self.desk.is_busy()).then(|| self.desk.not_before()),
             Phase::Live | Phase::Ended => None,
@@ -133,6 +140,7 @@ impl StandbyMember {
     pub fn state(&self) -> StandbyState {
         match self.phase {
             Phase::Syncing => StandbyState::Syncing,
+            Phase::Named => StandbyState::Named,
             Phase::Eligible => StandbyState::Eligible,
             Phase::Claiming { .. } => StandbyState::Claiming,
             Phase::Live => StandbyState::Live,
@@ -195,7 +203,12 @@ impl StandbyMember {
         }
         self.term = term;
         self.heard = self.now;
-        self.phase = Phase::Eligible;
+        self.phase = Phase::Named;
+        self.desk.wait_until(self.now);
+    }
+
+    fn is_receiving(&self) -> bool {
+        matches!(self.phase, Phase::Syncing | Phase::Named | Phase::Eligible)
     }
 
     fn resign(&mut self, term: Term, last: Epoch, actions: &mut Vec<StandbyAction>) {
@@ -214,20 +227,21 @@ impl StandbyMember {
     fn patience_ends(&self) -> Duration {
         let timing = &self.config.timing;
         let silent = match self.phase {
-            Phase::Eligible => self.heard + timing.standby_timeout,
+            Phase::Named | Phase::Eligible => self.heard + timing.standby_timeout,
             // Not protected yet: nothing is lost by waiting, and the first full copy may keep the link busy.
             _ => self.heard + timing.register_deadline,
         };
         #[cfg(test)]
-        let early = self.breaks(crate::model::Fault::ClaimsEarly) && self.phase == Phase::Eligible;
+        let is_named = matches!(self.phase, Phase::Named | Phase::Eligible);
+        #[cfg(test)]
+        let early = self.breaks(crate::model::Fault::ClaimsEarly) && is_named;
         #[cfg(test)]
         let silent = if early { self.heard } else { silent };
         #[cfg(test)]
-        let silent = match self.phase {
-            Phase::Eligible if self.breaks(crate::model::Fault::ClaimsWithoutMargin) => {
-                self.heard + timing.active_deadline
-            }
-            _ => silent,
+        let silent = if is_named && self.breaks(crate::model::Fault::ClaimsWithoutMargin) {
+            self.heard + timing.active_deadline
+        } else {
+            silent
         };
         let Some(closed_at) = self.closed_at else { return silent };
         // The claim itself ends all acknowledgements, so the active member may still live. Where output
@@ -250,7 +264,7 @@ impl StandbyMember {
     }
 
     fn notice_silence(&mut self, actions: &mut Vec<StandbyAction>) {
-        if !matches!(self.phase, Phase::Syncing | Phase::Eligible) || self.now < self.patience_ends() {
+        if !self.is_receiving() || self.now < self.patience_ends() {
             return;
         }
         if self.committed.is_none() {

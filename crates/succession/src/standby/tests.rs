@@ -27,6 +27,50 @@ fn verified(term: u64, epoch: u64, full: bool) -> StandbyInput {
     StandbyInput::EpochVerified { term: Term(term), epoch: Epoch(epoch), full }
 }
 
+/// Tell it that it is named in term 6, and have its register say so, too.
+fn be_named(standby: &mut StandbyMember) {
+    let asked = request(&standby.handle(NOW, StandbyInput::Protected { term: Term(6) }));
+    let record = Record { standby: Some(config().me), ..Record::alone(Term(6), config().active) };
+    let confirmed = StandbyAction::Send(StandbyMessage::Confirmed { term: Term(6) });
+    assert_eq!(standby.handle(NOW, read(asked.id, Some(record))), [confirmed]);
+    assert_eq!(standby.state(), StandbyState::Eligible);
+}
+
+fn read(id: u64, record: Option<Record>) -> StandbyInput {
+    let outcome = RegisterOutcome::Read(record.map(|record| Versioned { version: Version(1), record }));
+    StandbyInput::Register(RegisterAnswer { id, outcome })
+}
+
+#[test]
+fn a_register_that_does_not_name_us_is_another_one() {
+    let unnamed = Record::alone(Term(6), config().active);
+    let of_another_life =
+        Record { standby: Some(config().me), ..Record::alone(Term(6), MemberId::new("alpha", 3)) };
+    for record in [None, Some(Record::alone(Term(4), config().active)), Some(unnamed), Some(of_another_life)] {
+        let mut standby = standby();
+        standby.handle(NOW, verified(5, 1, true));
+        let asked = request(&standby.handle(NOW, StandbyInput::Protected { term: Term(6) }));
+        assert_eq!((asked.call, standby.state()), (RegisterCall::Read, StandbyState::Named));
+        let found = record.as_ref().map(|record| record.term);
+        let ending = StandbyEnding::OtherRegister { told: Term(6), found };
+        let actions = standby.handle(NOW, read(asked.id, record));
+        assert_eq!(actions, [StandbyAction::CloseLink, StandbyAction::Exit(ending)]);
+    }
+}
+
+#[test]
+fn a_register_that_does_not_answer_is_asked_again() {
+    let mut standby = standby();
+    standby.handle(NOW, verified(5, 1, true));
+    let asked = request(&standby.handle(NOW, StandbyInput::Protected { term: Term(6) }));
+    let outcome = RegisterOutcome::Unreachable { reason: String::new() };
+    let silent = StandbyInput::Register(RegisterAnswer { id: asked.id, outcome });
+    assert_eq!(standby.handle(NOW, silent), []);
+    let later = NOW + Timing::default().retry_interval();
+    assert_eq!((standby.deadline(), standby.state()), (Some(later), StandbyState::Named));
+    assert_eq!(request(&standby.handle(later, StandbyInput::Tick)).call, RegisterCall::Read);
+}
+
 #[test]
 fn epochs_are_committed_in_order_from_a_full_one_on() {
     let mut standby = standby();
@@ -46,7 +90,7 @@ fn epochs_are_committed_in_order_from_a_full_one_on() {
 fn messages_of_another_term_are_refused_and_are_no_sign_of_life() {
     let mut standby = standby();
     standby.handle(NOW, verified(5, 1, true));
-    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    be_named(&mut standby);
     let deadline = standby.deadline();
     let later = NOW + Duration::from_millis(150);
     for term in [Term(4), Term(7)] {
@@ -70,7 +114,7 @@ fn messages_of_another_term_are_refused_and_are_no_sign_of_life() {
 fn a_resignation_counts_only_if_its_last_epoch_is_here() {
     let mut standby = standby();
     standby.handle(NOW, verified(5, 1, true));
-    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    be_named(&mut standby);
     standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(2) });
     assert_eq!((standby.state(), standby.refusals().wrong_epoch), (StandbyState::Eligible, 1));
     standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(1) });
@@ -90,7 +134,7 @@ fn a_closed_connection_is_waited_for_as_long_as_output_may_leave() {
     for (mode, waits_ms) in [(Mode::Net, 50), (Mode::NetBypass, 60), (Mode::NoNet, 60)] {
         let mut standby = StandbyMember::new(StandbyConfig { mode, ..config() }, NOW);
         standby.handle(NOW, verified(5, 1, true));
-        standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+        be_named(&mut standby);
         standby.handle(NOW, StandbyInput::Heartbeat { term: Term(6), sent: NOW });
         let later = NOW + Duration::from_millis(40);
         standby.handle(later, StandbyInput::Traffic { term: Term(6) });
@@ -110,7 +154,7 @@ fn a_closed_connection_is_waited_for_as_long_as_output_may_leave() {
 fn a_member_whose_heartbeats_never_came_is_given_all_the_patience() {
     let mut standby = StandbyMember::new(StandbyConfig { mode: Mode::NetBypass, ..config() }, NOW);
     standby.handle(NOW, verified(5, 1, true));
-    standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+    be_named(&mut standby);
     standby.handle(NOW, StandbyInput::LinkClosed);
     assert_eq!(standby.deadline(), Some(NOW + Timing::default().standby_timeout));
 }
@@ -128,7 +172,7 @@ fn a_register_that_went_back_is_claimed_by_the_operators_word_alone() {
     for found in [None, Some(Record::alone(Term(4), MemberId::new("gamma", 7)))] {
         let mut standby = standby();
         standby.handle(NOW, verified(5, 1, true));
-        standby.handle(NOW, StandbyInput::Protected { term: Term(6) });
+        be_named(&mut standby);
         standby.handle(NOW, StandbyInput::ClaimForced);
         assert_eq!(standby.state(), StandbyState::Eligible, "it has not lost the active member");
         let look = request(&standby.handle(NOW, StandbyInput::Resign { term: Term(6), last: Epoch(1) }));

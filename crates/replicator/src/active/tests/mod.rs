@@ -48,6 +48,10 @@ async fn output_is_held_from_the_first_cut_on_until_the_standby_acknowledges() {
     let record = rig.register.record().unwrap();
     assert_eq!((record.term, record.standby), (Term(2), Some(MemberId::new("b", 7))));
     let status = rig.status().await;
+    assert_eq!((&status["role"], &status["protected"]), (&json!("solo"), &json!(false)), "not confirmed: {status}");
+    standby.send(&Message::Confirmed { term: Term(2) });
+    rig.stands("protected", true).await;
+    let status = rig.status().await;
     assert_eq!((&status["role"], &status["acknowledged"]), (&json!("active"), &json!(1)), "{status}");
     assert_eq!(status["standby"]["name"], "b");
 }

@@ -181,6 +181,7 @@ impl Rig {
         self.guest.cut(first, false);
         standby.acknowledge(first);
         self.see(Deed::Go(term.next())).await;
+        standby.send(&Message::Confirmed { term: term.next() });
         self.stands("protected", true).await;
         standby
     }

@@ -62,6 +62,9 @@ pub struct Record {
     /// guest, stopped, and may take it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub taking_over: bool,
+    /// Who would take the virtual machine if the holder does not write this record again: it may be dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub challenger: Option<MemberId>,
 }
 
 /// The state of the register that a record was seen in; opaque, and never used twice.
@@ -80,13 +83,19 @@ impl Record {
     /// The record of a holder without a standby.
     #[must_use]
     pub fn alone(term: Term, holder: MemberId) -> Self {
-        Self { term, holder: Some(holder), standby: None, renewals: 0, taking_over: false }
+        Self { term, holder: Some(holder), standby: None, renewals: 0, taking_over: false, challenger: None }
     }
 
-    /// The same holder and standby in the same term, with one more sign of life.
+    /// The same holder and standby in the same term, with one more sign of life and no challenger.
     #[must_use]
     pub fn renewed(&self) -> Self {
-        Self { renewals: self.renewals + 1, ..self.clone() }
+        Self { renewals: self.renewals + 1, challenger: None, ..self.clone() }
+    }
+
+    /// The same, with somebody who asks whether the holder lives.
+    #[must_use]
+    pub fn challenged(&self, by: &MemberId) -> Self {
+        Self { challenger: Some(by.clone()), ..self.clone() }
     }
 
     /// The same holder in the same term, which runs the guest from now on.

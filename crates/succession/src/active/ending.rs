@@ -9,9 +9,7 @@ use crate::{Mode, OutputPolicy};
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
         match self.phase {
-            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } => {
-                self.end(ActiveEnding::Stopped, actions);
-            }
+            _ if self.is_starting() => self.end(ActiveEnding::Stopped, actions),
             Phase::Stopping { .. } => {}
             _ => {
                 if matches!(self.phase, Phase::Draining { .. }) || self.offer.is_some() {
@@ -89,6 +87,10 @@ impl ActiveMember {
             actions.push(ActiveAction::Send(ActiveMessage::Resign { term, last }));
             return self.end(ActiveEnding::GuestGone { resigned: true }, actions);
         }
+        if self.is_starting() {
+            self.refusals.unexpected += 1;
+            return;
+        }
         match &mut self.phase {
             // It may be that a standby is named: the record is left to it.
             // Or that who offered the guest has it still.
@@ -96,16 +98,13 @@ impl ActiveMember {
                 self.end(ActiveEnding::GuestGone { resigned: false }, actions);
             }
             Phase::Stopping { guest_gone, .. } => *guest_gone = true,
-            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. } => {
-                self.refusals.unexpected += 1;
-            }
             _ => self.vacate(true, actions),
         }
     }
 
     /// Come to the end: nothing that is held may leave any more.
     pub(super) fn end(&mut self, ending: ActiveEnding, actions: &mut Vec<ActiveAction>) {
-        let held_guest = !matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. });
+        let held_guest = !self.is_starting();
         self.set_policy(OutputPolicy::Discard, actions);
         if held_guest {
             actions.push(ActiveAction::KillGuest);

@@ -37,10 +37,16 @@ pub struct ActiveMember {
     held: Option<Record>,
     /// What the register held when we last saw it: what the next swap replaces.
     seen: Option<Version>,
+    /// Somebody asks whether we live, or the register went back: it is to be told again who holds what.
+    owes_renewal: bool,
+    /// When the newest record of ours that was granted was sent.
+    written_at: Duration,
+    /// A register that does not take it is not asked again before.
+    renew_not_before: Duration,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
-    /// When the last write that was granted was sent.
+    /// When the last request was sent that found us to be the holder, or made us so.
     granted_at: Duration,
     session: Option<Session>,
     /// The guest was offered to a standby, and it is not settled who has it.
@@ -58,6 +64,8 @@ pub struct ActiveMember {
 enum Phase {
     Starting { since: Duration },
     Taking { since: Duration, current: Option<Versioned> },
+    /// Asks the holder of what was found to show itself.
+    Challenging { since: Duration, found: Versioned },
     Observing { seen: Versioned, since: Duration },
     Unprotected,
     Syncing,
@@ -89,6 +97,7 @@ impl ActiveMember {
         member.resumes = !taking_over;
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
+        member.written_at = promotion.claimed_at;
         member.seen = Some(promotion.held.version);
         member.held = Some(promotion.held.record);
         member
@@ -102,6 +111,9 @@ impl ActiveMember {
             desk: Desk::new(),
             held: None,
             seen: None,
+            owes_renewal: false,
+            written_at: Duration::ZERO,
+            renew_not_before: Duration::ZERO,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,
@@ -204,7 +216,7 @@ impl ActiveMember {
     pub fn state(&self) -> ActiveState {
         match &self.phase {
             Phase::Starting { .. } | Phase::Taking { .. } => ActiveState::Starting,
-            Phase::Observing { .. } => ActiveState::Observing,
+            Phase::Challenging { .. } | Phase::Observing { .. } => ActiveState::Observing,
             Phase::Unprotected => ActiveState::Unprotected,
             Phase::Syncing => ActiveState::Syncing,
             Phase::Naming => ActiveState::Naming,
@@ -280,6 +292,7 @@ impl ActiveMember {
         match &self.phase {
             Phase::Starting { .. }
             | Phase::Taking { .. }
+            | Phase::Challenging { .. }
             | Phase::Observing { .. }
             | Phase::Arriving(_)
             | Phase::Ended => None,
@@ -302,6 +315,7 @@ impl ActiveMember {
         match &mut self.phase {
             Phase::Starting { .. }
             | Phase::Taking { .. }
+            | Phase::Challenging { .. }
             | Phase::Observing { .. }
             | Phase::Arriving(_)
             | Phase::Ended => {}

@@ -11,10 +11,12 @@ use crate::{MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcom
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
-    /// See who holds the virtual machine.
+    /// See who holds the virtual machine: as long as that is us, unchallenged, a guest may go on alone.
     Look,
     /// Become the holder, at the start.
     Take,
+    /// Have the holder of what was found show that it lives, if it does.
+    Challenge,
     /// Show that we live.
     Renew,
     /// Let the standby claim.
@@ -35,7 +37,7 @@ impl ActiveMember {
     }
 
     pub(super) fn drive_register(&mut self, actions: &mut Vec<ActiveAction>) {
-        if self.phase == Phase::Ended || !self.desk.is_ready(self.now) {
+        if self.phase == Phase::Ended || self.next_request().is_none_or(|moment| self.now < moment) {
             return;
         }
         let now = self.now;
@@ -48,15 +50,19 @@ impl ActiveMember {
                 let expected = current.as_ref().map(|current| current.version);
                 self.desk.swap(now, Purpose::Take, expected, Record::alone(term, self.config.me.clone()))
             }
-            _ => {
-                let Some((purpose, wanted)) = self.wanted() else { return };
-                self.desk.swap(now, purpose, self.seen, wanted)
+            Phase::Challenging { found, .. } => {
+                let wanted = found.record.challenged(&self.config.me);
+                self.desk.swap(now, Purpose::Challenge, Some(found.version), wanted)
             }
+            _ => match self.wanted() {
+                Some((purpose, wanted)) => self.desk.swap(now, purpose, self.seen, wanted),
+                None => self.desk.read(now, Purpose::Look),
+            },
         };
         actions.push(ActiveAction::Register(request));
     }
 
-    /// What the record shall be in this phase.
+    /// What the record shall be in this phase, if it is to be written.
     fn wanted(&mut self) -> Option<(Purpose, Record)> {
         let held = self.held.as_ref()?;
         let alone = Record::alone(self.newest_term().next(), self.config.me.clone());
@@ -68,10 +74,10 @@ impl ActiveMember {
                 (Purpose::Name, Record { standby: Some(session.standby.clone()), ..alone })
             }
             Phase::Arriving(Arrival::Loaded) => (Purpose::Run, held.running()),
-            Phase::Arriving(_) => return None,
             Phase::Reclaiming { .. } => (Purpose::Reclaim, alone),
             Phase::Stopping { .. } => (Purpose::Vacate, Record { holder: None, ..alone }),
-            _ => (Purpose::Renew, held.renewed()),
+            _ if self.renewal_is_due() => (Purpose::Renew, held.renewed()),
+            _ => return None,
         })
     }
 
@@ -81,26 +87,75 @@ impl ActiveMember {
             return;
         };
         match answer.outcome {
-            RegisterOutcome::Unreachable { reason } => self.start_unanswered(reason, actions),
-            RegisterOutcome::Read(current) => self.looked(current, actions),
+            RegisterOutcome::Unreachable { reason } => {
+                if pending.purpose == Purpose::Renew {
+                    // It may be readable all the same, which is enough to go on.
+                    self.renew_not_before = self.now + self.config.timing.register_deadline;
+                }
+                self.start_unanswered(reason, actions);
+            }
+            RegisterOutcome::Read(current) => self.looked(pending.sent, current, actions),
             RegisterOutcome::Swap(SwapOutcome::Won(version)) => self.won(pending, version, actions),
             RegisterOutcome::Swap(SwapOutcome::Lost(current)) => self.lost(pending, current, actions),
         }
     }
 
-    fn looked(&mut self, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
-        if matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. }) {
+    fn looked(&mut self, sent: Duration, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+        if self.is_starting() {
             self.judge_start(current, actions);
             return;
         }
+        let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
-        if matches!(self.phase, Phase::Resigned { .. }) {
-            self.desk.wait_until(self.now + self.config.timing.retry_interval());
+        match self.phase {
+            // What these phases need is asked at once.
+            Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. } => {}
+            Phase::Resigned { .. } => self.desk.wait_until(self.now + self.config.timing.retry_interval()),
+            _ if shows_us => {
+                self.granted_at = self.granted_at.max(sent);
+                self.desk.wait_until(sent + self.look_interval());
+            }
+            _ => {}
         }
+    }
+
+    /// Whether a record says that we hold the virtual machine as we know it, and nobody asks whether we live. It was
+    /// so when it was looked at, and whoever challenges us later waits for longer than our lease.
+    fn still_holds(&self, record: &Record) -> bool {
+        let held = self.held.as_ref();
+        let is_ours = held.is_some_and(|held| {
+            (held.term, &held.holder, &held.standby) == (record.term, &record.holder, &record.standby)
+        });
+        let is_challenged = record.challenger.is_some();
+        #[cfg(test)]
+        let is_challenged = is_challenged && !self.breaks(crate::model::Fault::IgnoresChallenges);
+        is_ours && !is_challenged
+    }
+
+    /// Whether the record is to be written again, although nothing in it has changed. Now and then without a reason:
+    /// that a register takes no writes shall be known before one is needed.
+    fn renewal_is_due(&self) -> bool {
+        let is_owed = self.owes_renewal || self.now >= self.written_at + self.config.timing.renewal_interval();
+        is_owed && self.now >= self.renew_not_before
+    }
+
+    /// How soon to look again: with a standby that acknowledges, no lease depends on it.
+    fn look_interval(&self) -> Duration {
+        let timing = &self.config.timing;
+        let is_named = self.session.as_ref().is_some_and(|session| session.exposure == Exposure::Named);
+        if is_named { timing.register_deadline } else { timing.look_interval() }
     }
 
     fn won(&mut self, pending: Pending<Purpose>, version: Version, actions: &mut Vec<ActiveAction>) {
         let Some(record) = pending.wanted else { return };
+        if pending.purpose == Purpose::Challenge {
+            if matches!(self.phase, Phase::Challenging { .. }) {
+                self.challenged(Versioned { version, record });
+            }
+            return;
+        }
+        self.owes_renewal = false;
+        self.written_at = self.written_at.max(pending.sent);
         self.held = Some(record);
         self.seen = Some(version);
         self.granted_at = self.granted_at.max(pending.sent);
@@ -127,7 +182,7 @@ impl ActiveMember {
             (_, Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. }) => return,
             _ => {}
         }
-        self.desk.wait_until(pending.sent + self.config.timing.renewal_interval());
+        self.desk.wait_until(pending.sent + self.look_interval());
     }
 
     fn named(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -144,10 +199,11 @@ impl ActiveMember {
 
     /// The standby has seen in its own register that it is named: that is the same one.
     pub(super) fn confirmed(&mut self, term: Term) {
-        if matches!(self.phase, Phase::Confirming { .. }) && term == self.term() {
-            self.phase = Phase::Protected;
-        } else {
-            self.refusals.unexpected += 1;
+        match self.phase {
+            Phase::Confirming { .. } if term == self.term() => self.phase = Phase::Protected,
+            // It has looked again.
+            Phase::Protected | Phase::Draining { .. } if term == self.term() => {}
+            _ => self.refusals.unexpected += 1,
         }
     }
 
@@ -167,7 +223,7 @@ impl ActiveMember {
             self.won(pending, current.version, actions);
             return;
         }
-        if matches!(self.phase, Phase::Starting { .. } | Phase::Taking { .. } | Phase::Observing { .. }) {
+        if self.is_starting() {
             self.judge_start(current, actions);
             return;
         }
@@ -194,6 +250,11 @@ impl ActiveMember {
         match current {
             // An earlier write of ours. It is not known when it was applied, so it extends no lease.
             Some(current) if ours && (current.record.term >= held || believes) => {
+                self.owes_renewal = current.record.challenger.is_some() || believes;
+                #[cfg(test)]
+                if self.breaks(crate::model::Fault::IgnoresChallenges) {
+                    self.owes_renewal = false;
+                }
                 self.held = Some(current.record);
             }
             Some(current) if self.is_undone_claim(&current.record) => {}
@@ -205,6 +266,7 @@ impl ActiveMember {
                 self.superseded(&Record { holder: None, ..Record::alone(held, self.config.me.clone()) }, actions);
             }
             _ => {
+                self.owes_renewal = true;
                 if seen != self.seen {
                     actions.push(ActiveAction::RegisterWentBack { held, found });
                 }

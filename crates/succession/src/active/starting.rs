@@ -1,5 +1,7 @@
 //! How a virtual machine is taken at the start: from nobody, from an earlier life on this host, or by force.
 
+use std::time::Duration;
+
 use super::{ActiveAction, ActiveEnding, ActiveMember, Phase};
 use crate::Versioned;
 
@@ -17,13 +19,13 @@ impl ActiveMember {
             if *seen != found {
                 return self.end(ActiveEnding::StillRenewed { holder }, actions);
             }
-            // Its holder saw the last write that was granted at the latest when we read it, and holds its
-            // output back once its lease is over.
+            // A holder that looked before our challenge was there has no lease any more by then, and one that
+            // looked later has written the record again, if it could.
             let until = *since + self.config.timing.observation();
             if self.now >= until {
                 return self.take(Some(found));
             }
-            self.desk.wait_until(until.min(self.now + self.config.timing.renewal_interval()));
+            self.desk.wait_until(until.min(self.now + self.config.timing.look_interval()));
             return;
         }
         let earlier_life = holder.host() == self.config.me.host();
@@ -40,21 +42,39 @@ impl ActiveMember {
         if self.breaks(crate::model::Fault::TakesUnwatched) {
             return self.take(Some(found));
         }
-        self.phase = Phase::Observing { seen: found, since: self.now };
-        self.desk.wait_until(self.now + self.config.timing.renewal_interval());
+        let since = self.starting_since();
+        self.phase = Phase::Challenging { since, found };
+        self.desk.wait_until(self.now);
+    }
+
+    /// The register holds our challenge.
+    pub(super) fn challenged(&mut self, seen: Versioned) {
+        self.phase = Phase::Observing { seen, since: self.now };
+        self.desk.wait_until(self.now + self.config.timing.look_interval());
+    }
+
+    /// Whether nothing is held yet.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(
+            self.phase,
+            Phase::Starting { .. } | Phase::Taking { .. } | Phase::Challenging { .. } | Phase::Observing { .. }
+        )
+    }
+
+    fn starting_since(&self) -> Duration {
+        match self.phase {
+            Phase::Starting { since } | Phase::Taking { since, .. } | Phase::Challenging { since, .. } => since,
+            _ => self.now,
+        }
     }
 
     fn take(&mut self, current: Option<Versioned>) {
-        let since = match self.phase {
-            Phase::Starting { since } => since,
-            _ => self.now,
-        };
-        self.phase = Phase::Taking { since, current };
+        self.phase = Phase::Taking { since: self.starting_since(), current };
     }
 
     /// The register did not answer: while nothing is held, give up after a while.
     pub(super) fn start_unanswered(&mut self, reason: String, actions: &mut Vec<ActiveAction>) {
-        if let Phase::Starting { since } | Phase::Taking { since, .. } = self.phase
+        if let Phase::Starting { since } | Phase::Taking { since, .. } | Phase::Challenging { since, .. } = self.phase
             && self.now >= since + self.config.timing.register_deadline
         {
             self.end(ActiveEnding::RegisterUnreachable { reason }, actions);

@@ -166,20 +166,20 @@ fn an_epoch_that_was_being_cut_when_a_failover_was_asked_for_is_not_the_last() {
     assert_eq!(actions, [ActiveAction::Release(Epoch(3)), resign]);
 }
 
-/// The register answers the next renewal with what it holds instead.
-fn renewed_against(member: &mut ActiveMember, found: Option<Record>) -> Vec<ActiveAction> {
-    let later = NOW + Timing::default().renewal_interval();
+/// The register answers the next look with what it holds instead.
+fn looked_up(member: &mut ActiveMember, found: Option<Record>) -> Vec<ActiveAction> {
+    let later = NOW + Timing::default().register_deadline;
     // The standby lives: its echo extends the lease.
     member.handle(NOW, ActiveInput::Echo { term: member.term(), sent: NOW });
-    let renewal = request(&member.handle(later, ActiveInput::Tick));
+    let look = request(&member.handle(later, ActiveInput::Tick));
+    assert_eq!(look.call, RegisterCall::Read);
     let found = found.map(|record| Versioned { version: Version(40), record });
-    let outcome = RegisterOutcome::Swap(SwapOutcome::Lost(found));
-    member.handle(later, ActiveInput::Register(RegisterAnswer { id: renewal.id, outcome }))
+    member.handle(later, ActiveInput::Register(RegisterAnswer { id: look.id, outcome: RegisterOutcome::Read(found) }))
 }
 
 fn patient() -> ActiveMember {
     let mut member = protected();
-    member.config.timing.active_deadline = Duration::from_secs(1);
+    member.config.timing.active_deadline = Duration::from_secs(10);
     member
 }
 
@@ -193,7 +193,7 @@ fn a_register_that_goes_back_is_told_again_who_holds_the_machine() {
     ];
     for found in old {
         let mut member = patient();
-        let actions = renewed_against(&mut member, found.clone());
+        let actions = looked_up(&mut member, found.clone());
         let alarm = ActiveAction::RegisterWentBack { held: Term(2), found: found.as_ref().map(|record| record.term) };
         assert!(actions.contains(&alarm), "{found:?}: {actions:?}");
         assert_eq!((member.state(), member.term()), (ActiveState::Protected, Term(2)), "{found:?}");
@@ -206,14 +206,14 @@ fn a_register_that_goes_back_is_told_again_who_holds_the_machine() {
 #[test]
 fn a_higher_term_of_another_holder_supersedes() {
     let mut member = patient();
-    let actions = renewed_against(&mut member, Some(Record::alone(Term(3), MemberId::new("beta", 2))));
+    let actions = looked_up(&mut member, Some(Record::alone(Term(3), MemberId::new("beta", 2))));
     assert!(matches!(actions.last(), Some(ActiveAction::Exit(ActiveEnding::Superseded { .. }))), "{actions:?}");
 }
 
 #[test]
 fn of_two_holders_of_one_term_a_higher_term_ends_one() {
     let mut member = patient();
-    let actions = renewed_against(&mut member, Some(Record::alone(Term(2), MemberId::new("beta", 9))));
+    let actions = looked_up(&mut member, Some(Record::alone(Term(2), MemberId::new("beta", 9))));
     assert_eq!(member.state(), ActiveState::Naming);
     let RegisterCall::Swap { wanted, .. } = request(&actions).call else { panic!("{actions:?}") };
     assert_eq!((wanted.term, wanted.standby.is_some()), (Term(3), true), "its standby may claim as before");
@@ -254,4 +254,49 @@ fn a_standby_that_does_not_find_itself_in_its_register_is_given_up() {
     member.config.timing.active_deadline = Timing::default().register_deadline * 2;
     member.handle(later, ActiveInput::Tick);
     assert_eq!(member.state(), ActiveState::Reclaiming);
+}
+
+#[test]
+fn a_start_challenges_the_holder_and_takes_only_what_stays_challenged() {
+    let found = Record::alone(Term(7), alpha(9));
+    for is_alive in [false, true] {
+        let mut member = member(false);
+        let challenge = request(&start(&mut member, Some(found.clone())));
+        let wanted = Record { challenger: Some(alpha(1)), ..found.clone() };
+        assert_eq!(challenge.call, RegisterCall::Swap { expected: Some(Version(3)), wanted: wanted.clone() });
+        answer(&mut member, challenge.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(4))));
+        assert_eq!((member.state(), member.term()), (ActiveState::Observing, Term(0)));
+        let later = NOW + Timing::default().observation();
+        let look = request(&member.handle(later, ActiveInput::Tick));
+        let record = if is_alive { found.renewed() } else { wanted };
+        let seen = Versioned { version: Version(if is_alive { 5 } else { 4 }), record };
+        let outcome = RegisterOutcome::Read(Some(seen));
+        let actions = member.handle(later, ActiveInput::Register(RegisterAnswer { id: look.id, outcome }));
+        if is_alive {
+            assert!(matches!(actions[..], [ActiveAction::Exit(ActiveEnding::StillRenewed { .. })]), "{actions:?}");
+        } else {
+            let taken = Record::alone(Term(8), alpha(1));
+            assert_eq!(request(&actions).call, RegisterCall::Swap { expected: Some(Version(4)), wanted: taken });
+        }
+    }
+}
+
+#[test]
+fn a_challenged_holder_writes_its_record_again_and_has_no_longer_lease_until_then() {
+    let mut member = member(false);
+    let take = request(&start(&mut member, None));
+    answer(&mut member, take.id, RegisterOutcome::Swap(SwapOutcome::Won(Version(1))));
+    let permit = member.permit();
+    let later = NOW + Timing::default().look_interval();
+    let look = request(&member.handle(later, ActiveInput::Tick));
+    let challenged = Record { challenger: Some(alpha(2)), ..Record::alone(Term(1), alpha(1)) };
+    let outcome = RegisterOutcome::Read(Some(Versioned { version: Version(2), record: challenged }));
+    let actions = member.handle(later, ActiveInput::Register(RegisterAnswer { id: look.id, outcome }));
+    assert_eq!(member.permit(), permit);
+    let renewal = request(&actions);
+    let wanted = Record { renewals: 1, ..Record::alone(Term(1), alpha(1)) };
+    assert_eq!(renewal.call, RegisterCall::Swap { expected: Some(Version(2)), wanted });
+    let outcome = RegisterOutcome::Swap(SwapOutcome::Won(Version(3)));
+    member.handle(later, ActiveInput::Register(RegisterAnswer { id: renewal.id, outcome }));
+    assert!(member.permit().acknowledged_until > permit.acknowledged_until);
 }

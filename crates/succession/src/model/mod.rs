@@ -62,6 +62,8 @@ pub(crate) enum Fault {
     EndsWhenClaimed,
     /// A guest that was offered runs as soon as it is loaded, without asking the register.
     RunsWhenLoaded,
+    /// A holder that is challenged neither answers nor takes it for the end of its lease.
+    IgnoresChallenges,
     /// A standby says that its register names it without having looked.
     ConfirmsUnseen,
     /// Who offered the guest goes on with it once its patience is over, without asking the register.

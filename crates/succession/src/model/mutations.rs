@@ -115,6 +115,12 @@ fn a_second_start_that_does_not_watch_is_found() {
     assert!(violation.0.contains("may all send freely"), "{violation:?}");
 }
 
+#[test]
+fn a_challenge_that_is_ignored_is_found() {
+    let violation = second_start_on_the_same_host(Some(Fault::IgnoresChallenges)).unwrap_err();
+    assert!(violation.0.contains("may all send freely"), "{violation:?}");
+}
+
 /// A pair that is protected, one step after which the register fails.
 fn protected_pair(fault: Fault) -> World {
     let mut world = world_in(Mode::Net, ActiveState::Protected, Some(fault));

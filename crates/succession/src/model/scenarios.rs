@@ -266,3 +266,19 @@ fn a_member_that_hears_of_a_later_term_stops() {
     world.tell_active(0, outranked(9)).unwrap();
     assert!(matches!(world.processes[0].role, Role::Gone));
 }
+
+#[test]
+fn a_register_that_can_only_be_read_stops_no_guest() {
+    let alone = |step| matches!(step, Step::Connect(_));
+    let mut world = World::new(Mode::Net, None);
+    world.run_without(3, alone).unwrap();
+    world.takes_no_writes = true;
+    // Long enough for renewals that are refused.
+    world.run_without(600, alone).unwrap();
+    assert_eq!((state(&world, 0), world.serving()), (Some(ActiveState::Unprotected), vec![0]));
+    let seen = world.seen;
+    world.take(Step::Fail(Failure::HideRegister(0))).unwrap();
+    world.run_without(20, alone).unwrap();
+    assert!(world.serving().is_empty(), "what it cannot even read says nothing");
+    assert!(world.seen > seen);
+}

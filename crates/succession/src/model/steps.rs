@@ -332,6 +332,9 @@ impl World {
             match request.call {
                 RegisterCall::Read if self.reads_another_register(index) => RegisterOutcome::Read(None),
                 RegisterCall::Read => RegisterOutcome::Read(self.register.clone()),
+                RegisterCall::Swap { .. } if self.takes_no_writes => {
+                    RegisterOutcome::Unreachable { reason: "it is full".to_owned() }
+                }
                 RegisterCall::Swap { expected, wanted } => RegisterOutcome::Swap(self.swap(index, expected, wanted)?),
             }
         };

@@ -38,6 +38,8 @@ pub struct World {
     pub ended: bool,
     /// The second host was set up with another register, in which there is nothing.
     pub registers_differ: bool,
+    /// The register is full, or its file system read-only: it can be read.
+    pub takes_no_writes: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -192,6 +194,7 @@ impl World {
             failures: 0,
             ended: false,
             registers_differ: false,
+            takes_no_writes: false,
         };
         world.start("alpha", false);
         world

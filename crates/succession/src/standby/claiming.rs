@@ -32,7 +32,8 @@ impl StandbyMember {
 
     pub(super) fn drive_register(&mut self, actions: &mut Vec<StandbyAction>) {
         let purpose = match self.phase {
-            Phase::Named => Purpose::Confirm,
+            // Also later, so that a register that gives no answer is known of before it is needed.
+            Phase::Named | Phase::Eligible => Purpose::Confirm,
             Phase::Claiming { .. } => Purpose::Look,
             _ => return,
         };
@@ -46,8 +47,10 @@ impl StandbyMember {
             self.refusals.unexpected += 1;
             return;
         };
-        if self.phase == Phase::Named {
-            return self.confirm(answer.outcome, actions);
+        match self.phase {
+            Phase::Named => return self.confirm(answer.outcome, actions),
+            Phase::Eligible => return self.confirm_again(&answer.outcome, actions),
+            _ => {}
         }
         match answer.outcome {
             // A claim may have been applied all the same: that is seen when the register is read again.
@@ -72,8 +75,7 @@ impl StandbyMember {
         let is_named = is_named || self.breaks(crate::model::Fault::ConfirmsUnseen);
         if is_named {
             self.phase = Phase::Eligible;
-            actions.push(StandbyAction::Send(StandbyMessage::Confirmed { term: self.term }));
-            return;
+            return self.tell_confirmed(actions);
         }
         match current.map(|current| current.record) {
             // The active member has gone on meanwhile, or another one has; the link tells which.
@@ -82,6 +84,21 @@ impl StandbyMember {
             }
             found => self.end(StandbyEnding::OtherRegister { told: self.term, found: found.map(|it| it.term) }, actions),
         }
+    }
+
+    /// What is there instead, if anything is, is for the active member to see, which writes there.
+    fn confirm_again(&mut self, outcome: &RegisterOutcome, actions: &mut Vec<StandbyAction>) {
+        match outcome {
+            RegisterOutcome::Read(Some(current)) if self.names_us(&current.record) => self.tell_confirmed(actions),
+            // Asked again soon.
+            RegisterOutcome::Unreachable { .. } => {}
+            _ => self.desk.wait_until(self.now + self.config.timing.register_deadline),
+        }
+    }
+
+    fn tell_confirmed(&mut self, actions: &mut Vec<StandbyAction>) {
+        actions.push(StandbyAction::Send(StandbyMessage::Confirmed { term: self.term }));
+        self.desk.wait_until(self.now + self.config.timing.standby_look_interval());
     }
 
     fn names_us(&self, record: &Record) -> bool {

@@ -125,11 +125,11 @@ impl StandbyMember {
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         match self.phase {
-            Phase::Named => {
+            Phase::Syncing => Some(self.patience_ends()),
+            Phase::Named | Phase::Eligible => {
                 let asks_at = (!self.desk.is_busy()).then(|| self.desk.not_before());
                 asks_at.into_iter().chain([self.patience_ends()]).min()
             }
-            Phase::Syncing | Phase::Eligible => Some(self.patience_ends()),
             Phase::Claiming { .. } => (!self.desk.is_busy()).then(|| self.desk.not_before()),
             Phase::Live | Phase::Ended => None,
         }

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from stealtime.protect.demo_result import Demonstration
 from stealtime.protect.showing import remarks, show_full_copy, status_table
-from stealtime.protect.status import FullCopy, MemberStatus, Peer, StatusDocument
+from stealtime.protect.status import Alarm, FullCopy, MemberStatus, Peer, StatusDocument
 
 ACTIVE = MemberStatus(
     vm="phone",
@@ -45,6 +45,8 @@ def test_members_as_a_table(snapshot: SnapshotAssertion) -> None:
 
 
 def test_what_members_say_in_sentences() -> None:
+    alarmed = ACTIVE.model_copy(update={"alarms": (Alarm(kind="port", text="the TAP is gone"),)})
+    assert remarks([alarmed]) == ["phone on a: alarm: the TAP is gone"]
     fenced = MemberStatus(vm="phone", host="a", role="fenced", protected=False, fenced_reason="b claimed")
     assert remarks([ACTIVE, SOLO, fenced]) == ["fax on b: no standby answers", "phone on a was fenced: b claimed"]
 

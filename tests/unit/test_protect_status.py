@@ -6,7 +6,8 @@ import jsonschema
 import pytest
 
 from stealtime import schemas
-from stealtime.protect.status import FullCopy, MemberStatus, Peer, StatusDocument
+from stealtime.protect.status import Alarm, FullCopy, MemberStatus, Peer, StatusDocument
+from stealtime.vocabulary.errors import ExitCode
 
 ACTIVE = MemberStatus(
     vm="phone",
@@ -48,3 +49,10 @@ def test_each_machine_must_be_protected_by_somebody() -> None:
     assert not StatusDocument(members=(ACTIVE, COPYING)).is_protected()
     standby = ACTIVE.model_copy(update={"host": "b", "role": "standby", "protected": False})
     assert StatusDocument(members=(standby, ACTIVE)).is_protected()
+
+
+def test_an_alarm_is_told_by_the_exit_code_of_what_is_protected() -> None:
+    alarmed = ACTIVE.model_copy(update={"alarms": (Alarm(kind="register", text="the register gives no answer"),)})
+    assert StatusDocument(members=(ACTIVE,)).exit_code() == ExitCode.FINE
+    assert StatusDocument(members=(alarmed,)).exit_code() == ExitCode.NOT_JUDGED
+    assert StatusDocument(members=(alarmed, COPYING)).exit_code() == ExitCode.THRESHOLD

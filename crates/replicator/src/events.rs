@@ -8,6 +8,7 @@ use serde::Serialize;
 use stealtime_capture::BoundedFile;
 use stealtime_succession::{Epoch, Term};
 
+use crate::alarms::{Alarm, AlarmKind, Alarms};
 use crate::spec::Spec;
 use crate::{clock, words};
 
@@ -86,6 +87,15 @@ pub enum Event {
     GuestPanicked,
     /// The guest rebooted, or its processor reset itself: what it had in memory is gone.
     GuestReset,
+    /// Somebody must see to this.
+    Alarm {
+        alarm: AlarmKind,
+        text: String,
+    },
+    /// And no longer.
+    AlarmEnded {
+        alarm: AlarmKind,
+    },
     /// Something is not as wanted.
     Warning {
         text: String,
@@ -108,6 +118,7 @@ pub struct EventLog {
     host: String,
     vm: String,
     warnings: VecDeque<String>,
+    alarms: Alarms,
 }
 
 /// Warnings that are kept.
@@ -118,7 +129,7 @@ impl EventLog {
     pub fn new(spec: &Spec) -> Self {
         let lines = BoundedFile::continued(spec.folder.join("events.jsonl"), spec.log_bytes);
         let (host, vm) = (spec.host.clone(), spec.machine.name.clone());
-        Self { lines, host, vm, warnings: VecDeque::new() }
+        Self { lines, host, vm, warnings: VecDeque::new(), alarms: Alarms::default() }
     }
 
     /// Add what happened now. A full disk must not end the protection, so that it is only told.
@@ -148,6 +159,21 @@ impl EventLog {
             self.warnings.pop_front();
         }
         true
+    }
+
+    /// Raise an alarm in these words, or end it.
+    pub fn alarm(&mut self, kind: AlarmKind, text: Option<String>) {
+        if self.alarms.set(kind, text.clone()) {
+            self.add(&match text {
+                Some(text) => Event::Alarm { alarm: kind, text },
+                None => Event::AlarmEnded { alarm: kind },
+            });
+        }
+    }
+
+    /// The alarms that are on.
+    pub fn alarms(&self) -> Vec<Alarm> {
+        self.alarms.on()
     }
 
     /// What is not as wanted, the newest last.

@@ -5,6 +5,7 @@
 //! same process.
 
 mod active;
+mod alarms;
 mod arguments;
 mod assignment;
 mod clock;

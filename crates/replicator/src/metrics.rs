@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::alarms::AlarmKind;
 use crate::figures::Distributions;
 use crate::status::Status;
 
@@ -134,6 +135,18 @@ fn text_of(snapshot: &Snapshot) -> String {
     let went_back = status.register_went_back as f64;
     add("register_went_back", "How often the register was found in an older state", None, went_back);
     add("refused_messages", "Messages of another term", None, status.refused_messages as f64);
+    if let Some(age_ns) = status.register_age_ns {
+        let help = "How long ago the register gave an answer";
+        let gauge = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+        gauge.set(seconds(age_ns));
+        registry.register_with_unit("register_age", help, Unit::Seconds, gauge);
+    }
+    let alarms = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+    for kind in AlarmKind::ALL {
+        let is_on = status.alarms.iter().any(|alarm| alarm.kind == kind);
+        alarms.get_or_create(&[("alarm", kind.name())]).set(i64::from(is_on));
+    }
+    registry.register("alarm", "1 while somebody must see to this", alarms);
     registry.register_with_unit(
         "guest_time_lost",
         "How long the guest stood since it runs here, and its clock with it",
@@ -160,6 +173,7 @@ mod tests {
     use stealtime_succession::Mode;
 
     use super::*;
+    use crate::alarms::Alarm;
 
     #[test]
     fn pauses_are_buckets_that_can_be_summed_and_lost_time_is_a_counter() {
@@ -170,6 +184,7 @@ mod tests {
         let mut status = Status { vm: "phone".to_owned(), mode: Mode::Net, ..Status::default() };
         status.guest_time_lost_ns = 403_000_000;
         status.qemu_events.insert("STOP".to_owned(), 3);
+        status.alarms.push(Alarm { kind: AlarmKind::Port, text: "the TAP is gone".to_owned() });
         let text = text_of(&Snapshot { status, distributions });
         let value = |start: &str| -> String {
             let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {text}"));
@@ -183,6 +198,11 @@ mod tests {
         assert_eq!([bucket("le=\"0.004\""), bucket("le=\"+Inf\"")], ["2", "3"], "{text}");
         assert_eq!(value("stealtime_protect_hold_seconds_count"), "0");
         assert_eq!(value("stealtime_protect_guest_time_lost_seconds_total"), "0.403");
+        let alarm = |name: &str| {
+            let is_it = |line: &&str| line.starts_with("stealtime_protect_alarm{") && line.contains(name);
+            text.lines().find(is_it).and_then(|line| line.rsplit(' ').next()).unwrap().to_owned()
+        };
+        assert_eq!([alarm("\"port\""), alarm("\"register\"")], ["1", "0"], "{text}");
         let events = text.lines().find(|line| line.contains("event=\"STOP\"")).unwrap();
         assert!(events.starts_with("stealtime_protect_qemu_events_total{") && events.ends_with(" 3"), "{events}");
     }

@@ -6,9 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use stealtime_succession::{
-    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterAnswer, RegisterError, RegisterRequest,
+    EtcdConfig, EtcdIdentity, EtcdRegister, FileRegister, Register, RegisterAnswer, RegisterCall, RegisterError,
+    RegisterOutcome, RegisterRequest,
 };
 
+use crate::clock::now;
 use crate::spec::RegisterSpec;
 
 /// How long a call to etcd may take: well under a `register_deadline`, so that it may be asked again.
@@ -41,6 +43,27 @@ pub struct Registrar {
     pub name: String,
     /// How often it was found to have gone back to an older state.
     pub went_back: u64,
+    /// Whether the call that is under way writes.
+    is_writing: bool,
+    answered_at: Option<Duration>,
+    reads: Option<Failing>,
+    writes: Option<Failing>,
+}
+
+/// Calls of one kind that have failed since the last one that succeeded.
+#[derive(Debug, Clone)]
+struct Failing {
+    since: Duration,
+    reason: String,
+}
+
+/// What is the matter with a register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// It gives no answer, for this reason.
+    Silent(String),
+    /// It can be read, but takes no writes, for this reason.
+    ReadOnly(String),
 }
 
 impl Registrar {
@@ -62,12 +85,43 @@ impl Registrar {
                 }
             }
         })?;
-        Ok(Self { requests, name, went_back: 0 })
+        let (is_writing, answered_at, reads, writes) = (false, None, None, None);
+        Ok(Self { requests, name, went_back: 0, is_writing, answered_at, reads, writes })
     }
 
     /// Have a call made.
-    pub fn ask(&self, request: RegisterRequest) {
+    pub fn ask(&mut self, request: RegisterRequest) {
+        self.is_writing = matches!(request.call, RegisterCall::Swap { .. });
         // The thread ends with this handle only.
         let _ = self.requests.send(request);
+    }
+
+    /// Note how the call went that was made last.
+    pub fn heard(&mut self, answer: &RegisterAnswer) {
+        let calls = if self.is_writing { &mut self.writes } else { &mut self.reads };
+        let RegisterOutcome::Unreachable { reason } = &answer.outcome else {
+            *calls = None;
+            self.answered_at = Some(now());
+            if self.is_writing {
+                // What can be written can be read.
+                self.reads = None;
+            }
+            return;
+        };
+        let since = calls.as_ref().map_or_else(now, |calls| calls.since);
+        *calls = Some(Failing { since, reason: reason.clone() });
+    }
+
+    /// How long ago it gave an answer; None: it has given none.
+    pub fn age(&self) -> Option<Duration> {
+        self.answered_at.map(|answered_at| now().saturating_sub(answered_at))
+    }
+
+    /// What is the matter with it, if calls have failed for so long.
+    pub fn trouble(&self, patience: Duration) -> Option<Trouble> {
+        let failing = |calls: &Option<Failing>| {
+            calls.as_ref().filter(|calls| now() >= calls.since + patience).map(|calls| calls.reason.clone())
+        };
+        failing(&self.reads).map(Trouble::Silent).or_else(|| failing(&self.writes).map(Trouble::ReadOnly))
     }
 }

@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stealtime_succession::Mode;
 
+use crate::alarms::Alarm;
+
 /// What a member is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -86,6 +88,8 @@ pub struct Status {
     /// How the state of devices is saved.
     pub device_state: String,
     pub register: String,
+    /// How long ago it gave an answer.
+    pub register_age_ns: Option<u64>,
     /// How often the register was found to have gone back to an older state.
     pub register_went_back: u64,
     /// Messages of other terms that were refused.
@@ -98,6 +102,8 @@ pub struct Status {
     pub fenced_reason: Option<String>,
     /// How long the last failover took here: from the decision until the guest ran.
     pub resume_ns: Option<u64>,
+    /// What somebody must see to.
+    pub alarms: Vec<Alarm>,
     /// What is not as wanted, in sentences: a tracker that fell back, a standby that refused.
     pub warnings: Vec<String>,
 }

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use stealtime_shipping::LinkError;
 use stealtime_succession::Term;
 
+use crate::registers::Trouble;
+
 /// An error with everything that led to it, in one sentence.
 pub fn in_full(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -33,6 +35,26 @@ pub fn of_link(error: &LinkError) -> String {
 pub fn of_register_that_went_back(held: Term, found: Option<Term>) -> String {
     let found = found.map_or_else(|| "nothing".to_owned(), |term| term.to_string());
     format!("the register went back: it holds {found}, and {held} was granted; was it restored from a backup?")
+}
+
+/// What is the matter with the register, and what follows from it for an active member.
+pub fn of_register(trouble: &Trouble, is_protected: bool) -> String {
+    let (what, reason) = match trouble {
+        Trouble::Silent(reason) => ("gives no answer", reason),
+        Trouble::ReadOnly(reason) => ("takes no writes", reason),
+    };
+    let follows = match (is_protected, trouble) {
+        (true, _) => "if the standby is lost now, the guest stops until it does",
+        (false, Trouble::Silent(_)) => "the guest stops until it does",
+        (false, Trouble::ReadOnly(_)) => "no standby can be named until it does",
+    };
+    format!("the register {what}: {reason}; {follows}")
+}
+
+/// The same for a standby, which only reads.
+pub fn of_standbys_register(trouble: &Trouble) -> String {
+    let (Trouble::Silent(reason) | Trouble::ReadOnly(reason)) = trouble;
+    format!("the register gives no answer: {reason}; nothing can be taken over until it does")
 }
 
 /// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:

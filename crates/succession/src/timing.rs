@@ -101,7 +101,8 @@ impl Timing {
     }
 
     /// How often a standby looks whether its register answers.
-    pub(crate) fn standby_look_interval(&self) -> Duration {
+    #[must_use]
+    pub fn standby_look_interval(&self) -> Duration {
         self.register_deadline * 5
     }
 

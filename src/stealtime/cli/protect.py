@@ -166,7 +166,8 @@ def status(
 ) -> None:
     """Show the state of the protected machines on this host.
 
-    Exit codes: 0 every machine here (or VM) is protected; 3 at least one is not, or there is none.
+    Exit codes: 0 every machine here (or VM) is protected; 3 at least one is not, or there is none; 4 all are, and
+    somebody must see to an alarm, such as a register that gives no answer.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.protect.showing import remarks, status_table
@@ -188,7 +189,7 @@ def status(
     else:
         what = f"no member of the VM {vm!r}" if vm is not None else "no member"
         message_console().print(f"there is {what} on this host", markup=False)
-    raise typer.Exit(ExitCode.FINE if document.is_protected() else ExitCode.THRESHOLD)
+    raise typer.Exit(document.exit_code())
 
 
 def failover(

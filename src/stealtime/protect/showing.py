@@ -41,6 +41,7 @@ def remarks(members: Sequence[MemberStatus]) -> list[str]:
     """Give what members have to say in sentences."""
     lines = []
     for member in members:
+        lines += [f"{member.vm} on {member.host}: alarm: {alarm.text}" for alarm in member.alarms]
         lines += [f"{member.vm} on {member.host}: {warning}" for warning in member.warnings]
         if member.fenced_reason is not None:
             lines.append(f"{member.vm} on {member.host} was fenced: {member.fenced_reason}")

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stealtime.protect.vm_file import Mode
+from stealtime.vocabulary.errors import ExitCode
 
 SCHEMA_VERSION = 1
 """Of what ``stealtime protect status --json`` prints."""
@@ -35,6 +36,13 @@ class Peer(_Document):
 
     name: str
     endpoint: str
+
+
+class Alarm(_Document):
+    """Something that is in need of somebody, as ``crates/replicator/src/alarms.rs`` names it."""
+
+    kind: str
+    text: str
 
 
 class MemberStatus(_Document):
@@ -74,6 +82,8 @@ class MemberStatus(_Document):
     tracker: str | None = None
     device_state: str | None = None
     register_: str | None = Field(default=None, alias="register")
+    register_age_ns: int | None = None
+    """How long ago it gave an answer."""
     register_went_back: int = 0
     """How often the register was found to have gone back to an older state."""
     refused_messages: int = 0
@@ -83,6 +93,8 @@ class MemberStatus(_Document):
     fenced_reason: str | None = None
     resume_ns: int | None = None
     """How long the last failover took here, from the decision until the guest ran."""
+    alarms: tuple[Alarm, ...] = ()
+    """What somebody must see to, though the machine may run and be protected."""
     warnings: tuple[str, ...] = ()
 
 
@@ -96,3 +108,9 @@ class StatusDocument(_Document):
         """Tell whether each machine that has a member here is protected."""
         machines = {member.vm for member in self.members}
         return bool(machines) and machines == {member.vm for member in self.members if member.protected}
+
+    def exit_code(self) -> ExitCode:
+        """Tell a program how the machines stand: what is not protected comes before an alarm."""
+        if not self.is_protected():
+            return ExitCode.THRESHOLD
+        return ExitCode.NOT_JUDGED if any(member.alarms for member in self.members) else ExitCode.FINE

@@ -9,6 +9,7 @@ use stealtime_outputhold::RelayEvent;
 use stealtime_succession::{ActiveInput, ActiveState};
 
 use super::Active;
+use crate::alarms::AlarmKind;
 use crate::clock::nanoseconds;
 use crate::engine::{Advance, Order};
 use crate::events::Event;
@@ -112,11 +113,12 @@ impl Active {
         let name = match notice {
             Notice::Panicked => {
                 self.events.add(&Event::GuestPanicked);
-                self.events.warn("the guest's kernel has panicked".to_owned());
+                self.events.alarm(AlarmKind::Guest, Some("the guest's kernel has panicked".to_owned()));
                 "GUEST_PANICKED".to_owned()
             }
             Notice::Reset => {
                 self.events.add(&Event::GuestReset);
+                self.events.alarm(AlarmKind::Guest, None);
                 self.events.warn("the guest began anew: it rebooted, or its processor was reset by a fault".to_owned());
                 "RESET".to_owned()
             }
@@ -166,7 +168,10 @@ impl Active {
                 self.guest.kill();
             }
             RelayEvent::PortLost(error) => {
-                self.events.warn(format!("the TAP is gone, so nothing reaches the network: {error}"));
+                self.events.alarm(
+                    AlarmKind::Port,
+                    Some(format!("the TAP is gone, so nothing reaches the network: {error}")),
+                );
             }
             RelayEvent::Ended => {
                 // Nothing can leave any more: better that somebody else takes over.

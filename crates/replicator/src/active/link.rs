@@ -22,6 +22,8 @@ pub struct StandbyLink {
     number: u64,
     /// When the last heartbeat that came back was sent.
     last_echo: Option<Duration>,
+    /// When the standby last said that its register names it.
+    confirmed_at: Duration,
     /// What the guest has gone by on the network, here and before.
     addresses: LearnedAddresses,
     /// Whether the standby knows them all.
@@ -40,7 +42,8 @@ impl StandbyLink {
     /// Not open yet.
     pub fn new(inputs: UnboundedSender<Input>, addresses: LearnedAddresses) -> Self {
         let (open, number, last_echo) = (None, 0, None);
-        Self { open, number, last_echo, addresses, addresses_told: false, closing: Vec::new(), inputs }
+        let confirmed_at = Duration::ZERO;
+        Self { open, number, last_echo, confirmed_at, addresses, addresses_told: false, closing: Vec::new(), inputs }
     }
 
     pub fn open(&mut self, host: StandbyHost, sender: LinkSender, receiver: LinkReceiver) {
@@ -63,6 +66,16 @@ impl StandbyLink {
     /// A heartbeat came back.
     pub fn echoed(&mut self, sent: Duration) {
         self.last_echo = Some(sent);
+    }
+
+    /// The standby has seen that its register names it.
+    pub fn confirmed(&mut self) {
+        self.confirmed_at = now();
+    }
+
+    /// How long ago that was.
+    pub fn confirmed_age(&self) -> Duration {
+        now().saturating_sub(self.confirmed_at)
     }
 
     /// How old the last heartbeat that came back is.

@@ -10,6 +10,7 @@ mod seek;
 mod status;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::time::Duration;
 
@@ -202,6 +203,7 @@ impl Active {
             if self.life.settle(now()) {
                 self.seek();
             }
+            self.raise_alarms();
             self.publish();
         }
         self.leave().await
@@ -346,7 +348,10 @@ impl Active {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Register(answer) => self.tell(ActiveInput::Register(answer)),
+            Input::Register(answer) => {
+                self.registrar.heard(&answer);
+                self.tell(ActiveInput::Register(answer));
+            }
             Input::Found { seeker, found } if self.seeker.takes(seeker) => self.found(*found),
             Input::NotFound(host, error) => {
                 let reason = match &error {
@@ -394,7 +399,10 @@ impl Active {
                 self.link.echoed(sent);
                 self.tell(ActiveInput::Echo { term, sent });
             }
-            Message::Confirmed { term } => self.tell(ActiveInput::Confirmed { term }),
+            Message::Confirmed { term } => {
+                self.link.confirmed();
+                self.tell(ActiveInput::Confirmed { term });
+            }
             Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
             // The standby has found that it could not resume the guest.
             Message::Refuse { refusal, .. } => {

@@ -51,6 +51,7 @@ impl Active {
             tracker: facts.map_or_else(String::new, |facts| facts.tracker.to_owned()),
             device_state: self.spec.device_state.name().to_owned(),
             register: self.registrar.name.clone(),
+            register_age_ns: self.registrar.age().map(nanoseconds),
             register_went_back: self.registrar.went_back,
             refused_messages: self.member.refusals().wrong_term,
             since_unix_ns: self.since_unix_ns,
@@ -58,6 +59,7 @@ impl Active {
             qemu_pid: facts.map(|facts| facts.qemu_pid),
             fenced_reason: self.end.as_ref().and_then(|end| end.as_ref().ok()).map(ToString::to_string),
             resume_ns: self.life.resumed_in.map(nanoseconds),
+            alarms: self.events.alarms(),
             warnings: warnings.collect(),
         }
     }

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
 use crate::active::{Origin, Takeover};
+use crate::alarms::AlarmKind;
 use crate::clock::{nanoseconds, now};
 use crate::control::{Command, Refusal, Request};
 use crate::events::{Event, EventLog};
@@ -253,7 +254,12 @@ impl Standby {
                 self.events.add(&Event::LinkLost { reason: words::of_link(&error) });
                 self.tell(StandbyInput::LinkClosed);
             }
-            Input::Register(answer) => self.tell(StandbyInput::Register(answer)),
+            Input::Register(answer) => {
+                self.registrar.heard(&answer);
+                let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
+                self.events.alarm(AlarmKind::Register, trouble.map(|it| words::of_standbys_register(&it)));
+                self.tell(StandbyInput::Register(answer));
+            }
             // What it holds may be all that is left of the machine; the active member that it becomes is
             // asked, too.
             Input::Terminate if self.member.state() == StandbyState::Claiming => {}
@@ -453,7 +459,9 @@ impl Standby {
             since_unix_ns: self.since_unix_ns,
             pid: std::process::id(),
             qemu_pid: Some(self.facts.qemu_pid),
+            register_age_ns: self.registrar.age().map(nanoseconds),
             register_went_back: self.registrar.went_back,
+            alarms: self.events.alarms(),
             warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
             ..Status::default()
         }

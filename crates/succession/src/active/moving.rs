@@ -50,6 +50,7 @@ impl ActiveMember {
         let Some(session) = &self.session else { return };
         self.offer = Some(Offer { to: session.standby.clone(), claimed: None });
         self.phase = Phase::Resigned { since: self.now };
+        self.desk.wait_until(self.now + self.config.timing.retry_interval());
         if !self.config.mode.gates_on_ack() {
             self.set_policy(OutputPolicy::Keep, actions);
         }

@@ -25,6 +25,7 @@ impl StandbyMember {
     pub(super) fn claim(&mut self, offered: bool, actions: &mut Vec<StandbyAction>) {
         let told = matches!(self.phase, Phase::Named | Phase::Eligible);
         self.phase = Phase::Claiming { since: self.now, told, offered, first_claim: None };
+        self.desk.wait_until(self.now);
         if !offered {
             actions.push(StandbyAction::CloseLink);
         }

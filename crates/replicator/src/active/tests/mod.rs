@@ -1,6 +1,6 @@
 //! The active member, without a QEMU.
 
-mod rig;
+pub mod rig;
 
 use stealtime_capture::Shutdown;
 use stealtime_shipping::{Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};

@@ -143,6 +143,16 @@ impl Rig {
         .await;
     }
 
+    /// Wait until a field of the status is like this.
+    pub async fn stands_by(&self, field: &str, is_it: impl Fn(&Value) -> bool) {
+        in_time(field.to_owned(), async {
+            while !is_it(&self.status().await[field]) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+
     pub async fn ending(&mut self) -> Result<ActiveEnding, ActiveError> {
         in_time("end", &mut self.running).await.unwrap()
     }

@@ -1,5 +1,6 @@
 """Folders of hosts and members, and who lives in them."""
 
+import fcntl
 import json
 import os
 import socket
@@ -161,3 +162,14 @@ def test_one_start_at_a_time_decides(state: State) -> None:
             other.wait(timeout=0.5)
     output, _ = other.communicate(timeout=60)
     assert output == "in\n"
+
+
+def test_a_member_whose_socket_answers_nobody_lives_as_long_as_it_holds_its_folder(state: State) -> None:
+    member = state.host("a").member("phone")
+    member.path.mkdir(parents=True)
+    assert not member.lives()
+    with (member.path / "lock").open("w") as lock:
+        assert not member.lives(), "a lock that nobody holds"
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert member.lives()
+    assert not member.lives()

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -81,14 +82,21 @@ pub fn listen(folder: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Nobody can be accepted, as no descriptors are left: that may pass, and a member that cannot be told to stop is
+/// worse than one that answers late.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Take commands until nobody is left to carry them out.
 pub async fn serve(listener: UnixListener, requests: mpsc::Sender<Request>, allow_faults: bool) {
-    while let Ok((stream, _)) = listener.accept().await {
-        if requests.is_closed() {
-            return;
+    loop {
+        tokio::select! {
+            () = requests.closed() => return,
+            accepted = listener.accept() => match accepted {
+                // A client that breaks off is no matter of this member.
+                Ok((stream, _)) => drop(tokio::spawn(serve_one(stream, requests.clone(), allow_faults))),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
         }
-        // A client that breaks off is no matter of this member.
-        tokio::spawn(serve_one(stream, requests.clone(), allow_faults));
     }
 }
 

@@ -27,8 +27,7 @@ from stealtime.vocabulary.errors import StealtimeError
 STATE_VARIABLE = "STEALTIME_PROTECT_STATE"
 
 _LOCK = "lock"
-"""Held by a member (``member_folder.rs``). It stays: one that is about to live there may hold it already. We do not ask
-who holds it either, since to ask is to hold it for a moment."""
+"""Held by a member (``member_folder.rs``). It stays: one that is about to live there may hold it already."""
 _REGISTER = "register"
 _ROOTS_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - see private_folder
 """Another file system than ``/run``, and gone with a reboot like it: so are its members then. Not for other
@@ -87,7 +86,11 @@ class MemberFolder:
 
     def lives(self) -> bool:
         """Tell whether a member is here: one that was started here, or one that a daemon started for another host."""
-        return recorded_process(self.pid_file) is not None or _is_listened_on(self.control_socket)
+        return (
+            recorded_process(self.pid_file) is not None
+            or _is_locked(self.path / _LOCK)
+            or _is_listened_on(self.control_socket)
+        )
 
     def clear(self) -> None:
         """Remove what a dead member left, but for what it says to a person."""
@@ -263,6 +266,18 @@ def recorded_process(pid_file: Path) -> psutil.Process | None:
     except (OSError, ValueError, KeyError, TypeError, psutil.Error):
         return None
     return process if is_it else None
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether a process holds the lock (flock(2)) of a file. To ask for it would be to hold it for a moment."""
+    try:
+        file = path.stat()
+        locks = Path("/proc/locks").read_text("ascii")
+    except OSError:
+        return False
+    # As proc_locks(5) names a file; elsewhere than in memory and on plain disks the device may be another one.
+    name = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+    return any(line.split()[1:6:4] == ["FLOCK", name] for line in locks.splitlines())
 
 
 def _is_listened_on(path: Path) -> bool:

@@ -27,12 +27,13 @@ impl Active {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::rig::Rig;
-    use super::*;
+    use super::super::Origin;
+    use super::super::tests::rig::{IMPATIENT_MS, Rig, Shared};
 
     #[tokio::test]
     async fn a_register_that_is_away_is_an_alarm_while_the_guest_is_protected() {
-        let mut rig = Rig::boot("net").await;
+        let boot = Origin::Boot { force: false };
+        let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
         let _standby = rig.protect(stealtime_succession::Epoch(1)).await;
         assert_eq!(rig.status().await["alarms"], serde_json::json!([]));
         rig.register.hide(true);

@@ -1,7 +1,9 @@
 //! The status of a member and the distributions of its epochs in Prometheus' text format, over HTTP.
 
+mod server;
+
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -52,25 +54,13 @@ impl Metrics {
             return Ok(());
         }
         let failed = |reason: String| MetricsError { address: self.address.clone(), reason };
-        let server = tiny_http::Server::http(&self.address).map_err(|error| failed(error.to_string()))?;
+        let listener = TcpListener::bind(&self.address).map_err(|error| failed(error.to_string()))?;
         let last = Arc::clone(&self.last);
-        let answer = move || {
-            for request in server.incoming_requests() {
-                let text = last.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(text_of);
-                let kind = tiny_http::Header::from_bytes(
-                    &b"Content-Type"[..],
-                    &b"application/openmetrics-text; version=1.0.0; charset=utf-8"[..],
-                );
-                let mut response = tiny_http::Response::from_string(text.unwrap_or_default());
-                if let Ok(kind) = kind {
-                    response = response.with_header(kind);
-                }
-                // Who asked may be gone.
-                let _ = request.respond(response);
-            }
+        let text = move || {
+            let last = last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.as_ref().map(text_of).unwrap_or_default()
         };
-        let thread = thread::Builder::new().name("metrics".to_owned());
-        thread.spawn(answer).map_err(|error| failed(error.to_string()))?;
+        server::serve(listener, Arc::new(text), server::ANSWERED_WITHIN).map_err(|error| failed(error.to_string()))?;
         self.is_served = true;
         Ok(())
     }

@@ -37,6 +37,10 @@ pub enum Event {
     LinkLost {
         reason: String,
     },
+    /// Its host says that the standby has ended.
+    StandbyOver {
+        standby: String,
+    },
     /// The other member refused.
     Refused {
         reason: String,

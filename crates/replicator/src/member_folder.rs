@@ -4,7 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -17,6 +18,10 @@ use crate::spec::Spec;
 /// Locked by the member that lives in the folder.
 const LOCK: &str = "lock";
 const PID: &str = "pid";
+
+/// How long a look at who lives in a folder takes at the most, and how many of them are waited for.
+const LOOK: Duration = Duration::from_millis(2);
+const LOOKS: u32 = 5;
 
 /// Why a folder cannot be lived in.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +38,7 @@ pub enum FolderError {
 pub fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.folder)?;
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(spec.folder.join(LOCK))?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+    match take(&lock) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
             let (vm, folder) = (spec.machine.name.clone(), spec.folder.clone());
@@ -45,9 +50,24 @@ pub fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
     Ok(File::into(lock))
 }
 
-/// Whether a member lives in the folder of the spec. Nothing is made or changed there.
-pub fn is_occupied(spec: &Spec) -> bool {
-    let Ok(lock) = OpenOptions::new().write(true).open(spec.folder.join(LOCK)) else { return false };
+/// Take a lock that somebody may hold for the moment of a look.
+fn take(lock: &File) -> rustix::io::Result<()> {
+    for _ in 0..LOOKS {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOOK),
+            outcome => return outcome,
+        }
+    }
+    flock(lock, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// Whether a member lives in a folder. Nothing is made or changed there.
+pub fn is_occupied(folder: &Path) -> bool {
+    let lock = match OpenOptions::new().write(true).open(folder.join(LOCK)) {
+        Ok(lock) => lock,
+        // What cannot be looked at may be there.
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
     matches!(flock(&lock, FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK))
 }
 

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use stealtime_shipping::{
-    AcceptedStream, Hello, LinkError, LinkReceiver, LinkSender, Listener, Message, Refusal, accept,
+    AcceptedStream, Hello, Inquire, LinkError, LinkReceiver, LinkSender, Listener, Message, Refusal, Told, accept,
 };
+use stealtime_succession::check_vm_name;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn};
@@ -26,7 +27,7 @@ use tokio::time::timeout;
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::words;
+use crate::{member_folder, words};
 
 /// How long a connection may take until it has said what it wants: some 10 ms on an idle host.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
@@ -95,7 +96,8 @@ pub async fn receive(config: &Path) -> io::Result<Option<Caller>> {
             biased;
             // Never closed: this function holds the other end.
             Some(outcome) = callers.recv() => match outcome {
-                Ok(caller) => {
+                Ok(None) => {}
+                Ok(Some(caller)) => {
                     pending.leave_all();
                     // A daemon that is gone needs no word.
                     let _ = (&daemon).write_all(&[TAKEN]);
@@ -133,7 +135,8 @@ pub fn await_taken(reception: &UnixStream) -> bool {
     matches!((&mut &*reception).read(&mut byte), Ok(1)) && byte == [TAKEN]
 }
 
-async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Caller, StrangerError> {
+/// Hear what a connection is for; None: a question that was answered.
+async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Option<Caller>, StrangerError> {
     // Anew for each: certificates are renewed while the daemon runs.
     let config = HostConfig::read(&config)?;
     let link = accept(stream, config.identity.as_ref()).await?;
@@ -141,10 +144,16 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Caller, Strange
     let (sender, mut receiver) = link.split();
     let hello = match receiver.receive().await? {
         Message::Hello(hello) => *hello,
+        Message::Inquire(question) if receiver.vouches_for(&question.host) => {
+            let told = Told { term: question.term, is_over: is_over(&config, &question) };
+            let _ = sender.send(&Message::Told(told)).await;
+            let _ = sender.close().await;
+            return Ok(None);
+        }
         other => return Err(StrangerError::NoHello { peer, kind: format!("{:?}", other.kind()) }),
     };
     if receiver.vouches_for(&hello.host) {
-        return Ok(Caller { config, hello, sender, receiver });
+        return Ok(Some(Caller { config, hello, sender, receiver }));
     }
     let host = hello.host;
     let refusal = Refusal::Other {
@@ -154,6 +163,13 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Caller, Strange
     let _ = sender.send(&Message::Refuse { term: hello.term, refusal }).await;
     let _ = sender.close().await;
     Err(StrangerError::Certificate { peer, host })
+}
+
+/// Whether a member of this host has ended: nobody lives in the folder of its machine, whose lock a member has until its
+/// process is gone.
+fn is_over(config: &HostConfig, question: &Inquire) -> bool {
+    let is_ours = question.member.host() == config.name && check_vm_name(&question.vm).is_ok();
+    is_ours && !member_folder::is_occupied(&config.folder.join(&question.vm))
 }
 
 /// Connections that are half way, the oldest first.

@@ -6,12 +6,13 @@
 mod authority;
 mod host_daemon;
 
+use std::fs::{self, File};
 use std::net::TcpListener;
 
 use authority::Authority;
-use host_daemon::{Daemon, hello, write_program};
+use host_daemon::{Daemon, hello, send, write_program};
 use serde_json::{Value, json};
-use stealtime_shipping::{Hello, Refusal};
+use stealtime_shipping::{Hello, Inquire, Message, Refusal};
 use stealtime_succession::{FileRegister, MemberId, Record, Register, Term};
 
 /// Give the answers to hellos of which each differs from a good one in one place, and see that nothing else
@@ -169,4 +170,26 @@ fn who_comes_over_tcp_sends_nobody_to_a_socket_file_of_this_host() {
     let local = Daemon::start(None);
     let refusal = local.ask(file(&local), None).to_string();
     assert!(refusal.contains("b cannot stand by"), "{refusal}");
+}
+
+#[test]
+fn a_host_says_whether_a_member_of_its_own_has_ended() {
+    let daemon = Daemon::start(None);
+    let is_over = |vm: &str, member: MemberId| {
+        let question = Inquire { term: Term(4), host: "a".to_owned(), vm: vm.to_owned(), member };
+        match send(&daemon.endpoint, Message::Inquire(question), None) {
+            Ok(Message::Told(told)) => told.is_over,
+            other => panic!("no answer: {other:?}\n{}", daemon.log()),
+        }
+    };
+    let ours = || MemberId::new("b", 7);
+    assert!(is_over("phone", ours()), "nobody lives there");
+    assert!(!is_over("phone", MemberId::new("c", 7)), "that is not for this host to say");
+    assert!(!is_over("../phone", ours()) && !is_over("", ours()));
+    let folder = daemon.path("members/phone");
+    fs::create_dir(&folder).unwrap();
+    let lock = File::create(folder.join("lock")).unwrap();
+    assert!(is_over("phone", ours()), "the lock is nobody's");
+    lock.lock().unwrap();
+    assert!(!is_over("phone", ours()));
 }

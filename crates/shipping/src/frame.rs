@@ -56,10 +56,12 @@ pub enum FrameKind {
     Addresses = 13,
     CopyHeld = 14,
     Confirmed = 15,
+    Inquire = 16,
+    Told = 17,
 }
 
 impl FrameKind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 17] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -75,6 +77,8 @@ impl FrameKind {
         Self::Addresses,
         Self::CopyHeld,
         Self::Confirmed,
+        Self::Inquire,
+        Self::Told,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

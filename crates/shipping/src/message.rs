@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use stealtime_succession::{Epoch, Term};
+use stealtime_succession::{Epoch, MemberId, Term};
 
 use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
 use crate::hello::{Hello, Welcome};
@@ -23,6 +23,10 @@ pub enum Message {
         term: Term,
         refusal: Refusal,
     },
+    /// Active to the host of a standby that it has lost, first: has that ended?
+    Inquire(Inquire),
+    /// The answer to it.
+    Told(Told),
     /// Both ways; overtakes pages.
     Heartbeat(Heartbeat),
     EpochBegin(EpochBegin),
@@ -53,6 +57,31 @@ pub enum Message {
         /// The sender's term.
         term: Term,
     },
+}
+
+/// A question on a member of the host that is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inquire {
+    /// The asking member's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// The name of its host.
+    pub host: String,
+    /// The virtual machine.
+    pub vm: String,
+    pub member: MemberId,
+}
+
+/// What its host knows of a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// The term of the question.
+    #[serde(skip)]
+    pub term: Term,
+    /// Whether its process has ended.
+    pub is_over: bool,
 }
 
 /// A sign of life.
@@ -203,6 +232,8 @@ impl Message {
             Self::Hello(_) => FrameKind::Hello,
             Self::Welcome(_) => FrameKind::Welcome,
             Self::Refuse { .. } => FrameKind::Refuse,
+            Self::Inquire(_) => FrameKind::Inquire,
+            Self::Told(_) => FrameKind::Told,
             Self::Heartbeat(_) => FrameKind::Heartbeat,
             Self::EpochBegin(_) => FrameKind::EpochBegin,
             Self::Pages(_) => FrameKind::Pages,
@@ -224,6 +255,8 @@ impl Message {
             Self::Hello(hello) => hello.term,
             Self::Welcome(welcome) => welcome.term,
             Self::Refuse { term, .. } | Self::Confirmed { term } | Self::Bye { term } => *term,
+            Self::Inquire(inquire) => inquire.term,
+            Self::Told(told) => told.term,
             Self::Heartbeat(heartbeat) => heartbeat.term,
             Self::EpochBegin(begin) => begin.term,
             Self::Pages(batch) => batch.term,
@@ -249,6 +282,8 @@ impl Message {
             Self::Hello(_)
             | Self::Welcome(_)
             | Self::Refuse { .. }
+            | Self::Inquire(_)
+            | Self::Told(_)
             | Self::Heartbeat(_)
             | Self::Addresses(_)
             | Self::CopyHeld(_)
@@ -268,6 +303,8 @@ impl Message {
             Self::Hello(hello) => &write(kind, hello)?,
             Self::Welcome(welcome) => &write(kind, welcome)?,
             Self::Refuse { refusal, .. } => &write(kind, refusal)?,
+            Self::Inquire(inquire) => &write(kind, inquire)?,
+            Self::Told(told) => &write(kind, told)?,
             Self::Heartbeat(heartbeat) => &write(kind, heartbeat)?,
             Self::EpochBegin(begin) => &write(kind, begin)?,
             Self::EpochEnd(end) => &write(kind, end)?,
@@ -294,6 +331,8 @@ impl Message {
             FrameKind::Hello => Self::Hello(Box::new(Hello { term, ..read(&frame)? })),
             FrameKind::Welcome => Self::Welcome(Welcome { term, ..read(&frame)? }),
             FrameKind::Refuse => Self::Refuse { term, refusal: read(&frame)? },
+            FrameKind::Inquire => Self::Inquire(Inquire { term, ..read(&frame)? }),
+            FrameKind::Told => Self::Told(Told { term, ..read(&frame)? }),
             FrameKind::Heartbeat => Self::Heartbeat(Heartbeat { term, ..read(&frame)? }),
             FrameKind::EpochBegin => Self::EpochBegin(EpochBegin { term, epoch, ..read(&frame)? }),
             FrameKind::Pages => Self::Pages(PageBatch { term, epoch, body: frame.payload }),

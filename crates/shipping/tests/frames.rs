@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
     Acknowledge, Addresses, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
-    Heartbeat, Hello, Image, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected, RamBlock, Refusal, Resign,
-    Welcome,
+    Heartbeat, Hello, Image, Inquire, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected, RamBlock, Refusal,
+    Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -65,6 +65,10 @@ fn messages() -> impl Strategy<Value = Message> {
         numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         numbers().prop_map(|(term, _)| Message::Confirmed { term }),
+        (numbers(), ".{0,40}").prop_map(|((term, _), vm)| {
+            Message::Inquire(Inquire { term, host: "a".to_owned(), vm, member: MemberId::new("b", 7) })
+        }),
+        (numbers(), any::<bool>()).prop_map(|((term, _), is_over)| Message::Told(Told { term, is_over })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
         numbers().prop_map(|(term, _)| Message::Bye { term }),
     ]

@@ -3,6 +3,7 @@
 
 mod epochs;
 mod guest_events;
+mod inquire;
 mod life;
 mod link;
 mod requests;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Refusal, Resign};
+use stealtime_shipping::{Heartbeat, Inquire, LinkError, LinkSender, Message, Protected, Refusal, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
     Permit, Promotion, Register, RegisterAnswer, RegisterError,
@@ -35,6 +36,7 @@ use crate::spec::{Spec, StandbyHost};
 use crate::staging::Leftover;
 use crate::{faults, signals, words};
 use epochs::Epochs;
+use inquire::Inquiry;
 use life::{GuestLife, Resuming};
 use link::StandbyLink;
 use requests::Requests;
@@ -86,6 +88,8 @@ enum Input {
     NotFound(StandbyHost, SeekError),
     Message { link: u64, message: Message },
     LinkClosed { link: u64, reason: LinkError },
+    /// Its host says that this standby has ended.
+    StandbyOver(MemberId),
     Terminate,
 }
 
@@ -103,6 +107,8 @@ struct Active {
     epochs: Epochs,
     link: StandbyLink,
     seeker: Seeker,
+    inquiry: Option<Inquiry>,
+    inputs: UnboundedSender<Input>,
     requests: Requests,
     events: EventLog,
     metrics: Option<Metrics>,
@@ -168,6 +174,8 @@ impl Active {
             epochs: Epochs::new(&spec, released),
             link: StandbyLink::new(inputs.clone(), addresses),
             seeker: Seeker::new(inputs.clone()),
+            inquiry: None,
+            inputs: inputs.clone(),
             requests: Requests::default(),
             since_unix_ns: unix_ns(),
             end: None,
@@ -247,6 +255,7 @@ impl Active {
         if state == ActiveState::Protected && before == ActiveState::Confirming {
             self.protected();
         }
+        self.inquire(state);
         self.guest.permit(self.member.permit());
         faults::set_protected(state == ActiveState::Protected);
         for action in actions {
@@ -310,6 +319,19 @@ impl Active {
         }
     }
 
+    /// While the register's word is waited for, that of the host of who may claim is as good.
+    fn inquire(&mut self, state: ActiveState) {
+        if !matches!(state, ActiveState::Reclaiming | ActiveState::Fenced) {
+            self.inquiry = None;
+            return;
+        }
+        let Some(member) = self.member.may_claim().cloned().filter(|_| self.inquiry.is_none()) else { return };
+        let Some(host) = self.spec.standby_hosts.iter().find(|host| host.name == member.host()).cloned() else { return };
+        let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
+        let question = Inquire { term, host: self.spec.host.clone(), vm, member };
+        self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));
+    }
+
     /// A standby could take the machine over from here on.
     fn protected(&mut self) {
         let (term, epoch) = (self.member.term(), self.member.acknowledged_epoch().unwrap_or_default());
@@ -371,6 +393,10 @@ impl Active {
             }
             // Of another seeker or link; with what was found goes its link.
             Input::Found { .. } | Input::Message { .. } | Input::LinkClosed { .. } => {}
+            Input::StandbyOver(standby) => {
+                self.events.add(&Event::StandbyOver { standby: standby.to_string() });
+                self.tell(ActiveInput::StandbyOver { standby });
+            }
             Input::Terminate => self.leave_host(),
         }
     }

@@ -92,7 +92,7 @@ async fn look_into_register(spec: &Spec) -> Result<RegisterLook, StandbyError> {
     let name = register.describe();
     let read = tokio::task::spawn_blocking(move || register.read(&vm).map_err(|error| error.to_string())).await;
     let found = read.unwrap_or_else(|error| Err(error.to_string())).map(|found| found.map(|it| it.record));
-    Ok(RegisterLook { name, found, is_here: member_folder::is_occupied(spec) })
+    Ok(RegisterLook { name, found, is_here: member_folder::is_occupied(&spec.folder) })
 }
 
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {

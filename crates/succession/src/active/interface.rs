@@ -53,6 +53,10 @@ pub enum ActiveInput {
     Confirmed {
         term: Term,
     },
+    /// The host of a standby that was lost says that its process has ended: it claims no more.
+    StandbyOver {
+        standby: MemberId,
+    },
     /// Another host says that it runs the virtual machine, in a later term.
     Outranked {
         term: Term,

@@ -4,6 +4,7 @@
 //! says what to do. The states and their transitions are in `docs/protect-internals.md`, the rules (R..) in the
 //! crate's documentation.
 
+mod alone;
 mod ending;
 mod interface;
 mod moving;
@@ -20,7 +21,7 @@ pub use interface::{
 };
 
 use crate::desk::Desk;
-use crate::{Epoch, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
+use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
 use moving::{Arrival, Offer};
 use registering::Purpose;
 use session::{Exposure, Session};
@@ -43,6 +44,10 @@ pub struct ActiveMember {
     written_at: Duration,
     /// A register that does not take it is not asked again before.
     renew_not_before: Duration,
+    /// Who may claim by what was asked of the register: the answer may be lost.
+    named: Option<MemberId>,
+    /// Whose host says that its process has ended.
+    over: Option<MemberId>,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
@@ -114,6 +119,8 @@ impl ActiveMember {
             owes_renewal: false,
             written_at: Duration::ZERO,
             renew_not_before: Duration::ZERO,
+            named: None,
+            over: None,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,
@@ -152,6 +159,7 @@ impl ActiveMember {
             }
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
             ActiveInput::Confirmed { term } => self.confirmed(term),
+            ActiveInput::StandbyOver { standby } => self.standby_over(standby),
             ActiveInput::Outranked { term, holder } => self.outranked(term, holder, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),

@@ -71,10 +71,16 @@ impl ActiveMember {
                 let session = self.session.as_mut()?;
                 // From here on the answer may be lost and the standby named all the same.
                 session.exposure = Exposure::Asked;
+                self.named = Some(session.standby.clone());
                 (Purpose::Name, Record { standby: Some(session.standby.clone()), ..alone })
             }
             Phase::Arriving(Arrival::Loaded) => (Purpose::Run, held.running()),
+            // Without a standby it is enough to look, as long as it takes no writes.
+            Phase::Reclaiming { .. } if self.is_standby_over() && self.now < self.renew_not_before => return None,
             Phase::Reclaiming { .. } => (Purpose::Reclaim, alone),
+            Phase::Unprotected if self.named.is_some() && self.now >= self.renew_not_before => {
+                (Purpose::Reclaim, alone)
+            }
             Phase::Stopping { .. } => (Purpose::Vacate, Record { holder: None, ..alone }),
             _ if self.renewal_is_due() => (Purpose::Renew, held.renewed()),
             _ => return None,
@@ -88,7 +94,7 @@ impl ActiveMember {
         };
         match answer.outcome {
             RegisterOutcome::Unreachable { reason } => {
-                if pending.purpose == Purpose::Renew {
+                if matches!(pending.purpose, Purpose::Renew | Purpose::Reclaim) {
                     // It may be readable all the same, which is enough to go on.
                     self.renew_not_before = self.now + self.config.timing.register_deadline;
                 }
@@ -108,6 +114,11 @@ impl ActiveMember {
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
         match self.phase {
+            Phase::Reclaiming { .. } if shows_us && self.is_standby_over() => {
+                self.granted_at = self.granted_at.max(sent);
+                self.go_on_alone(actions);
+                self.desk.wait_until(sent + self.look_interval());
+            }
             // What these phases need is asked at once.
             Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. } => {}
             Phase::Resigned { .. } => self.desk.wait_until(self.now + self.config.timing.retry_interval()),
@@ -156,6 +167,7 @@ impl ActiveMember {
         }
         self.owes_renewal = false;
         self.written_at = self.written_at.max(pending.sent);
+        self.named.clone_from(&record.standby);
         self.held = Some(record);
         self.seen = Some(version);
         self.granted_at = self.granted_at.max(pending.sent);
@@ -167,13 +179,7 @@ impl ActiveMember {
             }
             (Purpose::Name, Phase::Naming) => self.named(actions),
             (Purpose::Run, Phase::Arriving(_)) => self.run_arrived(),
-            (Purpose::Reclaim, Phase::Reclaiming { fenced, .. }) if fresh => {
-                if *fenced {
-                    actions.push(ActiveAction::ContinueGuest);
-                }
-                self.phase = Phase::Unprotected;
-                self.taken_back(actions);
-            }
+            (Purpose::Reclaim, Phase::Reclaiming { .. }) if fresh => self.go_on_alone(actions),
             (Purpose::Vacate, Phase::Stopping { .. }) => {
                 self.stopped(actions);
                 return;

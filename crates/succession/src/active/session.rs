@@ -191,6 +191,11 @@ impl ActiveMember {
             actions.push(ActiveAction::StopGuest);
         }
         self.phase = Phase::Reclaiming { fence_at: self.now + patience, fenced };
+        self.renew_not_before = self.now;
+        #[cfg(test)]
+        if self.breaks(Fault::BelievesInDeath) {
+            self.over = self.named.clone();
+        }
         #[cfg(test)]
         if resigned && self.breaks(Fault::GoesOnWithOffered) {
             self.phase = Phase::Unprotected;

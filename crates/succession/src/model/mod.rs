@@ -62,6 +62,8 @@ pub(crate) enum Fault {
     EndsWhenClaimed,
     /// A guest that was offered runs as soon as it is loaded, without asking the register.
     RunsWhenLoaded,
+    /// A standby whose link has closed is taken for one whose process has ended.
+    BelievesInDeath,
     /// A holder that is challenged neither answers nor takes it for the end of its lease.
     IgnoresChallenges,
     /// A standby says that its register names it without having looked.

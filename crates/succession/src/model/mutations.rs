@@ -10,7 +10,7 @@ use super::exhaustive::world_in;
 use super::random::{run, run_in};
 use super::recovery::{check_recovery, may_fail_over};
 use super::scenarios::{
-    closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
+    closed_between_clocks, closed_link_at_a_full_register, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
 };
 use super::steps::{Failure, Step};
 use super::watch::Violation;
@@ -112,6 +112,12 @@ fn a_second_start_that_does_not_watch_is_found() {
     let world = second_start_on_the_same_host(None).unwrap();
     assert_eq!(world.serving(), [0], "the first one goes on");
     let violation = second_start_on_the_same_host(Some(Fault::TakesUnwatched)).unwrap_err();
+    assert!(violation.0.contains("may all send freely"), "{violation:?}");
+}
+
+#[test]
+fn a_closed_link_that_is_taken_for_a_death_is_found() {
+    let violation = closed_link_at_a_full_register(Some(Fault::BelievesInDeath)).unwrap_err();
     assert!(violation.0.contains("may all send freely"), "{violation:?}");
 }
 

@@ -282,3 +282,41 @@ fn a_register_that_can_only_be_read_stops_no_guest() {
     assert!(world.serving().is_empty(), "what it cannot even read says nothing");
     assert!(world.seen > seen);
 }
+
+/// The link to a standby that lives is reset while the register takes no writes, and then it takes some again.
+pub fn closed_link_at_a_full_register(fault: Option<Fault>) -> Result<World, Violation> {
+    let alone = |step| matches!(step, Step::Connect(_));
+    let mut world = world_in(Mode::NoNet, ActiveState::Protected, fault);
+    world.run_without(2, alone)?;
+    world.takes_no_writes = true;
+    world.take(Step::Fail(Failure::Reset(0)))?;
+    world.run_without(5, alone)?;
+    world.takes_no_writes = false;
+    world.run_without(12, alone)?;
+    Ok(world)
+}
+
+#[test]
+fn a_standby_whose_end_is_vouched_for_stops_no_guest_at_a_full_register() {
+    let alone = |step| matches!(step, Step::Connect(_));
+    let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+    world.run_without(2, alone).unwrap();
+    world.takes_no_writes = true;
+    world.take(Step::Fail(Failure::Kill(1))).unwrap();
+    world.run_without(4, alone).unwrap();
+    assert_eq!((state(&world, 0), world.serving()), (Some(ActiveState::Unprotected), vec![0]));
+    let seen = world.seen;
+    world.run_without(100, alone).unwrap();
+    assert_eq!(world.serving(), [0]);
+    assert!(world.seen > seen);
+    world.takes_no_writes = false;
+    world.run_without(10, alone).unwrap();
+    let record = &world.register.as_ref().unwrap().record;
+    assert_eq!((record.standby.as_ref(), world.serving()), (None, vec![0]), "it says so as soon as it can");
+}
+
+#[test]
+fn without_a_word_on_the_standby_a_full_register_stops_the_guest_and_nobody_runs_twice() {
+    let world = closed_link_at_a_full_register(None).unwrap();
+    assert_eq!(world.serving(), [1], "the standby claims as soon as it can");
+}

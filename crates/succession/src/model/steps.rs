@@ -4,7 +4,7 @@ use super::Fault;
 use super::watch::{Violation, must};
 use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
-    ActiveInput, ActiveMessage, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
+    ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
     StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
 };
 
@@ -34,6 +34,8 @@ pub enum Step {
     End(usize),
     /// The guest that was offered is loaded.
     Load(usize),
+    /// A standby's host says that its process has ended.
+    Vouch(usize),
     Fail(Failure),
 }
 
@@ -96,6 +98,12 @@ impl World {
             }
             if matches!(process.role, Role::Standby(_)) && !process.arrived.is_empty() {
                 steps.push(Step::Stage(index));
+            }
+            if let Role::Active(member) = &process.role
+                && self.is_vouched_for(member)
+                && process.vouched.as_ref() != member.may_claim()
+            {
+                steps.push(Step::Vouch(index));
             }
             if let (Role::Active(member), Some(guest)) = (&process.role, &process.guest) {
                 if guest.running && guest.frames.len() < 3 {
@@ -180,6 +188,16 @@ impl World {
         failures
     }
 
+    /// Whether a member waits for the register's word while the process of who may claim has ended.
+    fn is_vouched_for(&self, member: &ActiveMember) -> bool {
+        let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced);
+        let has_ended = |standby: &MemberId| {
+            let process = self.processes.iter().find(|process| process.me == *standby);
+            process.is_some_and(|process| matches!(process.role, Role::Gone))
+        };
+        waits && member.may_claim().is_some_and(has_ended)
+    }
+
     /// Members must outlive a register that goes back. That one who was turned away stays away cannot be
     /// asked of them if the register has forgotten it: so each of these has learned it, or is dead.
     fn all_turned_away_are_gone(&self) -> bool {
@@ -253,6 +271,13 @@ impl World {
             Step::Leave(index) => self.tell_active(index, ActiveInput::LeaveRequested)?,
             Step::SwitchOver(index) => self.tell_active(index, ActiveInput::FailoverRequested)?,
             Step::End(index) => self.tell_active(index, ActiveInput::StopRequested)?,
+            Step::Vouch(index) => {
+                let Some(standby) = self.active(index).and_then(|member| member.may_claim().cloned()) else {
+                    return Ok(());
+                };
+                self.processes[index].vouched = Some(standby.clone());
+                self.tell_active(index, ActiveInput::StandbyOver { standby })?;
+            }
             Step::Load(index) => {
                 self.processes[index].loads = false;
                 self.tell_active(index, ActiveInput::GuestLoaded)?;

@@ -61,6 +61,8 @@ pub struct Process {
     pub seeking: bool,
     /// The guest that was offered is being loaded.
     pub loads: bool,
+    /// Whose end was vouched for.
+    pub vouched: Option<MemberId>,
     /// What this process would resume: the last epoch committed, and its value.
     pub copy: Option<(Epoch, u64)>,
     /// Epochs that have come and are not staged yet.
@@ -236,6 +238,7 @@ impl World {
             output: OutputRule::new(OutputPolicy::Discard),
             seeking: false,
             loads: false,
+            vouched: None,
             copy: None,
             arrived: VecDeque::new(),
         });

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use stealtime_shipping::{Acknowledge, Endpoint, Heartbeat, LinkSender, Listener, Message, Welcome, accept};
+use stealtime_shipping::{
+    Acknowledge, Endpoint, Heartbeat, Inquire, LinkSender, Listener, Message, Told, Welcome, accept,
+};
 use stealtime_succession::{
     ActiveEnding, Epoch, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version, Versioned,
 };
@@ -183,6 +185,16 @@ impl Rig {
         Standby { term, sender, messages, is_alive, reader }
     }
 
+    /// Be the host of the standby, and say whether that has ended.
+    pub async fn vouch(&self, is_over: bool) -> Inquire {
+        let stream = in_time("question", self.listener.accept()).await.unwrap();
+        let (sender, mut receiver) = accept(stream, None).await.unwrap().split();
+        let Message::Inquire(question) = receiver.receive().await.unwrap() else { panic!("no question") };
+        sender.send(&Message::Told(Told { term: question.term, is_over })).await.unwrap();
+        sender.close().await.unwrap();
+        question
+    }
+
     /// Have it protected by a standby that holds the first epoch; gives that.
     pub async fn protect(&mut self, first: Epoch) -> Standby {
         let standby = self.standby().await;
@@ -248,11 +260,17 @@ pub struct Shared(Arc<Mutex<Contents>>);
 struct Contents {
     record: Option<Versioned>,
     is_away: bool,
+    is_full: bool,
 }
 
 impl Shared {
     pub fn hide(&self, is_away: bool) {
         self.0.lock().unwrap().is_away = is_away;
+    }
+
+    /// Take no writes, or take them again.
+    pub fn fill(&self, is_full: bool) {
+        self.0.lock().unwrap().is_full = is_full;
     }
 
     pub fn record(&self) -> Option<Record> {
@@ -278,6 +296,9 @@ impl Register for Shared {
 
     fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
         let found = self.read(vm)?;
+        if self.0.lock().unwrap().is_full {
+            return Err(RegisterError::Setup("it is full".to_owned()));
+        }
         if found.as_ref().map(|current| current.version) != expected {
             return Ok(SwapOutcome::Lost(found));
         }

@@ -1,0 +1,61 @@
+//! Asking the host of a standby that was lost whether that has ended: then nobody is left who could claim.
+
+use std::time::Duration;
+
+use stealtime_shipping::{Endpoint, Identity, Inquire, LinkError, Message, Told, connect};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use super::Input;
+use crate::spec::StandbyHost;
+
+/// Between two questions: a process that was killed takes a moment to end.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long an answer may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Asks until it is told that the member has ended, or is dropped.
+pub struct Inquiry {
+    task: AbortHandle,
+}
+
+impl Drop for Inquiry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Inquiry {
+    /// Ask the host of the member that the question is on.
+    pub fn start(
+        host: StandbyHost,
+        identity: Option<Identity>,
+        question: Inquire,
+        inputs: UnboundedSender<Input>,
+    ) -> Self {
+        let task = tokio::spawn(async move {
+            loop {
+                // A host that cannot be asked says nothing, which proves nothing.
+                let answer = tokio::time::timeout(ANSWER_WITHIN, ask(&host, identity.as_ref(), &question)).await;
+                if let Ok(Ok(true)) = answer {
+                    let _ = inputs.send(Input::StandbyOver(question.member.clone()));
+                    return;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        Self { task: task.abort_handle() }
+    }
+}
+
+async fn ask(host: &StandbyHost, identity: Option<&Identity>, question: &Inquire) -> Result<bool, LinkError> {
+    let Ok(endpoint) = host.endpoint.parse::<Endpoint>() else { return Ok(false) };
+    let link = connect(&endpoint, identity).await?;
+    if !link.vouches_for(&host.name) {
+        return Ok(false);
+    }
+    let (sender, mut receiver) = link.split();
+    sender.send(&Message::Inquire(question.clone())).await?;
+    Ok(matches!(receiver.receive().await?, Message::Told(Told { is_over: true, .. })))
+}

@@ -174,6 +174,7 @@ mod tests {
         let mut status = Status { vm: "phone".to_owned(), mode: Mode::Net, ..Status::default() };
         status.guest_time_lost_ns = 403_000_000;
         status.qemu_events.insert("STOP".to_owned(), 3);
+        status.register_age_ns = Some(1_000_000_000);
         status.alarms.push(Alarm { kind: AlarmKind::Port, text: "the TAP is gone".to_owned() });
         let text = text_of(&Snapshot { status, distributions });
         let value = |start: &str| -> String {
@@ -193,6 +194,13 @@ mod tests {
             text.lines().find(is_it).and_then(|line| line.rsplit(' ').next()).unwrap().to_owned()
         };
         assert_eq!([alarm("\"port\""), alarm("\"register\"")], ["1", "0"], "{text}");
+        // What the rules of the documentation ask for is there.
+        let rules = include_str!("../../../../docs/protect-alerts.yml");
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        for rest in rules.split("stealtime_protect_").skip(1) {
+            let name = format!("stealtime_protect_{}", rest.split(|letter| !is_of_name(letter)).next().unwrap());
+            assert!(text.contains(&format!("\n{name}{{")), "{name}: {text}");
+        }
         let events = text.lines().find(|line| line.contains("event=\"STOP\"")).unwrap();
         assert!(events.starts_with("stealtime_protect_qemu_events_total{") && events.ends_with(" 3"), "{events}");
     }

@@ -25,8 +25,9 @@ impl ActiveMember {
         }
     }
 
-    pub(super) fn is_standby_over(&self) -> bool {
-        self.named.is_some() && self.named == self.over
+    /// Whether nobody but us can change the record, unless they challenge us first.
+    pub(super) fn is_alone(&self) -> bool {
+        self.named.is_none() || self.named == self.over
     }
 
     /// Nobody else can have the guest.

@@ -75,8 +75,8 @@ impl ActiveMember {
                 (Purpose::Name, Record { standby: Some(session.standby.clone()), ..alone })
             }
             Phase::Arriving(Arrival::Loaded) => (Purpose::Run, held.running()),
-            // Without a standby it is enough to look, as long as it takes no writes.
-            Phase::Reclaiming { .. } if self.is_standby_over() && self.now < self.renew_not_before => return None,
+            // Alone it is enough to look, where it takes no writes.
+            Phase::Reclaiming { .. } if self.is_alone() && self.now < self.renew_not_before => return None,
             Phase::Reclaiming { .. } => (Purpose::Reclaim, alone),
             Phase::Unprotected if self.named.is_some() && self.now >= self.renew_not_before => {
                 (Purpose::Reclaim, alone)
@@ -114,7 +114,7 @@ impl ActiveMember {
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
         match self.phase {
-            Phase::Reclaiming { .. } if shows_us && self.is_standby_over() => {
+            Phase::Reclaiming { .. } if shows_us && self.is_alone() => {
                 self.granted_at = self.granted_at.max(sent);
                 self.go_on_alone(actions);
                 self.desk.wait_until(sent + self.look_interval());

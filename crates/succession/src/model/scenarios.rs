@@ -280,6 +280,9 @@ fn a_register_that_can_only_be_read_stops_no_guest() {
     world.take(Step::Fail(Failure::HideRegister(0))).unwrap();
     world.run_without(20, alone).unwrap();
     assert!(world.serving().is_empty(), "what it cannot even read says nothing");
+    world.take(Step::Fail(Failure::ShowRegister(0))).unwrap();
+    world.run_without(4, alone).unwrap();
+    assert_eq!(world.serving(), [0], "to look is enough again");
     assert!(world.seen > seen);
 }
 

@@ -113,9 +113,14 @@ def with_an_empty_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str,
 
 @contextmanager
 def with_a_copy_of_the_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
+    # Nothing is written there after that, so that only the standby's own name is missing in the copy.
+    await_that(lambda: (status := hosts.status("a")) is not None and status.role == "solo", hosts.last_words)
     shutil.copytree(hosts.state.register, folder / "register")
     with otherwise(hosts, register=Register(folder=folder / "register")):
-        yield "b refuses: b looks into another register than a: ", "has another record, of term "
+        yield (
+            "b refuses: the register here is another one than the active member's: that names this host in term ",
+            "(hint: name the same register in VM.toml and in HOST.toml there)",
+        )
 
 
 @contextmanager

@@ -68,6 +68,15 @@ pub(crate) fn add_to_bridge(bridge: &str, port_index: libc::c_uint) -> io::Resul
     ioctl(interface_socket()?.as_fd(), ADD_TO_BRIDGE, &mut request)
 }
 
+/// Whether an interface is in use.
+pub(crate) fn is_up(name: &str) -> io::Result<bool> {
+    let mut request = request(name)?;
+    ioctl(interface_socket()?.as_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
+    // SAFETY: SIOCGIFFLAGS has just written this member of the union.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
+}
+
 /// Take an interface into use.
 pub(crate) fn set_up(name: &str) -> io::Result<()> {
     let socket = interface_socket()?;

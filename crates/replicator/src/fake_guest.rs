@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
 
 use stealtime_capture::RamFile;
-use stealtime_outputhold::{LearnedAddresses, RelayError};
+use stealtime_outputhold::{LearnedAddresses, PortFault, RelayError};
 use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Permit, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -48,6 +48,7 @@ pub struct FakeGuest {
 struct Network {
     rule: OutputRule,
     permit: Permit,
+    fault: Option<PortFault>,
 }
 
 /// The test's side of it.
@@ -74,7 +75,7 @@ impl FakeGuest {
         let (events, heard) = unbounded_channel();
         let (deeds, done) = unbounded_channel();
         let rule = OutputRule::new(OutputPolicy::Discard);
-        let network = Arc::new(Mutex::new(Network { rule, permit: Permit::default() }));
+        let network = Arc::new(Mutex::new(Network { rule, permit: Permit::default(), fault: None }));
         let watcher = Watcher { deeds: done, events: events.clone(), network: Arc::clone(&network) };
         (Self { deeds, events, network }, heard, watcher)
     }
@@ -93,6 +94,11 @@ impl Watcher {
     pub fn cut(&self, epoch: Epoch, is_last: bool) {
         self.network.lock().unwrap().rule.cut(epoch);
         self.events.send(GuestEvent::Captured { epoch, is_last }).unwrap();
+    }
+
+    /// Break its port, or mend it.
+    pub fn break_port(&self, fault: Option<PortFault>) {
+        self.network.lock().unwrap().fault = fault;
     }
 
     /// Whether output of this epoch (none: of what was sent since the last cut) would leave now.
@@ -165,6 +171,10 @@ impl Guest for FakeGuest {
 
     fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError> {
         Ok(LearnedAddresses { ipv4: vec![[192, 0, 2, 10].into()], ipv6: Vec::new() })
+    }
+
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.network.lock().unwrap().fault.clone()
     }
 
     fn held(&self) -> (u64, u64) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stealtime_capture::{Notice, RamFile, Shutdown};
-use stealtime_outputhold::{LearnedAddresses, RelayError, RelayEvent};
+use stealtime_outputhold::{LearnedAddresses, PortFault, RelayError, RelayEvent};
 use stealtime_shipping::RamBlock;
 use stealtime_succession::{Epoch, OutputPolicy, Permit};
 
@@ -41,6 +41,9 @@ pub trait Guest: Send {
 
     /// What it goes by on the network.
     fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError>;
+
+    /// Why its network reaches nobody now, if that is so.
+    fn port_fault(&mut self) -> Option<PortFault>;
 
     /// Frames that wait, and their bytes.
     fn held(&self) -> (u64, u64);

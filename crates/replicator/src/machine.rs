@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::process::{Signal, pidfd_send_signal};
 use stealtime_capture::{self as capture, GuestError, GuestSettings, MachineSpec, PAGE_BYTES};
 use stealtime_outputhold::{
-    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, Relay, RelayError, RelaySettings,
-    Tap, TapError, TapSettings,
+    BypassRules, HardwareAddress, HardwareAddressError, HoldLimits, LearnedAddresses, PortFault, PortWatch, Relay,
+    RelayError, RelaySettings, Tap, TapError, TapSettings,
 };
 use stealtime_succession::{Epoch, Mode, OutputPolicy, Permit};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -45,6 +45,7 @@ pub struct Machine {
 struct Running {
     engine: EngineHandle,
     relay: Arc<Relay>,
+    port: PortWatch,
 }
 
 /// How a QEMU is started.
@@ -93,7 +94,8 @@ impl Machine {
         };
         let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
         let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, of_qemu))?;
-        self.running = Some(Running { engine, relay });
+        let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref());
+        self.running = Some(Running { engine, relay, port });
         Ok(())
     }
 
@@ -171,6 +173,10 @@ impl Guest for Machine {
     fn learned_addresses(&self) -> Result<LearnedAddresses, RelayError> {
         let running = self.running.as_ref().ok_or(RelayError::Ended)?;
         running.relay.learned_addresses()
+    }
+
+    fn port_fault(&mut self) -> Option<PortFault> {
+        self.running.as_mut().and_then(|running| running.port.look())
     }
 
     fn held(&self) -> (u64, u64) {

@@ -18,7 +18,7 @@ pub mod transport;
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge};
 pub use message::{
-    Acknowledge, Addresses, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message, MessageError,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message, MessageError,
     PageBatch, Protected, Resign, Told,
 };
 pub use pages::{

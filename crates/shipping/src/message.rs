@@ -46,10 +46,7 @@ pub enum Message {
     /// Active to standby: the register names it.
     Protected(Protected),
     /// Standby to active: it has seen in its own register that it is named.
-    Confirmed {
-        /// The term in which it is named.
-        term: Term,
-    },
+    Confirmed(Confirmed),
     /// Active to standby: it offers the machine, which it has stopped.
     Resign(Resign),
     /// Protection ends; nobody is to take over.
@@ -182,6 +179,17 @@ pub struct Protected {
     pub term: Term,
 }
 
+/// The standby's own register names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confirmed {
+    /// The term in which it is named.
+    #[serde(skip)]
+    pub term: Term,
+    /// Why the guest would reach nobody from there, if that is so now.
+    pub port_fault: Option<String>,
+}
+
 /// The active member has stopped the machine after `last`, and keeps it until it runs elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resign {
@@ -243,7 +251,7 @@ impl Message {
             Self::Addresses(_) => FrameKind::Addresses,
             Self::CopyHeld(_) => FrameKind::CopyHeld,
             Self::Protected(_) => FrameKind::Protected,
-            Self::Confirmed { .. } => FrameKind::Confirmed,
+            Self::Confirmed(_) => FrameKind::Confirmed,
             Self::Resign(_) => FrameKind::Resign,
             Self::Bye { .. } => FrameKind::Bye,
         }
@@ -254,7 +262,7 @@ impl Message {
         match self {
             Self::Hello(hello) => hello.term,
             Self::Welcome(welcome) => welcome.term,
-            Self::Refuse { term, .. } | Self::Confirmed { term } | Self::Bye { term } => *term,
+            Self::Refuse { term, .. } | Self::Bye { term } => *term,
             Self::Inquire(inquire) => inquire.term,
             Self::Told(told) => told.term,
             Self::Heartbeat(heartbeat) => heartbeat.term,
@@ -266,6 +274,7 @@ impl Message {
             Self::Addresses(addresses) => addresses.term,
             Self::CopyHeld(held) => held.term,
             Self::Protected(protected) => protected.term,
+            Self::Confirmed(confirmed) => confirmed.term,
             Self::Resign(resign) => resign.term,
         }
     }
@@ -288,7 +297,7 @@ impl Message {
             | Self::Addresses(_)
             | Self::CopyHeld(_)
             | Self::Protected(_)
-            | Self::Confirmed { .. }
+            | Self::Confirmed(_)
             | Self::Bye { .. } => Epoch(0),
         }
     }
@@ -305,6 +314,7 @@ impl Message {
             Self::Refuse { refusal, .. } => &write(kind, refusal)?,
             Self::Inquire(inquire) => &write(kind, inquire)?,
             Self::Told(told) => &write(kind, told)?,
+            Self::Confirmed(confirmed) => &write(kind, confirmed)?,
             Self::Heartbeat(heartbeat) => &write(kind, heartbeat)?,
             Self::EpochBegin(begin) => &write(kind, begin)?,
             Self::EpochEnd(end) => &write(kind, end)?,
@@ -314,7 +324,6 @@ impl Message {
             Self::Acknowledge(_)
             | Self::CopyHeld(_)
             | Self::Protected(_)
-            | Self::Confirmed { .. }
             | Self::Resign(_)
             | Self::Bye { .. } => &Vec::new(),
         };
@@ -332,6 +341,7 @@ impl Message {
             FrameKind::Welcome => Self::Welcome(Welcome { term, ..read(&frame)? }),
             FrameKind::Refuse => Self::Refuse { term, refusal: read(&frame)? },
             FrameKind::Inquire => Self::Inquire(Inquire { term, ..read(&frame)? }),
+            FrameKind::Confirmed => Self::Confirmed(Confirmed { term, ..read(&frame)? }),
             FrameKind::Told => Self::Told(Told { term, ..read(&frame)? }),
             FrameKind::Heartbeat => Self::Heartbeat(Heartbeat { term, ..read(&frame)? }),
             FrameKind::EpochBegin => Self::EpochBegin(EpochBegin { term, epoch, ..read(&frame)? }),
@@ -342,7 +352,6 @@ impl Message {
             FrameKind::Acknowledge
             | FrameKind::CopyHeld
             | FrameKind::Protected
-            | FrameKind::Confirmed
             | FrameKind::Resign
             | FrameKind::Bye => {
                 demand_empty(&frame)?;
@@ -350,7 +359,6 @@ impl Message {
                     FrameKind::Acknowledge => Self::Acknowledge(Acknowledge { term, epoch }),
                     FrameKind::CopyHeld => Self::CopyHeld(CopyHeld { term }),
                     FrameKind::Protected => Self::Protected(Protected { term }),
-                    FrameKind::Confirmed => Self::Confirmed { term },
                     FrameKind::Resign => Self::Resign(Resign { term, last: epoch }),
                     _ => Self::Bye { term },
                 }

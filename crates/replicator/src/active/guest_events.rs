@@ -167,12 +167,8 @@ impl Active {
                 self.events.warn(format!("the guest's output cannot be read: {error}"));
                 self.guest.kill();
             }
-            RelayEvent::PortLost(error) => {
-                self.events.alarm(
-                    AlarmKind::Port,
-                    Some(format!("the TAP is gone, so nothing reaches the network: {error}")),
-                );
-            }
+            // Seen by who looks at the port; the error says why.
+            RelayEvent::PortLost(error) => drop(self.events.warn(format!("the TAP cannot be used: {error}"))),
             RelayEvent::Ended => {
                 // Nothing can leave any more: better that somebody else takes over.
                 self.events.warn("the relay of the network has ended".to_owned());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Addresses, LinkReceiver, LinkSender, Message};
+use stealtime_shipping::{Addresses, Confirmed, LinkReceiver, LinkSender, Message};
 use stealtime_succession::Term;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -22,8 +22,9 @@ pub struct StandbyLink {
     number: u64,
     /// When the last heartbeat that came back was sent.
     last_echo: Option<Duration>,
-    /// When the standby last said that its register names it.
+    /// When the standby last said that its register names it, and what it said.
     confirmed_at: Duration,
+    port_fault: Option<String>,
     /// What the guest has gone by on the network, here and before.
     addresses: LearnedAddresses,
     /// Whether the standby knows them all.
@@ -42,8 +43,8 @@ impl StandbyLink {
     /// Not open yet.
     pub fn new(inputs: UnboundedSender<Input>, addresses: LearnedAddresses) -> Self {
         let (open, number, last_echo) = (None, 0, None);
-        let confirmed_at = Duration::ZERO;
-        Self { open, number, last_echo, confirmed_at, addresses, addresses_told: false, closing: Vec::new(), inputs }
+        let (confirmed_at, port_fault) = (Duration::ZERO, None);
+        Self { open, number, last_echo, confirmed_at, port_fault, addresses, addresses_told: false, closing: Vec::new(), inputs }
     }
 
     pub fn open(&mut self, host: StandbyHost, sender: LinkSender, receiver: LinkReceiver) {
@@ -69,8 +70,14 @@ impl StandbyLink {
     }
 
     /// The standby has seen that its register names it.
-    pub fn confirmed(&mut self) {
+    pub fn confirmed(&mut self, confirmed: Confirmed) {
         self.confirmed_at = now();
+        self.port_fault = confirmed.port_fault;
+    }
+
+    /// Why the guest would reach nobody from the standby's host, if that was so when it spoke last.
+    pub fn port_fault(&self) -> Option<&str> {
+        self.port_fault.as_deref()
     }
 
     /// How long ago that was.

@@ -108,6 +108,10 @@ struct Active {
     link: StandbyLink,
     seeker: Seeker,
     inquiry: Option<Inquiry>,
+    /// When the guest's port is looked at next, since when it is faulty, and when it may be moved for that.
+    look_at_port_at: Duration,
+    port_faulty_since: Option<Duration>,
+    moves_not_before: Duration,
     inputs: UnboundedSender<Input>,
     requests: Requests,
     events: EventLog,
@@ -175,6 +179,9 @@ impl Active {
             link: StandbyLink::new(inputs.clone(), addresses),
             seeker: Seeker::new(inputs.clone()),
             inquiry: None,
+            look_at_port_at: Duration::ZERO,
+            port_faulty_since: None,
+            moves_not_before: Duration::ZERO,
             inputs: inputs.clone(),
             requests: Requests::default(),
             since_unix_ns: unix_ns(),
@@ -425,8 +432,9 @@ impl Active {
                 self.link.echoed(sent);
                 self.tell(ActiveInput::Echo { term, sent });
             }
-            Message::Confirmed { term } => {
-                self.link.confirmed();
+            Message::Confirmed(confirmed) => {
+                let term = confirmed.term;
+                self.link.confirmed(confirmed);
                 self.tell(ActiveInput::Confirmed { term });
             }
             Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),

@@ -1,11 +1,19 @@
 //! What an active member notices by itself that somebody must see to.
 
-use stealtime_succession::ActiveState;
+use std::time::Duration;
+
+use stealtime_succession::{ActiveInput, ActiveState};
 
 use super::Active;
 use crate::alarms::AlarmKind;
 use crate::clock::now;
 use crate::words;
+
+/// How often the guest's port is looked at.
+const LOOK_AT_PORT_EVERY: Duration = Duration::from_millis(250);
+
+/// How long its port may be faulty before the guest is moved: who sets it up anew takes it out of use first.
+const PORT_PATIENCE: Duration = Duration::from_millis(750);
 
 /// How often in a row a standby may have had no answer of its register.
 const MISSED_LOOKS: u32 = 3;
@@ -22,19 +30,51 @@ impl Active {
             format!("{} has had no answer of its register for {patience:?}: it could not take over", host.name)
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
+        if now() >= self.look_at_port_at {
+            self.look_at_port_at = now() + LOOK_AT_PORT_EVERY;
+            self.look_at_port(is_protected);
+        }
+    }
+
+    /// A guest that runs and reaches nobody is moved, where it would reach somebody; else it stays, and is not moved to
+    /// and fro.
+    fn look_at_port(&mut self, is_protected: bool) {
+        let Some(fault) = self.guest.port_fault() else {
+            self.port_faulty_since = None;
+            return self.events.alarm(AlarmKind::Port, None);
+        };
+        let since = *self.port_faulty_since.get_or_insert_with(now);
+        let follows = match self.link.port_fault() {
+            _ if !is_protected => "no standby could take it".to_owned(),
+            Some(theirs) => format!("it stays, as it would reach nobody from its standby either: {theirs}"),
+            None => "it moves to its standby".to_owned(),
+        };
+        self.events.alarm(AlarmKind::Port, Some(format!("the guest reaches nobody: {fault}; {follows}")));
+        let moves = is_protected && self.link.port_fault().is_none() && now() >= since + PORT_PATIENCE;
+        if moves && now() >= self.moves_not_before {
+            // A standby that does not take it now is asked again later, and not while the guest never runs.
+            self.moves_not_before = now() + self.spec.timing.register_deadline * 2;
+            self.tell(ActiveInput::FailoverRequested);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use stealtime_outputhold::PortFault;
+    use stealtime_shipping::{Confirmed, Message};
+    use stealtime_succession::Epoch;
+
     use super::super::Origin;
     use super::super::tests::rig::{IMPATIENT_MS, Rig, Shared};
+    use super::*;
+    use crate::fake_guest::Deed;
 
     #[tokio::test]
     async fn a_register_that_is_away_is_an_alarm_while_the_guest_is_protected() {
         let boot = Origin::Boot { force: false };
         let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
-        let _standby = rig.protect(stealtime_succession::Epoch(1)).await;
+        let _standby = rig.protect(Epoch(1)).await;
         assert_eq!(rig.status().await["alarms"], serde_json::json!([]));
         rig.register.hide(true);
         rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "register").await;
@@ -45,5 +85,26 @@ mod tests {
         assert!(status["register_age_ns"].as_u64().unwrap() > 1_000_000_000, "{status}");
         rig.register.hide(false);
         rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+    }
+
+    #[tokio::test]
+    async fn a_guest_whose_port_is_dead_moves_where_it_reaches_somebody() {
+        for theirs in [None, Some("there is no bridge br0 any more".to_owned())] {
+            let mut rig = Rig::boot("net").await;
+            let standby = rig.protect(Epoch(1)).await;
+            let term = standby.term.next();
+            standby.send(&Message::Confirmed(Confirmed { term, port_fault: theirs.clone() }));
+            rig.guest.break_port(Some(PortFault::TapGone("tap-phone".to_owned())));
+            let words = if theirs.is_none() { "it moves" } else { "it stays, as it would reach nobody" };
+            rig.stands_by("alarms", |alarms| alarms[0]["text"].to_string().contains(words)).await;
+            if theirs.is_none() {
+                rig.see(Deed::Last).await;
+                continue;
+            }
+            tokio::time::sleep(PORT_PATIENCE * 2).await;
+            assert_eq!(rig.status().await["protected"], true, "it stays where it is");
+            rig.guest.break_port(None);
+            rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+        }
     }
 }

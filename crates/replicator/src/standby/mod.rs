@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
-    Acknowledge, Addresses, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
+    Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
     Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
@@ -398,7 +398,8 @@ impl Standby {
             }
             StandbyMessage::Confirmed { term } => {
                 self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
-                Message::Confirmed { term }
+                let port_fault = self.machine.port_fault().map(|fault| fault.to_string());
+                Message::Confirmed(Confirmed { term, port_fault })
             }
             StandbyMessage::Acknowledge { term, epoch } => {
                 faults::point("before-acknowledge");

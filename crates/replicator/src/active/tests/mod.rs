@@ -3,7 +3,7 @@
 pub mod rig;
 
 use stealtime_capture::Shutdown;
-use stealtime_shipping::{Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
+use stealtime_shipping::{Confirmed, Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
 use stealtime_succession::{OutputPolicy, Record, Term};
 
 use serde_json::Value;
@@ -49,7 +49,7 @@ async fn output_is_held_from_the_first_cut_on_until_the_standby_acknowledges() {
     assert_eq!((record.term, record.standby), (Term(2), Some(MemberId::new("b", 7))));
     let status = rig.status().await;
     assert_eq!((&status["role"], &status["protected"]), (&json!("solo"), &json!(false)), "not confirmed: {status}");
-    standby.send(&Message::Confirmed { term: Term(2) });
+    standby.send(&Message::Confirmed(Confirmed { term: Term(2), port_fault: None }));
     rig.stands("protected", true).await;
     let status = rig.status().await;
     assert_eq!((&status["role"], &status["acknowledged"]), (&json!("active"), &json!(1)), "{status}");

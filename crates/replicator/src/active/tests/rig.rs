@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stealtime_shipping::{
-    Acknowledge, Endpoint, Heartbeat, Inquire, LinkSender, Listener, Message, Told, Welcome, accept,
+    Acknowledge, Confirmed, Endpoint, Heartbeat, Inquire, LinkSender, Listener, Message, Told, Welcome, accept,
 };
 use stealtime_succession::{
     ActiveEnding, Epoch, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version, Versioned,
@@ -203,7 +203,7 @@ impl Rig {
         self.guest.cut(first, false);
         standby.acknowledge(first);
         self.see(Deed::Go(term.next())).await;
-        standby.send(&Message::Confirmed { term: term.next() });
+        standby.send(&Message::Confirmed(Confirmed { term: term.next(), port_fault: None }));
         self.stands("protected", true).await;
         standby
     }

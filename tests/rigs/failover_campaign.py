@@ -45,7 +45,9 @@ LATE = {f"{point}, {action}": (point, action) for point in STANDBY_POINTS for ac
 MOVING_POINTS = ("before-claim", "after-claim", "before-load", "after-load")
 """Passed by the standby of a planned failover while the active member keeps the guest, stopped: either may die there."""
 MOVES = {
-    f"planned, {whose} dies {point}": (whose, point) for whose in ("the standby", "the active") for point in MOVING_POINTS
+    f"planned, {whose} dies {point}": (whose, point)
+    for whose in ("the standby", "the active")
+    for point in MOVING_POINTS
 }
 
 POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS, *LATE, *MOVES)

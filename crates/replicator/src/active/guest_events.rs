@@ -168,7 +168,9 @@ impl Active {
                 self.guest.kill();
             }
             // Seen by who looks at the port; the error says why.
-            RelayEvent::PortLost(error) => drop(self.events.warn(format!("the TAP cannot be used: {error}"))),
+            RelayEvent::PortLost(error) => {
+                self.events.warn(format!("the TAP cannot be used: {error}"));
+            }
             RelayEvent::Ended => {
                 // Nothing can leave any more: better that somebody else takes over.
                 self.events.warn("the relay of the network has ended".to_owned());

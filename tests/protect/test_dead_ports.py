@@ -1,0 +1,54 @@
+"""A guest that runs and reaches nobody, since somebody took its TAP or its bridge away, moves to where it does."""
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip, other
+
+from stealtime.protect.laboratory import GUEST_BRIDGE
+from stealtime.protect.laboratory_network import run
+
+pytestmark = [
+    pytest.mark.protect,
+    pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
+]
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[TwoHosts]:
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, interval="50ms")
+        hosts.boot()
+        yield hosts
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("link delete {tap}", "there is no TAP {tap} any more"),
+        ("link set {tap} down", "the TAP {tap} was taken out of use"),
+        ("link set {bridge} down", "the bridge {bridge} was taken out of use"),
+    ],
+    ids=["TAP deleted", "TAP down", "bridge down"],
+)
+def test_a_guest_that_reaches_nobody_moves(hosts: TwoHosts, change: str, told: str) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    before = hosts.settled()
+    assert before.pid is not None
+    tap = str(json.loads(hosts.member(before.host).spec.read_text())["network"]["tap"])
+    node = hosts.laboratory.host(before.host)
+    names = {"tap": tap, "bridge": GUEST_BRIDGE}
+    run(*node.prefix, "ip", *change.format(**names).split())
+    hosts.await_end(before.pid)
+    if "bridge" in change:
+        run(*node.prefix, "ip", "link", "set", GUEST_BRIDGE, "up")
+    after = hosts.settled(unlike=frozenset({before.pid}))
+    assert after.host == other(before.host)
+    alarms = [event for event in hosts.events(before.host) if event["pid"] == before.pid and event["event"] == "alarm"]
+    assert [alarm["alarm"] for alarm in alarms] == ["port"], alarms
+    assert told.format(**names) in str(alarms[0]["text"])
+    counting.await_answers()
+    assert_unharmed(counting.end())

@@ -43,7 +43,7 @@ LATE = {f"{point}, {action}": (point, action) for point in STANDBY_POINTS for ac
 """The standby stands still there, or is late there by more than all deadlines, while the active member dies."""
 
 MOVING_POINTS = ("before-claim", "after-claim", "before-load", "after-load")
-"""Passed by the standby of a planned failover while the active member keeps the guest, stopped: either may die there."""
+"""Passed by the standby of a planned failover while the active member keeps the stopped guest: either may die there."""
 MOVES = {
     f"planned, {whose} dies {point}": (whose, point)
     for whose in ("the standby", "the active")

@@ -14,15 +14,17 @@ pub enum AlarmKind {
     Register,
     /// The standby has not seen its register for long: it could not take over.
     StandbyRegister,
-    /// The guest's port of the network is gone.
+    /// The guest runs, and reaches nobody.
     Port,
+    /// A certificate of this host ends soon, has ended, or is not there.
+    Certificate,
     /// The guest's kernel has panicked.
     Guest,
 }
 
 impl AlarmKind {
     /// All of them, for figures that are there before anything happens.
-    pub const ALL: [Self; 4] = [Self::Register, Self::StandbyRegister, Self::Port, Self::Guest];
+    pub const ALL: [Self; 5] = [Self::Register, Self::StandbyRegister, Self::Port, Self::Certificate, Self::Guest];
 
     /// Its name in figures.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl AlarmKind {
             Self::Register => "register",
             Self::StandbyRegister => "standby-register",
             Self::Port => "port",
+            Self::Certificate => "certificate",
             Self::Guest => "guest",
         }
     }

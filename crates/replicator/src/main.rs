@@ -8,6 +8,7 @@ mod active;
 mod alarms;
 mod arguments;
 mod assignment;
+mod certificates;
 mod clock;
 mod control;
 mod encoder;

@@ -102,6 +102,8 @@ pub struct Status {
     pub fenced_reason: Option<String>,
     /// How long the last failover took here: from the decision until the guest ran.
     pub resume_ns: Option<u64>,
+    /// How long this host's certificates are good for; None without any.
+    pub certificates_end_in_s: Option<i64>,
     /// What somebody must see to.
     pub alarms: Vec<Alarm>,
     /// What is not as wanted, in sentences: a tracker that fell back, a standby that refused.

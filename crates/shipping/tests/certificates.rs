@@ -166,3 +166,14 @@ async fn files_that_are_no_identity_are_named() {
         assert!(error.hint().is_some());
     }
 }
+
+#[test]
+fn the_first_certificate_that_ends_is_told() {
+    let authority = Authority::new("ours");
+    let expired = authority.expired(&["a"]);
+    // 2001-01-01, 00:00 UTC.
+    assert_eq!(expired.ends_at_unix_s().unwrap(), 978_307_200);
+    assert!(authority.host(&["b"]).ends_at_unix_s().unwrap() > 4_000_000_000, "the default of the library is far away");
+    let missing = Identity { ca: "/nowhere/ca.pem".into(), ..expired };
+    assert!(missing.ends_at_unix_s().unwrap_err().to_string().contains("/nowhere/ca.pem"));
+}

@@ -93,6 +93,8 @@ class MemberStatus(_Document):
     fenced_reason: str | None = None
     resume_ns: int | None = None
     """How long the last failover took here, from the decision until the guest ran."""
+    certificates_end_in_s: int | None = None
+    """How long this host's certificates are good for, in seconds; negative: how long they have not been."""
     alarms: tuple[Alarm, ...] = ()
     """What somebody must see to, though the machine may run and be protected."""
     warnings: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ use stealtime_succession::{
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Command, Request};
 use crate::engine::Order;
@@ -108,6 +109,7 @@ struct Active {
     link: StandbyLink,
     seeker: Seeker,
     inquiry: Option<Inquiry>,
+    certificates: Certificates,
     /// When the guest's port is looked at next, since when it is faulty, and when it may be moved for that.
     look_at_port_at: Duration,
     port_faulty_since: Option<Duration>,
@@ -179,6 +181,7 @@ impl Active {
             link: StandbyLink::new(inputs.clone(), addresses),
             seeker: Seeker::new(inputs.clone()),
             inquiry: None,
+            certificates: Certificates::of(spec.identity.as_ref()),
             look_at_port_at: Duration::ZERO,
             port_faulty_since: None,
             moves_not_before: Duration::ZERO,

@@ -59,6 +59,7 @@ impl Active {
             qemu_pid: facts.map(|facts| facts.qemu_pid),
             fenced_reason: self.end.as_ref().and_then(|end| end.as_ref().ok()).map(ToString::to_string),
             resume_ns: self.life.resumed_in.map(nanoseconds),
+            certificates_end_in_s: self.certificates.left_s(),
             alarms: self.events.alarms(),
             warnings: warnings.collect(),
         }

@@ -30,6 +30,8 @@ impl Active {
             format!("{} has had no answer of its register for {patience:?}: it could not take over", host.name)
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
+        self.certificates.look();
+        self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
         if now() >= self.look_at_port_at {
             self.look_at_port_at = now() + LOOK_AT_PORT_EVERY;
             self.look_at_port(is_protected);

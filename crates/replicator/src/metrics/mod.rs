@@ -131,6 +131,12 @@ fn text_of(snapshot: &Snapshot) -> String {
         gauge.set(seconds(age_ns));
         registry.register_with_unit("register_age", help, Unit::Seconds, gauge);
     }
+    if let Some(left_s) = status.certificates_end_in_s {
+        let help = "How long this host's certificates are good for";
+        let gauge = Gauge::<i64, std::sync::atomic::AtomicI64>::default();
+        gauge.set(left_s);
+        registry.register_with_unit("certificates_end_in", help, Unit::Seconds, gauge);
+    }
     let alarms = Family::<[(&'static str, &'static str); 1], Gauge>::default();
     for kind in AlarmKind::ALL {
         let is_on = status.alarms.iter().any(|alarm| alarm.kind == kind);
@@ -175,6 +181,7 @@ mod tests {
         status.guest_time_lost_ns = 403_000_000;
         status.qemu_events.insert("STOP".to_owned(), 3);
         status.register_age_ns = Some(1_000_000_000);
+        status.certificates_end_in_s = Some(86_400);
         status.alarms.push(Alarm { kind: AlarmKind::Port, text: "the TAP is gone".to_owned() });
         let text = text_of(&Snapshot { status, distributions });
         let value = |start: &str| -> String {

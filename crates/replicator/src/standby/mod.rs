@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::active::{Origin, Takeover};
 use crate::alarms::AlarmKind;
+use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now};
 use crate::control::{Command, Refusal, Request};
 use crate::events::{Event, EventLog};
@@ -94,6 +95,7 @@ struct Standby {
     active: Peer,
     member: StandbyMember,
     sender: Option<LinkSender>,
+    certificates: Certificates,
     registrar: Registrar,
     machine: Machine,
     facts: GuestFacts,
@@ -258,6 +260,8 @@ impl Standby {
                 self.registrar.heard(&answer);
                 let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
                 self.events.alarm(AlarmKind::Register, trouble.map(|it| words::of_standbys_register(&it)));
+                self.certificates.look();
+                self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
                 self.tell(StandbyInput::Register(answer));
             }
             // What it holds may be all that is left of the machine; the active member that it becomes is
@@ -462,6 +466,7 @@ impl Standby {
             qemu_pid: Some(self.facts.qemu_pid),
             register_age_ns: self.registrar.age().map(nanoseconds),
             register_went_back: self.registrar.went_back,
+            certificates_end_in_s: self.certificates.left_s(),
             alarms: self.events.alarms(),
             warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
             ..Status::default()

@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::{Input, Outcome, Standby, StandbyError, hear, read};
 use crate::assignment::{Assignment, wanted};
+use crate::certificates::Certificates;
 use crate::clock::{now, unix_ns};
 use crate::events::{Event, EventLog};
 use crate::guest::{GuestEvent, GuestFacts};
@@ -185,6 +186,7 @@ impl Prepared {
             me,
             active: peer,
             sender: Some(sender),
+            certificates: Certificates::of(spec.identity.as_ref()),
             registrar,
             machine,
             facts,

@@ -90,6 +90,23 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityErr
 }
 
 impl Identity {
+    /// When the first of the certificates ends that this host shows or trusts, in seconds since 1970.
+    ///
+    /// # Errors
+    /// [`IdentityError`] if a file is not there, or holds no certificate.
+    pub fn ends_at_unix_s(&self) -> Result<i64, IdentityError> {
+        let mut ends_at = i64::MAX;
+        for path in [&self.certificate, &self.ca] {
+            for content in certificates(path)? {
+                let (_, certificate) = x509_parser::parse_x509_certificate(&content).map_err(|error| {
+                    IdentityError::Content { path: path.clone(), what: "certificate", reason: error.to_string() }
+                })?;
+                ends_at = ends_at.min(certificate.validity().not_after.timestamp());
+            }
+        }
+        Ok(ends_at)
+    }
+
     fn load(&self) -> Result<Loaded, IdentityError> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&self.ca)? {

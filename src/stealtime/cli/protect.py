@@ -163,15 +163,28 @@ def status(
     vm: Annotated[str | None, typer.Argument(metavar="[VM]", help="Show only this machine.")] = None,
     json: AsJson = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until interrupted.")] = False,
+    all_hosts: Annotated[
+        Path | None,
+        typer.Option(
+            "--all-hosts",
+            metavar="FILE",
+            help="Ask these hosts over ssh, a line each: [user@]host[:port], then stealtime's path if it needs one.",
+        ),
+    ] = None,
 ) -> None:
-    """Show the state of the protected machines on this host.
+    """Show the state of the protected machines on this host, or on many.
 
-    Exit codes: 0 every machine here (or VM) is protected; 3 at least one is not, or there is none; 4 all are, and
-    somebody must see to an alarm, such as a register that gives no answer.
+    Exit codes: 0 every machine there (or VM) is protected; 1 a host could not be asked; 3 at least one machine is not
+    protected, or there is none; 4 all are, and somebody must see to an alarm, such as a register that gives no answer.
     """
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.protect.showing import remarks, status_table
 
+    if all_hosts is not None:
+        if watch:
+            raise UsageError("--watch and --all-hosts do not go together", hint="call it repeatedly")
+        _show_all_hosts(all_hosts, vm, as_json=json)
+        return
     if watch and json:
         raise UsageError(
             "--watch and --json do not go together", hint="call `stealtime protect status --json` repeatedly"
@@ -311,6 +324,30 @@ def _status_document(vm: str | None) -> "StatusDocument":
     from stealtime.protect.status import StatusDocument
 
     return StatusDocument(members=tuple(read_status(folder) for folder in default_state().members(vm)))
+
+
+def _show_all_hosts(file: Path, vm: str | None, *, as_json: bool) -> None:
+    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.protect.all_hosts import ask_all, read_hosts
+    from stealtime.protect.showing import remarks, remarks_on_hosts, status_table
+
+    hosts = read_hosts(file)
+    with message_console().status(f"asking {len(hosts)} hosts"):
+        document = ask_all(hosts)
+    if vm is not None:
+        chosen = tuple(member for member in document.members if member.vm == vm)
+        document = document.model_copy(update={"members": chosen})
+    if as_json:
+        print_document(document)
+    elif document.members:
+        data_console().print(status_table(document.members))
+    else:
+        what = f"no member of the VM {vm!r}" if vm is not None else "no member"
+        message_console().print(f"there is {what} on these hosts", markup=False)
+    if not as_json:
+        for line in [*remarks_on_hosts(document), *remarks(document.members)]:
+            message_console().print(line, style="yellow", markup=False, soft_wrap=True)
+    raise typer.Exit(document.exit_code())
 
 
 def _watch(vm: str | None) -> None:

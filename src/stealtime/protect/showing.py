@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stealtime.protect.status import RUNNING_ROLES, MemberStatus
+from stealtime.protect.status import RUNNING_ROLES, MemberStatus, StatusDocument
 from stealtime.report.notation import duration
 from stealtime.vocabulary.quantities import approximate_size, format_duration
 
@@ -45,6 +45,14 @@ def remarks(members: Sequence[MemberStatus]) -> list[str]:
         lines += [f"{member.vm} on {member.host}: {warning}" for warning in member.warnings]
         if member.fenced_reason is not None:
             lines.append(f"{member.vm} on {member.host} was fenced: {member.fenced_reason}")
+    return lines
+
+
+def remarks_on_hosts(document: StatusDocument) -> list[str]:
+    """Give in sentences what only shows when several hosts are asked."""
+    lines = [f"alarm: {vm} runs on {' and on '.join(hosts)}" for vm, hosts in document.run_twice().items()]
+    for host in document.unheard:
+        lines.append(f"{host.reason} (hint: {host.hint})" if host.hint else host.reason)
     return lines
 
 

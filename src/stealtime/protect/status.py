@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stealtime.protect.vm_file import Mode
-from stealtime.vocabulary.errors import ExitCode
+from stealtime.vocabulary.errors import ExitCode, weightiest
 
 SCHEMA_VERSION = 1
 """Of what ``stealtime protect status --json`` prints."""
@@ -13,6 +13,8 @@ SCHEMA_VERSION = 1
 Role = Literal["starting", "solo", "active", "stopped", "standby", "fenced", "gone"]
 """As ``crates/replicator/src/status.rs`` names them; ``gone`` is ours, for a folder that nobody lives in."""
 
+RUNS_NOW: frozenset[Role] = frozenset({"solo", "active"})
+"""Of a member whose guest may send."""
 RUNNING_ROLES: frozenset[Role] = frozenset({"starting", "solo", "active", "stopped"})
 """Of the member that has the machine."""
 
@@ -100,11 +102,21 @@ class MemberStatus(_Document):
     warnings: tuple[str, ...] = ()
 
 
+class UnheardHost(_Document):
+    """A host that could not be asked."""
+
+    host: str
+    reason: str
+    hint: str | None = None
+
+
 class StatusDocument(_Document):
     """What ``stealtime protect status --json`` prints."""
 
     schema_version: int = SCHEMA_VERSION
     members: tuple[MemberStatus, ...]
+    unheard: tuple[UnheardHost, ...] = ()
+    """Of the hosts that were asked over ssh."""
 
     def is_protected(self) -> bool:
         """Tell whether each machine that has a member here is protected."""
@@ -113,6 +125,16 @@ class StatusDocument(_Document):
 
     def exit_code(self) -> ExitCode:
         """Tell a program how the machines stand: what is not protected comes before an alarm."""
-        if not self.is_protected():
-            return ExitCode.THRESHOLD
-        return ExitCode.NOT_JUDGED if any(member.alarms for member in self.members) else ExitCode.FINE
+        return weightiest(
+            ExitCode.FINE if self.is_protected() else ExitCode.THRESHOLD,
+            ExitCode.FAILED if self.unheard else ExitCode.FINE,
+            ExitCode.NOT_JUDGED if any(member.alarms for member in self.members) or self.run_twice() else ExitCode.FINE,
+        )
+
+    def run_twice(self) -> dict[str, tuple[str, ...]]:
+        """Give the hosts of each machine that runs on more than one: one of them has not heard that it is over."""
+        hosts: dict[str, list[str]] = {}
+        for member in self.members:
+            if member.role in RUNS_NOW:
+                hosts.setdefault(member.vm, []).append(member.host)
+        return {vm: tuple(names) for vm, names in hosts.items() if len(set(names)) > 1}

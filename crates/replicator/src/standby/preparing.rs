@@ -178,6 +178,7 @@ impl Prepared {
         .map_err(MachineError::from)?;
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
         signals::on_termination(move || drop(to_inputs.send(Input::Terminate)));
+        let certificates = Certificates::of(spec.identity.as_ref());
         let standby = Standby {
             member: StandbyMember::new(config, now()),
             staging,
@@ -186,7 +187,7 @@ impl Prepared {
             me,
             active: peer,
             sender: Some(sender),
-            certificates: Certificates::of(spec.identity.as_ref()),
+            certificates,
             registrar,
             machine,
             facts,

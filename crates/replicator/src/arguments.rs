@@ -23,6 +23,12 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Tell as JSON whether anybody still has the state of a machine, as after a power cut of both its hosts
+    Recover {
+        /// The specification of the machine
+        #[arg(long, value_name = "FILE")]
+        spec: PathBuf,
+    },
     /// Receive machines from other hosts, with one standby process for each
     Host {
         /// The configuration of this host, as `stealtime protect host` writes it

@@ -24,11 +24,13 @@ mod guest;
 mod host;
 mod host_config;
 mod host_facts;
+mod inquiry;
 mod machine;
 mod member_folder;
 mod metrics;
 mod pacing;
 mod reception;
+mod recover;
 mod registers;
 #[cfg(test)]
 mod schema;
@@ -44,6 +46,7 @@ mod turn;
 mod urgency;
 mod words;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -77,6 +80,7 @@ fn run(command: Command) -> Result<ExitCode> {
             urgency::be_urgent();
             conduct(active(&spec, force))
         }
+        Command::Recover { spec } => conduct(recover(&spec)),
         Command::Host { config } => {
             host::run(&config)?;
             Ok(ExitCode::SUCCESS)
@@ -102,6 +106,12 @@ async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
     let (machine, heard) = Machine::new();
     let origin = Origin::Boot { force };
     Ok(told(&active::run(spec, me, (Box::new(machine), heard), origin, requests).await?))
+}
+
+async fn recover(spec: &Path) -> Result<ExitCode> {
+    let account = recover::account(&Spec::read(spec)?).await?;
+    std::io::stdout().write_all(format!("{}\n", serde_json::to_string(&account)?).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn standby(config: &Path) -> Result<ExitCode> {

@@ -10,6 +10,7 @@ import typer
 from stealtime.cli import protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import Mode
+from stealtime.cli.protect_recover import recover
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def application() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    machine_commands = (start, status, failover, stop, export, spec)
+    machine_commands = (start, status, failover, stop, recover, export, spec)
     host_commands = (
         protect_hosts.host,
         protect_hosts.serve,

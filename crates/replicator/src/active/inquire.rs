@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use stealtime_shipping::{Endpoint, Identity, Inquire, LinkError, Message, Told, connect};
+use stealtime_shipping::{Identity, Inquire};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::Input;
+use crate::inquiry::has_ended;
 use crate::spec::StandbyHost;
 
 /// Between two questions: a process that was killed takes a moment to end.
@@ -37,7 +38,7 @@ impl Inquiry {
         let task = tokio::spawn(async move {
             loop {
                 // A host that cannot be asked says nothing, which proves nothing.
-                let answer = tokio::time::timeout(ANSWER_WITHIN, ask(&host, identity.as_ref(), &question)).await;
+                let answer = tokio::time::timeout(ANSWER_WITHIN, has_ended(&host, identity.as_ref(), &question)).await;
                 if let Ok(Ok(true)) = answer {
                     let _ = inputs.send(Input::StandbyOver(question.member.clone()));
                     return;
@@ -47,15 +48,4 @@ impl Inquiry {
         });
         Self { task: task.abort_handle() }
     }
-}
-
-async fn ask(host: &StandbyHost, identity: Option<&Identity>, question: &Inquire) -> Result<bool, LinkError> {
-    let Ok(endpoint) = host.endpoint.parse::<Endpoint>() else { return Ok(false) };
-    let link = connect(&endpoint, identity).await?;
-    if !link.vouches_for(&host.name) {
-        return Ok(false);
-    }
-    let (sender, mut receiver) = link.split();
-    sender.send(&Message::Inquire(question.clone())).await?;
-    Ok(matches!(receiver.receive().await?, Message::Told(Told { is_over: true, .. })))
 }

@@ -1,0 +1,100 @@
+"""What can be had again of machines whose members are gone, as after a power cut of both hosts."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from stealtime.lab.platforms.leftovers import temporary_folder
+from stealtime.protect.ending import parse_last_words
+from stealtime.protect.programs import find_replicator
+from stealtime.protect.session import make_spec
+from stealtime.protect.specification import write_document
+from stealtime.protect.state import State
+from stealtime.protect.vm_file import VmFile
+from stealtime.vocabulary.errors import StealtimeError
+
+MACHINES = Path("/etc/stealtime/vms")
+"""Where systemd's units look for machines."""
+
+_ANSWERS_WITHIN_S = 60.0
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Trace(_Document):
+    """What became of a member, as ``crates/replicator/src/recover.rs`` tells it."""
+
+    member: str
+    host: str
+    is_holder: bool
+    state: Literal["over", "lives", "unknown"]
+    reason: str | None
+
+
+class Account(_Document):
+    """What is known of a machine."""
+
+    vm: str
+    register: str
+    term: int | None
+    members: tuple[Trace, ...]
+    verdict: Literal["vacant", "gone", "lives", "unknown"]
+
+    def words(self, file: Path) -> str:
+        """Say in a sentence what is known, and what can be done."""
+        hosts = " and ".join(dict.fromkeys(one.host for one in self.members))
+        match self.verdict:
+            case "vacant":
+                return f"{self.vm}: nobody holds it; `stealtime protect start {file}` starts it"
+            case "gone":
+                return (
+                    f"{self.vm}: its state is gone, as no process of it is left on {hosts}; "
+                    f"`stealtime protect recover {file} --boot` boots it anew"
+                )
+            case "lives":
+                living = next(one for one in self.members if one.state == "lives")
+                return (
+                    f"{self.vm}: {living.member} lives on {living.host} and may have its state; see "
+                    f"`stealtime protect status {self.vm}` there"
+                )
+        unknown = next(one for one in self.members if one.state == "unknown")
+        return f"{self.vm}: not judged, because {unknown.host} may have its state and cannot be asked: {unknown.reason}"
+
+
+def account_of(vm: VmFile, state: State, host: str, *, prefix: Sequence[str] = ()) -> Account:
+    """Find out whether anybody still has the state of a machine.
+
+    Args:
+        vm: The machine.
+        state: Where members of this host live.
+        host: The name of this host.
+        prefix: Goes before the command line that asks.
+
+    Raises:
+        StealtimeError: The register does not say who had it.
+    """
+    with temporary_folder() as folder:
+        file = folder / "spec.json"
+        write_document(file, make_spec(vm, state, host))
+        asked = subprocess.run(
+            [*prefix, str(find_replicator()), "recover", "--spec", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWERS_WITHIN_S,
+            check=False,
+        )
+    if asked.returncode == 0:
+        try:
+            return Account.model_validate_json(asked.stdout)
+        except ValidationError as error:
+            raise StealtimeError(f"the replicator told {asked.stdout[:80]!r} of {vm.name}") from error
+    reason, hint = parse_last_words(asked.stderr.splitlines())
+    raise StealtimeError(
+        f"{vm.name}: {reason or asked.stderr.strip() or 'the replicator ended without a word'}",
+        hint=hint or "does the register run, and is it reached from here?",
+    )

@@ -65,7 +65,7 @@ async fn accept(listener: TcpListener, text: Arc<Text>, answered_within: Duratio
 }
 
 async fn answer(stream: TcpStream, text: Arc<Text>) {
-    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let is_asked = matches!(*request.method(), Method::GET | Method::HEAD);
         let body = if is_asked { text() } else { String::new() };
         let mut response = Response::new(Full::new(Bytes::from(body)));
@@ -74,7 +74,7 @@ async fn answer(stream: TcpStream, text: Arc<Text>) {
         } else {
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
         }
-        async { Ok::<_, Infallible>(response) }
+        std::future::ready(Ok::<_, Infallible>(response))
     });
     // Who asked may be gone.
     let _ = http1::Builder::new()

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::Fault;
 use super::steps::{Failure, Step};
 use super::watch::Violation;
-use super::world::{World, timing, two_leases};
+use super::world::{Role, World, timing, two_leases};
 use crate::{ActiveState, Mode, Timing};
 
 /// Choose a step by each of `choices`. A small byte lets time pass, a large one breaks something; the others
@@ -47,7 +47,21 @@ fn ends_all(world: &World, failure: Failure) -> bool {
     let (Failure::Kill(index) | Failure::PowerOff(index) | Failure::KillGuest(index)) = failure else {
         return false;
     };
-    world.active(index).is_some_and(|member| member.state() != ActiveState::Protected)
+    world.active(index).is_some_and(|member| match member.state() {
+        ActiveState::Protected => false,
+        // Of a planned failover, both sides have it.
+        ActiveState::Resigned | ActiveState::Arriving => !another_has_it(world, index),
+        _ => true,
+    })
+}
+
+fn another_has_it(world: &World, index: usize) -> bool {
+    let others = world.processes.iter().enumerate().filter(|(other, _)| *other != index);
+    others.map(|(_, process)| process).any(|process| match process.role {
+        Role::Active(_) => process.guest.is_some(),
+        Role::Standby(_) => process.copy.is_some(),
+        Role::Gone => false,
+    })
 }
 
 fn timings() -> impl Strategy<Value = Timing> {

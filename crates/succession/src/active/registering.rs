@@ -180,6 +180,10 @@ impl ActiveMember {
             (Purpose::Name, Phase::Naming) => self.named(actions),
             (Purpose::Run, Phase::Arriving(_)) => self.run_arrived(),
             (Purpose::Reclaim, Phase::Reclaiming { .. }) if fresh => self.go_on_alone(actions),
+            // Whoever is asked now is asked in a term that is over.
+            (Purpose::Reclaim, Phase::Unprotected) if self.config.mode != Mode::Off => {
+                actions.push(ActiveAction::SeekStandby);
+            }
             (Purpose::Vacate, Phase::Stopping { .. }) => {
                 self.stopped(actions);
                 return;

@@ -83,6 +83,25 @@ def test_what_is_not_the_same_in_both_is_found(
     assert sum(len(one.where) for one in found) == places
 
 
+def test_what_every_boot_has_anew_is_no_difference(tmp_path: Path) -> None:
+    boots = [
+        {
+            "kernel_command_line": f"mem=256M uml_dir=/tmp/stealtime-4026531836:{pid}:3221000-{name} root=98:0",
+            "memory_total_bytes": memory,
+        }
+        for pid, name, memory in ((20463, "024h8rg3", 234_209_280), (11050, "_zthd8i", 245_874_688))
+    ]
+    changes = [
+        of_uml(lambda one, told=told: one["machine"]["agent_facts"].update({k: {"value": v} for k, v in told.items()}))
+        for told in boots
+    ]
+    cells = (WAKEUP, TICK)
+    a, b = (written(tmp_path / name, cells=cells, trial=change) for name, change in zip("ab", changes, strict=True))
+    assert differences(a, b) == []
+    larger = written(tmp_path / "c", cells=cells, trial=fact("memory_total_bytes", 502_000_000))
+    assert [one.what for one in differences(a, larger)] != []
+
+
 def test_equal_runs_differ_in_nothing(tmp_path: Path) -> None:
     a, b = pair(
         tmp_path,

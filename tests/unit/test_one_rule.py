@@ -178,8 +178,26 @@ def test_repetitions_by_clocks_of_different_rates_are_told_alike_everywhere(
     text = document.read_text()
     assert '"units_per_s": 2100000000.0' in text
     document.write_text(text.replace('"units_per_s": 2100000000.0', '"units_per_s": 2400000000.0'))
-    why = "repetitions with clock rates from 2100000000 to 2400000000 Hz cannot be pooled"
+    # As the whole trial told them: 0.7 ppm from what was read before it.
+    why = "repetitions with clock rates from 2100001470 to 2400001680 Hz cannot be pooled"
     say_the_same(stealtime, Run.open(folder), tmp_path, invalid=2, failed=0, why=why)
+
+
+def test_a_rate_that_was_read_wrong_and_told_right_by_the_whole_trial_keeps_no_repetition_out(runs: Path) -> None:
+    cells = [
+        SyntheticCell("native", "wakeup", {"interval_ns": MS}, 1_900.0, 410_000.0, 0.4, 2_000, repetition=number)
+        for number in (1, 2)
+    ]
+    folder = complete(write_synthetic_run(runs / "run", cells=cells).folder)
+    document = folder / "cells" / cells[1].identity / "trial.json"
+    trial = json.loads(document.read_text())
+    # 120 ppm, as of 6 us in 50 ms.
+    clock = trial["outcome"]["clock"]
+    clock["units_per_s"] *= 1 + 120e-6
+    clock["check"]["disagreement_ppm"] -= 120
+    document.write_text(json.dumps(trial))
+    (cell,) = summarize(Run.open(folder)).cells
+    assert cell.valid, cell.reasons
 
 
 class KindStudy(DummyStudy):

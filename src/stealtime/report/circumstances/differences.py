@@ -4,6 +4,7 @@ Nothing is picked: every fact is compared by its key, so that one which a later 
 out is what differs between any two runs: times, loads, ids, paths, and what is compared by other means.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.circumstances.limits import some_names
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run
-from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.quantities import approximate_size, format_duration
 from stealtime.vocabulary.readings import Absent, Value
 
 _OF_ANY_TWO_RUNS = frozenset(
@@ -30,6 +31,10 @@ _OF_ANY_TWO_RUNS = frozenset(
 )  # fmt: skip
 """Keys of facts, of the campaign and of requests."""
 _NOT_TOLD = "not told"
+_OWN_FOLDER = re.compile(r"stealtime-\d+:\d+:\d+-\w+")
+"""A temporary folder of ours, as command lines name it: another one in each trial."""
+_MEMORY = "memory_total_bytes"
+"""What a kernel has left of what it was given, which differs a little from boot to boot."""
 
 _Facts = dict[tuple[str, str], set[str]]
 """By what, and where: all values that were seen there."""
@@ -128,9 +133,13 @@ def _text(key: str, value: Any) -> str:
         return f"absent ({value.absent})"
     if key.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool):
         return format_duration(value)
+    if key.endswith(_MEMORY) and isinstance(value, int):
+        step = 1 << 30 if value >= 1 << 30 else 128 << 20
+        return approximate_size(-(-value // step) * step)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return _OWN_FOLDER.sub("stealtime-*", text)
 
 
 def _words(key: str) -> str:

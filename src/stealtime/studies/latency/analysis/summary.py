@@ -10,6 +10,7 @@ from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.summary import summarize as summarize_run
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
+from stealtime.studies.latency.analysis.clock_rates import rate_of
 from stealtime.studies.latency.analysis.held_back import find_held_back, limit_of, pool_held_back
 from stealtime.studies.latency.analysis.model import (
     CellSummary,
@@ -83,7 +84,7 @@ def _pooled_stats(reads: Sequence[_Read]) -> Stats | None:
     if not parts:
         return None
     try:
-        return to_stats(pool(parts, [outcome.clock.units_per_s for outcome in _outcomes(reads)]))
+        return to_stats(pool(parts, [rate_of(outcome.clock) for outcome in _outcomes(reads)]))
     except StealtimeError:
         # Of different clocks: the rule says so of every trial (``clock_rates.unusable``).
         return None

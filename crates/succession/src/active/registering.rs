@@ -114,7 +114,7 @@ impl ActiveMember {
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
         match self.phase {
-            Phase::Reclaiming { .. } if shows_us && self.is_alone() => {
+            Phase::Reclaiming { .. } if shows_us && self.is_alone() && self.is_fresh(sent) => {
                 self.granted_at = self.granted_at.max(sent);
                 self.go_on_alone(actions);
                 self.desk.wait_until(sent + self.look_interval());
@@ -128,6 +128,11 @@ impl ActiveMember {
             }
             _ => {}
         }
+    }
+
+    /// Whether what was granted to a request of this moment is not over yet.
+    fn is_fresh(&self, sent: Duration) -> bool {
+        self.now < sent + self.config.timing.register_deadline
     }
 
     /// Whether a record says that we hold the virtual machine as we know it, and nobody asks whether we live. It was
@@ -171,7 +176,7 @@ impl ActiveMember {
         self.held = Some(record);
         self.seen = Some(version);
         self.granted_at = self.granted_at.max(pending.sent);
-        let fresh = self.now < pending.sent + self.config.timing.register_deadline;
+        let fresh = self.is_fresh(pending.sent);
         match (pending.purpose, &self.phase) {
             (Purpose::Take, Phase::Taking { .. }) => {
                 self.phase = Phase::Unprotected;

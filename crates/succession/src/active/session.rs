@@ -176,6 +176,8 @@ impl ActiveMember {
         let draining = matches!(self.phase, Phase::Draining { .. });
         let resigned = matches!(self.phase, Phase::Resigned { .. });
         let lost_standby = !matches!(self.phase, Phase::Unprotected | Phase::Syncing);
+        // Whatever answer comes next, even at this moment, enters being alone anew.
+        self.seeking = false;
         self.set_policy(OutputPolicy::Keep, actions);
         self.end_session(actions);
         if draining {

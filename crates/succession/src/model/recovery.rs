@@ -4,7 +4,7 @@ use super::Fault;
 use super::exhaustive::world_in;
 use super::steps::{Failure, Step};
 use super::world::{Process, Role, World};
-use crate::{ActiveState, Mode, StandbyState};
+use crate::{ActiveState, Mode, RegisterCall, StandbyState};
 
 /// Ticks until somebody serves: the silence of three, and one for each of the messages on the way.
 const OUTAGE_TICKS: u32 = 8;
@@ -13,12 +13,15 @@ pub fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> 
     let told = |violation: super::watch::Violation| violation.0;
     let served = world.serving();
     world.take(Step::Fail(failure)).map_err(told)?;
+    let is_of_register = matches!(failure, Failure::GoBack(_) | Failure::EraseRegister);
+    let must_go_on = |world: &World| match world.serving() {
+        serving if is_of_register && serving != served => Err(format!("{served:?} did not go on, {serving:?} serve")),
+        _ => Ok(()),
+    };
     let mut outage = 0;
     loop {
         world.run_punctually(1).map_err(told)?;
-        if matches!(failure, Failure::GoBack(_) | Failure::EraseRegister) && world.serving() != served {
-            return Err(format!("{served:?} did not go on, {:?} serve", world.serving()));
-        }
+        must_go_on(&world)?;
         // A stopped process does not serve, a running one may do so no longer: look at what comes after its
         // lease.
         if world.serving().len() == 1 && outage >= 3 {
@@ -29,7 +32,10 @@ pub fn check_recovery(mut world: World, failure: Failure) -> Result<(), String> 
             return Err(format!("nobody serves after {outage} ticks"));
         }
     }
-    world.run_punctually(12).map_err(told)?;
+    for _ in 0..12 {
+        world.run_punctually(1).map_err(told)?;
+        must_go_on(&world)?;
+    }
     let serving = world.serving();
     let protected = serving
         .first()
@@ -131,12 +137,23 @@ fn all_that_breaks(world: &World) -> Vec<Failure> {
     failures
 }
 
+/// Whether the register says that the standby runs the guest, or will if what is on its way arrives.
+fn is_to_run_there(world: &World) -> bool {
+    let Some(there) = world.processes.get(1) else { return false };
+    let asked = there.request.as_ref().and_then(|request| match &request.call {
+        RegisterCall::Swap { wanted, .. } => Some(wanted),
+        RegisterCall::Read => None,
+    });
+    let held = world.register.as_ref().map(|current| &current.record);
+    held.into_iter().chain(asked).any(|record| record.holder.as_ref() == Some(&there.me) && !record.taking_over)
+}
+
 fn first_broken_move(mode: Mode, fault: Option<Fault>) -> (usize, Option<String>) {
     let mut checked = 0;
     for point in 0..STEPS_OF_A_MOVE {
         let Ok(world) = moving(mode, fault, point) else { continue };
-        // From here on it is a machine without a standby.
-        if world.register.as_ref().is_some_and(|now| now.record.holder == Some(there.clone()) && !now.record.taking_over) {
+        if is_to_run_there(&world) {
+            // From here on it is a machine without a standby.
             break;
         }
         for failure in all_that_breaks(&world) {

@@ -321,5 +321,5 @@ fn a_standby_whose_end_is_vouched_for_stops_no_guest_at_a_full_register() {
 #[test]
 fn without_a_word_on_the_standby_a_full_register_stops_the_guest_and_nobody_runs_twice() {
     let world = closed_link_at_a_full_register(None).unwrap();
-    assert_eq!(world.serving(), [1], "the standby claims as soon as it can");
+    assert_eq!(world.serving().len(), 1, "whoever wrote first when it could");
 }

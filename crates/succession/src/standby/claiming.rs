@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, Promotion, StandbyAction, StandbyEnding, StandbyMember};
+use super::{Phase, Promotion, StandbyAction, StandbyEnding, StandbyMember, StandbyMessage};
 use crate::desk::Pending;
 use crate::{Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Versioned};
 

@@ -328,12 +328,6 @@ impl Guest {
         if status["running"] == true { Ok(()) } else { self.resume() }
     }
 
-    /// Load a state of the devices; the guest stands until [`Guest::resume`].
-    pub fn load(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
-        self.hand_over(device_state)?;
-        self.finish_load()
-    }
-
     fn hand_over(&mut self, device_state: &[u8]) -> Result<(), GuestError> {
         let mut incoming = self.incoming.take().ok_or(GuestError::NotAStandby)?;
         incoming.write_all(device_state).map_err(GuestError::Load)?;

@@ -28,7 +28,10 @@ pub enum Deed {
     Kill,
     End,
     Link,
-    FullCopy { term: Term, first: Epoch },
+    FullCopy {
+        term: Term,
+        first: Epoch,
+    },
     Go(Term),
     Rest,
     Last,

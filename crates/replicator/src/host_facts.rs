@@ -11,12 +11,7 @@ use stealtime_succession::MemberId;
 use crate::host_config::HostConfig;
 
 /// Look at the programs, files and memory that this machine would use here.
-pub fn gather(
-    config: &HostConfig,
-    machine: &MachineSpec,
-    member: MemberId,
-    register: RegisterLook,
-) -> LocalFacts {
+pub fn gather(config: &HostConfig, machine: &MachineSpec, member: MemberId, register: RegisterLook) -> LocalFacts {
     let images = [&machine.kernel, &machine.initramfs]
         .into_iter()
         .filter(|image| is_below(&image.path, &config.images))

@@ -105,7 +105,7 @@ async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
     tokio::spawn(control::serve(listener, asking, spec.allow_faults));
     let (machine, heard) = Machine::new();
     let origin = Origin::Boot { force };
-    Ok(told(&active::run(spec, me, (Box::new(machine), heard), origin, requests).await?))
+    Ok(told(&Box::pin(active::run(spec, me, (Box::new(machine), heard), origin, requests)).await?))
 }
 
 async fn recover(spec: &Path) -> Result<ExitCode> {
@@ -122,7 +122,7 @@ async fn standby(config: &Path) -> Result<ExitCode> {
     urgency::be_urgent();
     match standby::run(caller).await? {
         standby::Outcome::Won { spec, me, machine, heard, origin, requests, lock: _lock } => {
-            Ok(told(&active::run(*spec, me, (Box::new(machine), heard), origin, requests).await?))
+            Ok(told(&Box::pin(active::run(*spec, me, (machine, heard), origin, requests)).await?))
         }
         standby::Outcome::Ended | standby::Outcome::Left => Ok(ExitCode::SUCCESS),
     }

@@ -97,8 +97,7 @@ async fn is_over(spec: &Spec, term: Term, member: &MemberId) -> Result<bool, Str
     }
     let host = spec.standby_hosts.iter().find(|host| host.name == member.host());
     let host = host.ok_or_else(|| format!("{} is none of the machine's standby hosts", member.host()))?;
-    let question =
-        Inquire { term, host: spec.host.clone(), vm: spec.machine.name.clone(), member: member.clone() };
+    let question = Inquire { term, host: spec.host.clone(), vm: spec.machine.name.clone(), member: member.clone() };
     let answer = tokio::time::timeout(ANSWER_WITHIN, has_ended(host, spec.identity.as_ref(), &question)).await;
     answer.unwrap_or_else(|_| Err(format!("{} gave no answer within {} s", host.name, ANSWER_WITHIN.as_secs())))
 }

@@ -177,7 +177,7 @@ fn a_host_says_whether_a_member_of_its_own_has_ended() {
     let daemon = Daemon::start(None);
     let is_over = |vm: &str, member: MemberId| {
         let question = Inquire { term: Term(4), host: "a".to_owned(), vm: vm.to_owned(), member };
-        match send(&daemon.endpoint, Message::Inquire(question), None) {
+        match send(&daemon.endpoint, &Message::Inquire(question), None) {
             Ok(Message::Told(told)) => told.is_over,
             other => panic!("no answer: {other:?}\n{}", daemon.log()),
         }

@@ -18,8 +18,8 @@ pub mod transport;
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge};
 pub use message::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message, MessageError,
-    PageBatch, Protected, Resign, Told,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message,
+    MessageError, PageBatch, Protected, Resign, Told,
 };
 pub use pages::{
     EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder, PageSource,

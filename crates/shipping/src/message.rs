@@ -321,11 +321,9 @@ impl Message {
             Self::Addresses(addresses) => &write(kind, addresses)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
-            Self::Acknowledge(_)
-            | Self::CopyHeld(_)
-            | Self::Protected(_)
-            | Self::Resign(_)
-            | Self::Bye { .. } => &Vec::new(),
+            Self::Acknowledge(_) | Self::CopyHeld(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => {
+                &Vec::new()
+            }
         };
         Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
     }

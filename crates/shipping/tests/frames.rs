@@ -8,9 +8,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder, FrameError,
-    Heartbeat, Hello, Image, Inquire, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected, RamBlock, Refusal,
-    Resign, Told, Welcome,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
+    FrameError, Heartbeat, Hello, Image, Inquire, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected,
+    RamBlock, Refusal, Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -64,9 +64,8 @@ fn messages() -> impl Strategy<Value = Message> {
         }),
         numbers().prop_map(|(term, _)| Message::CopyHeld(CopyHeld { term })),
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
-        (numbers(), any::<Option<String>>()).prop_map(|((term, _), port_fault)| {
-            Message::Confirmed(Confirmed { term, port_fault })
-        }),
+        (numbers(), any::<Option<String>>())
+            .prop_map(|((term, _), port_fault)| { Message::Confirmed(Confirmed { term, port_fault }) }),
         (numbers(), ".{0,40}").prop_map(|((term, _), vm)| {
             Message::Inquire(Inquire { term, host: "a".to_owned(), vm, member: MemberId::new("b", 7) })
         }),

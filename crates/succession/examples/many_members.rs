@@ -230,7 +230,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     ready.wait();
     counts.is_counting.store(true, Ordering::Relaxed);
     let (began, before_s) = (Instant::now(), processor_s()?);
-    let protected = running.into_iter().filter_map(|pair| pair.join().ok()).filter(|is_protected| *is_protected).count();
+    let protected =
+        running.into_iter().filter_map(|pair| pair.join().ok()).filter(|is_protected| *is_protected).count();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let document = serde_json::json!({
         "pairs": pairs,

@@ -44,7 +44,17 @@ impl StandbyLink {
     pub fn new(inputs: UnboundedSender<Input>, addresses: LearnedAddresses) -> Self {
         let (open, number, last_echo) = (None, 0, None);
         let (confirmed_at, port_fault) = (Duration::ZERO, None);
-        Self { open, number, last_echo, confirmed_at, port_fault, addresses, addresses_told: false, closing: Vec::new(), inputs }
+        Self {
+            open,
+            number,
+            last_echo,
+            confirmed_at,
+            port_fault,
+            addresses,
+            addresses_told: false,
+            closing: Vec::new(),
+            inputs,
+        }
     }
 
     pub fn open(&mut self, host: StandbyHost, sender: LinkSender, receiver: LinkReceiver) {

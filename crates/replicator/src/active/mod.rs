@@ -85,10 +85,19 @@ pub struct Takeover {
 
 enum Input {
     Register(RegisterAnswer),
-    Found { seeker: u64, found: Box<Found> },
+    Found {
+        seeker: u64,
+        found: Box<Found>,
+    },
     NotFound(StandbyHost, SeekError),
-    Message { link: u64, message: Message },
-    LinkClosed { link: u64, reason: LinkError },
+    Message {
+        link: u64,
+        message: Message,
+    },
+    LinkClosed {
+        link: u64,
+        reason: LinkError,
+    },
     /// Its host says that this standby has ended.
     StandbyOver(MemberId),
     Terminate,
@@ -336,7 +345,9 @@ impl Active {
             return;
         }
         let Some(member) = self.member.may_claim().cloned().filter(|_| self.inquiry.is_none()) else { return };
-        let Some(host) = self.spec.standby_hosts.iter().find(|host| host.name == member.host()).cloned() else { return };
+        let Some(host) = self.spec.standby_hosts.iter().find(|host| host.name == member.host()).cloned() else {
+            return;
+        };
         let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
         let question = Inquire { term, host: self.spec.host.clone(), vm, member };
         self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));

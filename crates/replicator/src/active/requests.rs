@@ -39,7 +39,7 @@ impl Requests {
         let failovers = self.failovers.drain(..).map(|answer| answer.send(outcome.clone()));
         let stopped = stopped(ending).map_or(outcome.clone(), Err);
         let stops = self.stops.drain(..).map(|answer| answer.send(stopped.clone()));
-        failovers.chain(stops).filter(Result::is_ok).count() > 0
+        failovers.chain(stops).flatten().count() > 0
     }
 }
 

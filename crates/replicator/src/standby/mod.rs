@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES, Protected,
-    Refusal as ShippingRefusal, Resign,
+    Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
+    Protected, Refusal as ShippingRefusal, Resign,
 };
 use stealtime_succession::{
     Epoch, MemberId, Promotion, RegisterAnswer, RegisterError, StandbyAction, StandbyEnding, StandbyInput,
@@ -63,7 +63,7 @@ pub enum Outcome {
     Won {
         spec: Box<Spec>,
         me: MemberId,
-        machine: Machine,
+        machine: Box<Machine>,
         /// What will be heard of it.
         heard: UnboundedReceiver<GuestEvent>,
         origin: Origin,
@@ -220,6 +220,7 @@ impl Standby {
                 let offered_by = sender;
                 let takeover = Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by };
                 let origin = Origin::Takeover(Box::new(takeover));
+                let machine = Box::new(machine);
                 Ok(Outcome::Won { spec: Box::new(spec), me, machine, heard, origin, requests, lock })
             }
             Some(End::Ended(ending)) => {

@@ -173,15 +173,15 @@ impl Daemon {
 
 /// Say hello and give what comes.
 pub fn ask(endpoint: &Endpoint, hello: Hello, identity: Option<&Identity>) -> Result<Message, LinkError> {
-    send(endpoint, Message::Hello(Box::new(hello)), identity)
+    send(endpoint, &Message::Hello(Box::new(hello)), identity)
 }
 
 /// Say this first and give what comes.
-pub fn send(endpoint: &Endpoint, message: Message, identity: Option<&Identity>) -> Result<Message, LinkError> {
+pub fn send(endpoint: &Endpoint, message: &Message, identity: Option<&Identity>) -> Result<Message, LinkError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (sender, mut receiver) = connect(endpoint, identity).await?.split();
-        sender.send(&message).await?;
+        sender.send(message).await?;
         tokio::time::timeout(PATIENCE, receiver.receive()).await.expect("an answer")
     })
 }

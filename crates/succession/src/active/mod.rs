@@ -67,21 +67,44 @@ pub struct ActiveMember {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Phase {
-    Starting { since: Duration },
-    Taking { since: Duration, current: Option<Versioned> },
+    Starting {
+        since: Duration,
+    },
+    Taking {
+        since: Duration,
+        current: Option<Versioned>,
+    },
     /// Asks the holder of what was found to show itself.
-    Challenging { since: Duration, found: Versioned },
-    Observing { seen: Versioned, since: Duration },
+    Challenging {
+        since: Duration,
+        found: Versioned,
+    },
+    Observing {
+        seen: Versioned,
+        since: Duration,
+    },
     Unprotected,
     Syncing,
     Naming,
-    Confirming { since: Duration },
+    Confirming {
+        since: Duration,
+    },
     Protected,
-    Draining { since: Duration },
-    Resigned { since: Duration },
+    Draining {
+        since: Duration,
+    },
+    Resigned {
+        since: Duration,
+    },
     Arriving(Arrival),
-    Reclaiming { fence_at: Duration, fenced: bool },
-    Stopping { since: Duration, guest_gone: bool },
+    Reclaiming {
+        fence_at: Duration,
+        fenced: bool,
+    },
+    Stopping {
+        since: Duration,
+        guest_gone: bool,
+    },
     Ended,
 }
 
@@ -214,8 +237,7 @@ impl ActiveMember {
         let Some(session) = &self.session else { return false };
         // The full copy is alone on its way: those after it cannot be told from it if it fails.
         let bound = if session.acknowledged.is_none() { 1 } else { self.config.epochs_in_flight };
-        let runs =
-            matches!(self.phase, Phase::Syncing | Phase::Naming | Phase::Confirming { .. } | Phase::Protected);
+        let runs = matches!(self.phase, Phase::Syncing | Phase::Naming | Phase::Confirming { .. } | Phase::Protected);
         runs && self.cut.0 - session.acknowledged_or_before().0 < bound
     }
 
@@ -309,7 +331,9 @@ impl ActiveMember {
                 let patience = self.session.as_ref().map(|session| session.echoed_sent + timing.register_deadline);
                 patience.into_iter().chain([self.lease_until()]).min()
             }
-            Phase::Confirming { since } | Phase::Draining { since } => Some(self.lease_until().min(*since + timing.register_deadline)),
+            Phase::Confirming { since } | Phase::Draining { since } => {
+                Some(self.lease_until().min(*since + timing.register_deadline))
+            }
             Phase::Resigned { since } | Phase::Stopping { since, .. } => Some(*since + timing.register_deadline),
             Phase::Reclaiming { fence_at, fenced, .. } => (!fenced).then_some(*fence_at),
         }
@@ -334,8 +358,8 @@ impl ActiveMember {
             | Phase::Naming
             | Phase::Confirming { .. }
             | Phase::Protected
-            | Phase::Draining { .. } => self.reclaim(actions),
-            Phase::Resigned { .. } => self.reclaim(actions),
+            | Phase::Draining { .. }
+            | Phase::Resigned { .. } => self.reclaim(actions),
             Phase::Reclaiming { fenced, .. } => {
                 *fenced = true;
                 actions.push(ActiveAction::StopGuest);

@@ -6,7 +6,9 @@ use super::moving::Arrival;
 use super::session::Exposure;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
-use crate::{MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
+use crate::{
+    MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned,
+};
 
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]

@@ -2,7 +2,9 @@
 
 use super::watch::Violation;
 use super::world::{Downstream, Guest, Role, Told, Upstream, World};
-use crate::{ActiveAction, ActiveEnding, ActiveInput, ActiveMember, Epoch, OutputPolicy, Promotion, StandbyAction, StandbyInput};
+use crate::{
+    ActiveAction, ActiveEnding, ActiveInput, ActiveMember, Epoch, OutputPolicy, Promotion, StandbyAction, StandbyInput,
+};
 
 impl World {
     pub fn tell_active(&mut self, index: usize, input: ActiveInput) -> Result<(), Violation> {

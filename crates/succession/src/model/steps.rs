@@ -4,8 +4,8 @@ use super::Fault;
 use super::watch::{Violation, must};
 use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
-    ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId, Record, RegisterAnswer, RegisterCall, RegisterOutcome, StandbyConfig,
-    StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
+    ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId, Record, RegisterAnswer, RegisterCall,
+    RegisterOutcome, StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
 };
 
 /// One thing that happens; numbers are of processes or links.

@@ -43,6 +43,7 @@ pub struct World {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "what befalls a process does so independently")]
 pub struct Process {
     pub me: MemberId,
     /// Clocks of different hosts have nothing in common, not even quite their rate.
@@ -79,6 +80,7 @@ pub struct Arrived {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there are a few of them")]
 pub enum Role {
     Active(ActiveMember),
     Standby(StandbyMember),

@@ -83,7 +83,9 @@ impl StandbyMember {
             Some(record) if record.term > self.term => {
                 self.desk.wait_until(self.now + self.config.timing.retry_interval());
             }
-            found => self.end(StandbyEnding::OtherRegister { told: self.term, found: found.map(|it| it.term) }, actions),
+            found => {
+                self.end(StandbyEnding::OtherRegister { told: self.term, found: found.map(|it| it.term) }, actions);
+            }
         }
     }
 

@@ -49,7 +49,12 @@ enum Phase {
     Named,
     /// And it was seen there.
     Eligible,
-    Claiming { since: Duration, told: bool, offered: bool, first_claim: Option<Duration> },
+    Claiming {
+        since: Duration,
+        told: bool,
+        offered: bool,
+        first_claim: Option<Duration>,
+    },
     Live,
     Ended,
 }

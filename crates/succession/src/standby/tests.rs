@@ -44,8 +44,7 @@ fn read(id: u64, record: Option<Record>) -> StandbyInput {
 #[test]
 fn a_register_that_does_not_name_us_is_another_one() {
     let unnamed = Record::alone(Term(6), config().active);
-    let of_another_life =
-        Record { standby: Some(config().me), ..Record::alone(Term(6), MemberId::new("alpha", 3)) };
+    let of_another_life = Record { standby: Some(config().me), ..Record::alone(Term(6), MemberId::new("alpha", 3)) };
     for record in [None, Some(Record::alone(Term(4), config().active)), Some(unnamed), Some(of_another_life)] {
         let mut standby = standby();
         standby.handle(NOW, verified(5, 1, true));

@@ -161,9 +161,15 @@ impl Rig {
 
     /// Be the standby that the member finds.
     pub async fn standby(&self) -> Standby {
-        let stream = in_time("call", self.listener.accept()).await.unwrap();
-        let (sender, mut receiver) = accept(stream, None).await.unwrap().split();
-        let Message::Hello(hello) = receiver.receive().await.unwrap() else { panic!("no hello") };
+        let (hello, sender, mut receiver) = loop {
+            let stream = in_time("call", self.listener.accept()).await.unwrap();
+            // Who asked on the last standby may have had the register's word meanwhile, and be gone.
+            let Ok(link) = accept(stream, None).await else { continue };
+            let (sender, mut receiver) = link.split();
+            if let Ok(Message::Hello(hello)) = receiver.receive().await {
+                break (hello, sender, receiver);
+            }
+        };
         let (term, member) = (hello.term, MemberId::new("b", 7));
         let welcome = Welcome { term, host: "b".to_owned(), member, delta: true };
         sender.send(&Message::Welcome(welcome)).await.unwrap();
@@ -187,9 +193,14 @@ impl Rig {
 
     /// Be the host of the standby, and say whether that has ended.
     pub async fn vouch(&self, is_over: bool) -> Inquire {
-        let stream = in_time("question", self.listener.accept()).await.unwrap();
-        let (sender, mut receiver) = accept(stream, None).await.unwrap().split();
-        let Message::Inquire(question) = receiver.receive().await.unwrap() else { panic!("no question") };
+        let (question, sender) = loop {
+            let stream = in_time("question", self.listener.accept()).await.unwrap();
+            let Ok(link) = accept(stream, None).await else { continue };
+            let (sender, mut receiver) = link.split();
+            if let Ok(Message::Inquire(question)) = receiver.receive().await {
+                break (question, sender);
+            }
+        };
         sender.send(&Message::Told(Told { term: question.term, is_over })).await.unwrap();
         sender.close().await.unwrap();
         question

@@ -45,6 +45,10 @@ def fact(name: str, value: object) -> Change:
     return of_uml(lambda one: one["machine"]["agent_facts"].update({name: {"value": value}}))
 
 
+def facts(told: dict[str, object]) -> Change:
+    return of_uml(lambda one: one["machine"]["agent_facts"].update({name: {"value": told[name]} for name in told}))
+
+
 def request(**values: object) -> Change:
     return lambda one: one["outcome"]["request"].update(values)
 
@@ -91,14 +95,12 @@ def test_what_every_boot_has_anew_is_no_difference(tmp_path: Path) -> None:
         }
         for pid, name, memory in ((20463, "024h8rg3", 234_209_280), (11050, "_zthd8i", 245_874_688))
     ]
-    changes = [
-        of_uml(lambda one, told=told: one["machine"]["agent_facts"].update({k: {"value": v} for k, v in told.items()}))
-        for told in boots
-    ]
-    cells = (WAKEUP, TICK)
-    a, b = (written(tmp_path / name, cells=cells, trial=change) for name, change in zip("ab", changes, strict=True))
+    a, b = (
+        written(tmp_path / name, cells=(WAKEUP, TICK), trial=facts(told))
+        for name, told in zip("ab", boots, strict=True)
+    )
     assert differences(a, b) == []
-    larger = written(tmp_path / "c", cells=cells, trial=fact("memory_total_bytes", 502_000_000))
+    larger = written(tmp_path / "c", cells=(WAKEUP, TICK), trial=facts({"memory_total_bytes": 502_000_000}))
     assert [one.what for one in differences(a, larger)] != []
 
 

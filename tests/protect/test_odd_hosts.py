@@ -71,7 +71,7 @@ def otherwise(hosts: TwoHosts, identity: Identity | None = None, register: Regis
         name="b",
         listen=f"tcp:{hosts.laboratory.host('b').address('replication')}:{DEFAULT_PORT}",
         bridge=GUEST_BRIDGE,
-        identity=identity or hosts.vm.identity,
+        identity=identity or Identity.model_validate(json.loads(right)["identity"]),
         register_=register or hosts.vm.register_,
     )
     write_document(folder.config, host_spec(host, hosts.state))

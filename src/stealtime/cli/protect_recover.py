@@ -55,7 +55,7 @@ def _recover(file: Path, state: "State", host: str, *, boot: bool) -> ExitCode:
 
     try:
         vm = read_vm_file(file)
-        if any(member.lives() for member in state.members(vm.name)):
+        if state.host(host).member(vm.name).lives():
             say(f"{vm.name}: it has a member here; see `stealtime protect status {vm.name}`")
             return ExitCode.FINE
         account = account_of(vm, state, host)

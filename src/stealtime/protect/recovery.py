@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.protect.ending import parse_last_words
@@ -40,7 +40,7 @@ class Account(_Document):
     """What is known of a machine."""
 
     vm: str
-    register: str
+    register_: str = Field(alias="register")
     term: int | None
     members: tuple[Trace, ...]
     verdict: Literal["vacant", "gone", "lives", "unknown"]

@@ -1,6 +1,7 @@
 """Fixtures of all rings: the CPU affinity is restored after each test, and figures are printed at the end."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,13 @@ def same_cpus() -> Iterator[None]:
     after = os.sched_getaffinity(0)
     os.sched_setaffinity(0, before)
     assert after == before, f"the test leaves this process on the CPUs {sorted(after)} instead of {sorted(before)}"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """Let what tests start be interrupted: a shell that starts them in the background has SIGINT ignored by all below."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

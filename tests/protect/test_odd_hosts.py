@@ -111,10 +111,15 @@ def with_an_empty_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str,
         )
 
 
+def _newest_record(hosts: TwoHosts) -> dict[str, object]:
+    newest = max(hosts.state.register.glob(f"{hosts.vm.name}.*.json"), key=lambda path: path.name)
+    return dict(json.loads(newest.read_text()))
+
+
 @contextmanager
 def with_a_copy_of_the_register(hosts: TwoHosts, folder: Path) -> Iterator[tuple[str, ...]]:
     # Nothing is written there after that, so that only the standby's own name is missing in the copy.
-    await_that(lambda: (status := hosts.status("a")) is not None and status.role == "solo", hosts.last_words)
+    await_that(lambda: _newest_record(hosts)["standby"] is None, hosts.last_words)
     shutil.copytree(hosts.state.register, folder / "register")
     with otherwise(hosts, register=Register(folder=folder / "register")):
         yield (

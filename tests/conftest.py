@@ -31,7 +31,7 @@ def same_cpus() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def interruptible() -> None:
-    """Let what tests start be interrupted: a shell that starts them in the background has SIGINT ignored by all below."""
+    """Let what tests start be interrupted: in the background of a shell, SIGINT is ignored by all that it starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

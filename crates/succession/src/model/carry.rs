@@ -95,7 +95,10 @@ impl World {
             }
             StandbyAction::CloseLink => self.close_downstream_of(index),
             StandbyAction::GoLive(promotion) => self.go_live(index, promotion)?,
-            StandbyAction::Exit(_) => self.processes[index].role = Role::Gone,
+            StandbyAction::Exit(_) => {
+                self.processes[index].role = Role::Gone;
+                self.close_downstream_of(index);
+            }
         }
         Ok(())
     }

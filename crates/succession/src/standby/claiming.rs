@@ -84,7 +84,10 @@ impl StandbyMember {
                 self.desk.wait_until(self.now + self.config.timing.retry_interval());
             }
             found => {
-                self.end(StandbyEnding::OtherRegister { told: self.term, found: found.map(|it| it.term) }, actions);
+                // The link stays open: the active member is to be told.
+                self.phase = Phase::Ended;
+                let found = found.map(|found| found.term);
+                actions.push(StandbyAction::Exit(StandbyEnding::OtherRegister { told: self.term, found }));
             }
         }
     }

@@ -90,7 +90,7 @@ pub enum StandbyAction {
     /// This member holds the virtual machine: go on as the [`ActiveMember`](crate::ActiveMember) that the promotion
     /// makes. A link that was not closed stays open until that runs the guest or ends.
     GoLive(Promotion),
-    /// This member is done; nothing follows.
+    /// This member is done; nothing follows. A link that is still open is closed once the active member was told why.
     Exit(StandbyEnding),
 }
 

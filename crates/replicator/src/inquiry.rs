@@ -1,4 +1,5 @@
-//! Asking the daemon of a host whether a member there has ended: it looks whether anybody lives in the machine's folder.
+//! Asking the daemon of a host whether a member there has ended: it looks whether anybody lives in the
+//! machine's folder.
 
 use stealtime_shipping::{Endpoint, Identity, Inquire, Message, Told, connect};
 

@@ -165,8 +165,8 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Option<Caller>,
     Err(StrangerError::Certificate { peer, host })
 }
 
-/// Whether a member of this host has ended: nobody lives in the folder of its machine, whose lock a member has until its
-/// process is gone.
+/// Whether a member of this host has ended: nobody lives in the folder of its machine, whose lock a member
+/// has until its process is gone.
 fn is_over(config: &HostConfig, question: &Inquire) -> bool {
     let is_ours = question.member.host() == config.name && check_vm_name(&question.vm).is_ok();
     is_ours && !member_folder::is_occupied(&config.folder.join(&question.vm))

@@ -3,8 +3,8 @@
 //! `cargo run --release -p stealtime-succession --example many_members -- ENDPOINT PAIRS SECONDS`
 //!
 //! Both members of a pair are the state machines that protect guests, over a link in memory; each has a register of its
-//! own. Prints one JSON object: how many pairs were protected to the end, and how often the register was read and written
-//! once all were.
+//! own. Prints one JSON object: how many pairs were protected to the end, and how often the register was
+//! read and written once all were.
 
 use std::collections::VecDeque;
 use std::error::Error;

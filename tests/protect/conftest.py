@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator
 
 import pytest
-from two_hosts import keep_evidence
+from two_hosts import TwoHosts, keep_evidence, laboratory_or_skip
 from watched import Shared, Watched
 
 _SHARED = Shared()
@@ -18,6 +18,15 @@ def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
     has_failed = request.node.stash.get(_HAS_FAILED, False)
     if has_failed or request.node.stash.get(_SHARES_NO_MORE, True):
         _SHARED.end(has_failed=has_failed)
+
+
+@pytest.fixture(scope="module")
+def protected_hosts() -> Iterator[TwoHosts]:
+    """Two hosts and a protected guest, for the tests of one file, after each of which it is protected again."""
+    with laboratory_or_skip() as laboratory:
+        hosts = TwoHosts(laboratory, interval="50ms")
+        hosts.boot()
+        yield hosts
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

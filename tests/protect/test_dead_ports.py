@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator
 
 import pytest
-from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip, other
+from two_hosts import Counting, TwoHosts, assert_unharmed, other
 
 from stealtime.protect.laboratory import GUEST_BRIDGE
 from stealtime.protect.laboratory_network import run
@@ -14,14 +13,6 @@ pytestmark = [
     pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[TwoHosts]:
-    with laboratory_or_skip() as laboratory:
-        hosts = TwoHosts(laboratory, interval="50ms")
-        hosts.boot()
-        yield hosts
 
 
 @pytest.mark.parametrize(
@@ -33,21 +24,25 @@ def hosts() -> Iterator[TwoHosts]:
     ],
     ids=["TAP deleted", "TAP down", "bridge down"],
 )
-def test_a_guest_that_reaches_nobody_moves(hosts: TwoHosts, change: str, told: str) -> None:
-    counting = Counting(hosts)
+def test_a_guest_that_reaches_nobody_moves(protected_hosts: TwoHosts, change: str, told: str) -> None:
+    counting = Counting(protected_hosts)
     counting.await_answers()
-    before = hosts.settled()
+    before = protected_hosts.settled()
     assert before.pid is not None
-    node = hosts.laboratory.host(before.host)
+    node = protected_hosts.laboratory.host(before.host)
     (tap,) = re.findall(r"(?:tap-|stt)[^:@ ]+", run(*node.prefix, "ip", "-oneline", "link"))
     names = {"tap": tap, "bridge": GUEST_BRIDGE}
     run(*node.prefix, "ip", *change.format(**names).split())
-    hosts.await_end(before.pid)
+    protected_hosts.await_end(before.pid)
     if "bridge" in change:
         run(*node.prefix, "ip", "link", "set", GUEST_BRIDGE, "up")
-    after = hosts.settled(unlike=frozenset({before.pid}))
+    after = protected_hosts.settled(unlike=frozenset({before.pid}))
     assert after.host == other(before.host)
-    alarms = [event for event in hosts.events(before.host) if event["pid"] == before.pid and event["event"] == "alarm"]
+    alarms = [
+        event
+        for event in protected_hosts.events(before.host)
+        if event["pid"] == before.pid and event["event"] == "alarm"
+    ]
     assert [alarm["alarm"] for alarm in alarms] == ["port"], alarms
     assert told.format(**names) in str(alarms[0]["text"])
     counting.await_answers()

@@ -3,26 +3,17 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from protect_command import protect
-from two_hosts import HOSTS, TwoHosts, laboratory_or_skip, other
+from two_hosts import HOSTS, TwoHosts, other
 
 pytestmark = [
     pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
-
-
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[TwoHosts]:
-    with laboratory_or_skip() as laboratory:
-        hosts = TwoHosts(laboratory, interval="50ms")
-        hosts.boot()
-        yield hosts
 
 
 def vm_file(hosts: TwoHosts, folder: Path) -> Path:
@@ -42,41 +33,41 @@ def in_toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def test_what_is_gone_is_proved_and_booted_anew_when_told_to(hosts: TwoHosts, tmp_path: Path) -> None:
-    file, on_a = str(vm_file(hosts, tmp_path)), hosts.laboratory.host("a").prefix
-    before = hosts.settled()
+def test_what_is_gone_is_proved_and_booted_anew_when_told_to(protected_hosts: TwoHosts, tmp_path: Path) -> None:
+    file, on_a = str(vm_file(protected_hosts, tmp_path)), protected_hosts.laboratory.host("a").prefix
+    before = protected_hosts.settled()
     for name in HOSTS:
-        hosts.power_off(name)
+        protected_hosts.power_off(name)
     recover = ("recover", file, "--host", "a")
-    hosts.start_daemon("a")
-    silent = protect(hosts.state, *recover, prefix=on_a)
+    protected_hosts.start_daemon("a")
+    silent = protect(protected_hosts.state, *recover, prefix=on_a)
     assert (silent.returncode, "not judged, because b" in silent.stderr) == (1, True), silent.stderr
-    refused = protect(hosts.state, *recover, "--boot", prefix=on_a)
+    refused = protect(protected_hosts.state, *recover, "--boot", prefix=on_a)
     assert refused.returncode == 1, "it may be on b"
-    hosts.start_daemon("b")
-    gone = protect(hosts.state, *recover, prefix=on_a)
+    protected_hosts.start_daemon("b")
+    gone = protect(protected_hosts.state, *recover, prefix=on_a)
     assert gone.returncode == 3, gone.stderr
     assert "its state is gone, as no process of it is left on a and b" in gone.stderr
-    booted = protect(hosts.state, *recover, "--boot", prefix=on_a)
+    booted = protect(protected_hosts.state, *recover, "--boot", prefix=on_a)
     assert (booted.returncode, "booted anew on a" in booted.stderr) == (0, True), booted.stderr
-    after = hosts.settled()
+    after = protected_hosts.settled()
     assert (after.host, after.term > before.term) == ("a", True)
-    again = protect(hosts.state, *recover, prefix=on_a)
+    again = protect(protected_hosts.state, *recover, prefix=on_a)
     assert (again.returncode, "it has a member here" in again.stderr) == (0, True), again.stderr
 
 
-def test_a_standby_that_lives_is_not_given_up(hosts: TwoHosts, tmp_path: Path) -> None:
-    file = vm_file(hosts, tmp_path)
-    before = hosts.settled()
+def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_path: Path) -> None:
+    file = vm_file(protected_hosts, tmp_path)
+    before = protected_hosts.settled()
     standby = other(before.host)
-    hosts.control(standby).fault("before-claim", "stop")
-    standby_pid = hosts.pid(standby)
-    hosts.power_off(before.host)
-    hosts.start_daemon(before.host)
-    hosts.stand_still(standby_pid)
-    prefix = hosts.laboratory.host(before.host).prefix
-    told = protect(hosts.state, "recover", str(file), "--boot", "--host", before.host, prefix=prefix)
+    protected_hosts.control(standby).fault("before-claim", "stop")
+    standby_pid = protected_hosts.pid(standby)
+    protected_hosts.power_off(before.host)
+    protected_hosts.start_daemon(before.host)
+    protected_hosts.stand_still(standby_pid)
+    prefix = protected_hosts.laboratory.host(before.host).prefix
+    told = protect(protected_hosts.state, "recover", str(file), "--boot", "--host", before.host, prefix=prefix)
     assert told.returncode == 0, told.stderr
     assert f"lives on {standby} and may have its state" in told.stderr
     os.kill(standby_pid, signal.SIGCONT)
-    hosts.await_running(standby)
+    protected_hosts.await_running(standby)

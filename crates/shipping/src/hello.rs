@@ -198,10 +198,10 @@ fn compare_registers(hello: &Hello, vm: &str, facts: &LocalFacts) -> Result<(), 
         return Err(Refusal::OtherRegister { host, their_host, vm, register, known: None, asked: hello.term });
     };
     let holder = record.holder.as_ref();
-    // A record that names this host as the holder of what is not here is a forgotten one.
-    let is_known_elsewhere = holder.is_none_or(|holder| holder.host() != facts.host || facts.register.is_here);
-    if record.term > hello.term && is_known_elsewhere {
-        let holder = holder.map_or_else(String::new, ToString::to_string);
+    // A record that names nobody, or this host as the holder of what is not here, says of nobody that he runs it.
+    let elsewhere = holder.filter(|holder| holder.host() != facts.host || facts.register.is_here);
+    if let Some(holder) = elsewhere.filter(|_| record.term > hello.term) {
+        let holder = holder.to_string();
         return Err(Refusal::OldTerm { host, vm, known: record.term, asked: hello.term, holder });
     }
     let is_the_same = record.term == hello.term && holder == Some(&hello.member) && record.renewals >= hello.renewals;

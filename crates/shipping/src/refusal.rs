@@ -29,7 +29,7 @@ pub enum Refusal {
         known: Term,
         /// The term of the hello.
         asked: Term,
-        /// Who has it in that term; empty if nobody has.
+        /// Who has it in that term.
         holder: String,
     },
     /// The registers of the two hosts are not the same one.

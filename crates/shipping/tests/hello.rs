@@ -181,7 +181,9 @@ fn a_register_that_does_not_hold_what_was_written_last_is_another_one() {
     let vacant = Record { holder: None, ..held() };
     for found in [
         None,
-        Some(vacant),
+        Some(vacant.clone()),
+        // It was stopped there once, and nobody runs it.
+        Some(Record { term: Term(7), ..vacant }),
         // A copy of the register, made before the last renewal.
         record(4, "a", 1, 8),
         record(4, "a", 2, 9),

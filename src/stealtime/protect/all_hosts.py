@@ -42,7 +42,8 @@ def read_hosts(path: Path) -> list[AskedHost]:
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="a text file with a host a line") from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise UsageError(f"{path} cannot be read: {why}", hint="a text file with a host a line") from None
     hosts = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].split()

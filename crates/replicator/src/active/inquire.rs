@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use stealtime_shipping::{Identity, Inquire};
+use stealtime_succession::ActiveState;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
-use super::Input;
+use super::{Active, Input};
 use crate::inquiry::has_ended;
 use crate::spec::StandbyHost;
 
@@ -47,5 +48,22 @@ impl Inquiry {
             }
         });
         Self { task: task.abort_handle() }
+    }
+}
+
+impl Active {
+    /// While the register's word is waited for, that of the host of who may claim is as good.
+    pub(super) fn inquire(&mut self, state: ActiveState) {
+        if !matches!(state, ActiveState::Reclaiming | ActiveState::Fenced) {
+            self.inquiry = None;
+            return;
+        }
+        let Some(member) = self.member.may_claim().cloned().filter(|_| self.inquiry.is_none()) else { return };
+        let Some(host) = self.spec.standby_hosts.iter().find(|host| host.name == member.host()).cloned() else {
+            return;
+        };
+        let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
+        let question = Inquire { term, host: self.spec.host.clone(), vm, member };
+        self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Heartbeat, Inquire, LinkError, LinkSender, Message, Protected, Refusal, Resign};
+use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Refusal, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
     Permit, Promotion, Register, RegisterAnswer, RegisterError,
@@ -42,6 +42,7 @@ use life::{GuestLife, Resuming};
 use link::StandbyLink;
 use requests::Requests;
 use seek::{Found, SeekError, Seeker};
+use watch::PortWatching;
 
 /// Why a member cannot even begin.
 #[derive(Debug, thiserror::Error)]
@@ -119,10 +120,7 @@ struct Active {
     seeker: Seeker,
     inquiry: Option<Inquiry>,
     certificates: Certificates,
-    /// When the guest's port is looked at next, since when it is faulty, and when it may be moved for that.
-    look_at_port_at: Duration,
-    port_faulty_since: Option<Duration>,
-    moves_not_before: Duration,
+    port: PortWatching,
     inputs: UnboundedSender<Input>,
     requests: Requests,
     events: EventLog,
@@ -191,9 +189,7 @@ impl Active {
             seeker: Seeker::new(inputs.clone()),
             inquiry: None,
             certificates: Certificates::of(spec.identity.as_ref()),
-            look_at_port_at: Duration::ZERO,
-            port_faulty_since: None,
-            moves_not_before: Duration::ZERO,
+            port: PortWatching::default(),
             inputs: inputs.clone(),
             requests: Requests::default(),
             since_unix_ns: unix_ns(),
@@ -336,21 +332,6 @@ impl Active {
                 self.end.get_or_insert(Ok(ending));
             }
         }
-    }
-
-    /// While the register's word is waited for, that of the host of who may claim is as good.
-    fn inquire(&mut self, state: ActiveState) {
-        if !matches!(state, ActiveState::Reclaiming | ActiveState::Fenced) {
-            self.inquiry = None;
-            return;
-        }
-        let Some(member) = self.member.may_claim().cloned().filter(|_| self.inquiry.is_none()) else { return };
-        let Some(host) = self.spec.standby_hosts.iter().find(|host| host.name == member.host()).cloned() else {
-            return;
-        };
-        let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
-        let question = Inquire { term, host: self.spec.host.clone(), vm, member };
-        self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));
     }
 
     /// A standby could take the machine over from here on.

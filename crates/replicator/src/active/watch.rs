@@ -18,6 +18,16 @@ const PORT_PATIENCE: Duration = Duration::from_millis(750);
 /// How often in a row a standby may have had no answer of its register.
 const MISSED_LOOKS: u32 = 3;
 
+/// What is known of the guest's port.
+#[derive(Default)]
+pub struct PortWatching {
+    /// When it is looked at next.
+    look_at: Duration,
+    faulty_since: Option<Duration>,
+    /// When the guest may be moved for it.
+    moves_not_before: Duration,
+}
+
 impl Active {
     pub(super) fn raise_alarms(&mut self) {
         let timing = self.spec.timing;
@@ -32,8 +42,8 @@ impl Active {
         self.events.alarm(AlarmKind::StandbyRegister, text);
         self.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
-        if now() >= self.look_at_port_at {
-            self.look_at_port_at = now() + LOOK_AT_PORT_EVERY;
+        if now() >= self.port.look_at {
+            self.port.look_at = now() + LOOK_AT_PORT_EVERY;
             self.look_at_port(is_protected);
         }
     }
@@ -42,10 +52,10 @@ impl Active {
     /// and fro.
     fn look_at_port(&mut self, is_protected: bool) {
         let Some(fault) = self.guest.port_fault() else {
-            self.port_faulty_since = None;
+            self.port.faulty_since = None;
             return self.events.alarm(AlarmKind::Port, None);
         };
-        let since = *self.port_faulty_since.get_or_insert_with(now);
+        let since = *self.port.faulty_since.get_or_insert_with(now);
         let follows = match self.link.port_fault() {
             _ if !is_protected => "no standby could take it".to_owned(),
             Some(theirs) => format!("it stays, as it would reach nobody from its standby either: {theirs}"),
@@ -53,9 +63,9 @@ impl Active {
         };
         self.events.alarm(AlarmKind::Port, Some(format!("the guest reaches nobody: {fault}; {follows}")));
         let moves = is_protected && self.link.port_fault().is_none() && now() >= since + PORT_PATIENCE;
-        if moves && now() >= self.moves_not_before {
+        if moves && now() >= self.port.moves_not_before {
             // A standby that does not take it now is asked again later, and not while the guest never runs.
-            self.moves_not_before = now() + self.spec.timing.register_deadline * 2;
+            self.port.moves_not_before = now() + self.spec.timing.register_deadline * 2;
             self.tell(ActiveInput::FailoverRequested);
         }
     }

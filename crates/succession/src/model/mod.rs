@@ -7,6 +7,7 @@
 
 mod carry;
 mod exhaustive;
+mod failures;
 mod mutations;
 mod random;
 mod recovery;

@@ -7,13 +7,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::Fault;
 use super::exhaustive::world_in;
+use super::failures::Failure;
 use super::random::{run, run_in};
 use super::recovery::{check_recovery, may_fail_over};
 use super::scenarios::{
     closed_between_clocks, closed_link_at_a_full_register, echoes_that_are_late, second_start_on_the_same_host,
     silence_between_clocks,
 };
-use super::steps::{Failure, Step};
+use super::steps::Step;
 use super::watch::Violation;
 use super::world::{World, timing, two_leases};
 use crate::{ActiveState, Mode};

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::Fault;
-use super::steps::{Failure, Step};
+use super::failures::Failure;
+use super::steps::Step;
 use super::watch::Violation;
 use super::world::{Role, World, timing, two_leases};
 use crate::{ActiveState, Mode, Timing};

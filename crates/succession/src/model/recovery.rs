@@ -2,7 +2,8 @@
 
 use super::Fault;
 use super::exhaustive::world_in;
-use super::steps::{Failure, Step};
+use super::failures::Failure;
+use super::steps::Step;
 use super::world::{Process, Role, World};
 use crate::{ActiveState, Mode, RegisterCall, StandbyState};
 

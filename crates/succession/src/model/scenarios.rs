@@ -2,7 +2,8 @@
 
 use super::Fault;
 use super::exhaustive::{bring_to, world_in};
-use super::steps::{Failure, Step};
+use super::failures::Failure;
+use super::steps::Step;
 use super::watch::Violation;
 use super::world::{Role, TICK, World, timing};
 use crate::{ActiveState, Mode, Timing};

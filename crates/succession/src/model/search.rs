@@ -9,7 +9,8 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use super::steps::{Failure, Step};
+use super::failures::Failure;
+use super::steps::Step;
 use super::watch::Violation;
 use super::world::World;
 

@@ -1,6 +1,7 @@
 //! What can happen next.
 
 use super::Fault;
+use super::failures::Failure;
 use super::watch::{Violation, must};
 use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
@@ -38,40 +39,6 @@ pub enum Step {
     Vouch(usize),
     Fail(Failure),
 }
-
-/// What breaks, or is mended.
-#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Failure {
-    /// The process is killed; its connections are closed.
-    Kill(usize),
-    /// The host loses power; nobody is told.
-    PowerOff(usize),
-    /// SIGSTOP stops this member.
-    Stop(usize),
-    /// SIGCONT lets it go on.
-    Continue(usize),
-    /// The link is cut in both directions, or in one.
-    CutBoth(usize),
-    CutToStandby(usize),
-    CutToActive(usize),
-    /// The connection is reset: both are told.
-    Reset(usize),
-    /// The register answers a process no more, or again.
-    HideRegister(usize),
-    ShowRegister(usize),
-    /// A request is applied, but its answer is lost.
-    LoseAnswer(usize),
-    /// A request is given up, and applied later.
-    DelayRequest(usize),
-    /// The guest's process ends.
-    KillGuest(usize),
-    /// The register is put back to an earlier state, the last but so many, or to nothing.
-    GoBack(usize),
-    EraseRegister,
-}
-
-/// How far back a register goes.
-const EARLIER_STATES: usize = 3;
 
 impl World {
     /// All that can happen without a failure.
@@ -155,39 +122,6 @@ impl World {
         steps
     }
 
-    /// All that can break now.
-    pub fn failures(&self) -> Vec<Failure> {
-        let mut failures = Vec::new();
-        for (index, process) in self.processes.iter().enumerate() {
-            if matches!(process.role, Role::Gone) {
-                continue;
-            }
-            failures.extend([Failure::Kill(index), Failure::PowerOff(index)]);
-            failures.push(if process.stopped { Failure::Continue(index) } else { Failure::Stop(index) });
-            let hidden = process.register_cut;
-            failures.push(if hidden { Failure::ShowRegister(index) } else { Failure::HideRegister(index) });
-            if process.request.is_some() && !hidden {
-                failures.extend([Failure::LoseAnswer(index), Failure::DelayRequest(index)]);
-            }
-            if process.guest.is_some() {
-                failures.push(Failure::KillGuest(index));
-            }
-        }
-        for (index, link) in self.links.iter().enumerate() {
-            if !link.cut_to_active && !link.cut_to_standby {
-                let cuts = [Failure::CutBoth, Failure::CutToStandby, Failure::CutToActive, Failure::Reset];
-                failures.extend(cuts.map(|cut| cut(index)));
-            }
-        }
-        let earlier =
-            (1..=EARLIER_STATES.min(self.granted.len().saturating_sub(1))).filter(|back| self.may_go_back(*back));
-        failures.extend(earlier.map(Failure::GoBack));
-        if !self.granted.is_empty() && self.all_turned_away_are_gone() {
-            failures.push(Failure::EraseRegister);
-        }
-        failures
-    }
-
     /// Whether a member waits for the register's word while the process of who may claim has ended.
     fn is_vouched_for(&self, member: &ActiveMember) -> bool {
         let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced);
@@ -196,25 +130,6 @@ impl World {
             process.is_some_and(|process| matches!(process.role, Role::Gone))
         };
         waits && member.may_claim().is_some_and(has_ended)
-    }
-
-    /// Members must outlive a register that goes back. That one who was turned away stays away cannot be
-    /// asked of them if the register has forgotten it: so each of these has learned it, or is dead.
-    fn all_turned_away_are_gone(&self) -> bool {
-        let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
-        self.processes.iter().all(|process| !matches!(process.role, Role::Active(_)) || holder == Some(&process.me))
-    }
-
-    /// Nor may anybody live whom that state names, and a newer one does not.
-    fn may_go_back(&self, back: usize) -> bool {
-        let (newest, older) = (self.granted.last(), &self.granted[self.granted.len() - 1 - back]);
-        let named = |record: &Record| record.holder.iter().chain(&record.standby).cloned().collect::<Vec<_>>();
-        let newest = newest.map(named).unwrap_or_default();
-        let lives = |member: &MemberId| {
-            let process = self.processes.iter().find(|process| process.me == *member);
-            process.is_some_and(|process| !matches!(process.role, Role::Gone))
-        };
-        self.all_turned_away_are_gone() && named(older).iter().all(|member| newest.contains(member) || !lives(member))
     }
 
     pub fn take(&mut self, step: Step) -> Result<(), Violation> {
@@ -349,7 +264,7 @@ impl World {
     }
 
     /// The register does what a process asks. This may be long after it was asked.
-    fn apply(&mut self, index: usize) -> Result<(), Violation> {
+    pub(super) fn apply(&mut self, index: usize) -> Result<(), Violation> {
         let Some(request) = self.processes[index].request.take() else { return Ok(()) };
         let outcome = if self.processes[index].register_cut {
             RegisterOutcome::Unreachable { reason: String::new() }
@@ -381,7 +296,7 @@ impl World {
     }
 
     /// Versions go on even where the register goes back (for etcd: `--bump-revision`).
-    fn put(&mut self, record: Option<Record>) -> Version {
+    pub(super) fn put(&mut self, record: Option<Record>) -> Version {
         self.versions += 1;
         let version = Version(self.versions);
         self.register = record.map(|record| Versioned { version, record });
@@ -422,71 +337,6 @@ impl World {
         self.check_release(index, value)?;
         self.seen = self.seen.max(value);
         Ok(())
-    }
-
-    fn fail(&mut self, failure: Failure) -> Result<(), Violation> {
-        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_));
-        self.failures += u32::from(!mends);
-        match failure {
-            Failure::Kill(index) => {
-                self.close_upstream_of(index);
-                self.close_downstream_of(index);
-                self.bury(index);
-            }
-            Failure::PowerOff(index) => {
-                for link in self.links.iter_mut().filter(|link| link.active == index || link.standby == index) {
-                    (link.cut_to_standby, link.cut_to_active) = (true, true);
-                }
-                self.bury(index);
-            }
-            Failure::Stop(index) => self.processes[index].stopped = true,
-            Failure::Continue(index) => self.processes[index].stopped = false,
-            Failure::CutBoth(link) => {
-                (self.links[link].cut_to_standby, self.links[link].cut_to_active) = (true, true);
-            }
-            Failure::CutToStandby(link) => self.links[link].cut_to_standby = true,
-            Failure::CutToActive(link) => self.links[link].cut_to_active = true,
-            Failure::Reset(link) => {
-                self.links[link].to_standby = [Downstream::Closed].into();
-                self.links[link].to_active = [Upstream::Closed].into();
-            }
-            Failure::HideRegister(index) => self.processes[index].register_cut = true,
-            Failure::ShowRegister(index) => self.processes[index].register_cut = false,
-            Failure::LoseAnswer(index) => {
-                self.apply(index)?;
-                if let Some(answer) = &mut self.processes[index].answer {
-                    answer.outcome = RegisterOutcome::Unreachable { reason: String::new() };
-                }
-            }
-            Failure::DelayRequest(index) => {
-                if let Some(request) = self.processes[index].request.take() {
-                    let outcome = RegisterOutcome::Unreachable { reason: String::new() };
-                    self.processes[index].answer = Some(RegisterAnswer { id: request.id, outcome });
-                    self.late.push((index, request));
-                }
-            }
-            Failure::KillGuest(index) => {
-                self.processes[index].guest = None;
-                self.processes[index].loads = false;
-                self.tell_active(index, ActiveInput::GuestGone)?;
-            }
-            Failure::GoBack(back) => {
-                let older = self.granted[self.granted.len() - 1 - back].clone();
-                self.put(Some(older));
-            }
-            Failure::EraseRegister => {
-                self.put(None);
-            }
-        }
-        Ok(())
-    }
-
-    /// A process is no more. A request that it made may still arrive at the register.
-    fn bury(&mut self, index: usize) {
-        let process = &mut self.processes[index];
-        process.role = Role::Gone;
-        process.guest = None;
-        process.answer = None;
     }
 
     /// Let everything happen in time, for so many ticks.

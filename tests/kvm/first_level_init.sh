@@ -33,9 +33,10 @@ done
 "$busybox" mount -t 9p -o "$options" exchange /whole/exchange || exec "$busybox" poweroff -f
 
 # QEMU's translator, which runs the processors as threads, trips when the kernel patches code that another processor is
-# running. So what would be patched again and again is switched on once, and stays: two unused sets of trace buffers
-# (the third user of an event is only one more in a list), statistics of waiting, a CPU quota, and below a machine of
-# KVM.
+# running. So what would be patched again and again is switched on once, by the only processor there is meanwhile, and
+# stays: two unused sets of trace buffers (the third user of an event is only one more in a list), statistics of waiting,
+# a CPU quota, and below a machine of KVM.
+echo 0 >/whole/sys/devices/system/cpu/cpu1/online
 for number in 1 2; do
     instance=/whole/sys/kernel/tracing/instances/kept-$number
     "$busybox" mkdir "$instance"
@@ -49,6 +50,7 @@ echo 1 >/whole/proc/sys/kernel/sched_schedstats
 echo +cpu >/whole/sys/fs/cgroup/cgroup.subtree_control
 "$busybox" mkdir /whole/sys/fs/cgroup/kept
 echo "50000 100000" >/whole/sys/fs/cgroup/kept/cpu.max
+echo 1 >/whole/sys/devices/system/cpu/cpu1/online
 
 # As systemd's udev rules do on a host.
 "$busybox" chmod 666 /whole/dev/kvm

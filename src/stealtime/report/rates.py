@@ -24,7 +24,7 @@ from scipy import optimize, special
 
 from stealtime.report.interval import CONFIDENCE, Interval
 
-SESSION_ERROR = 0.5
+SESSION_ERROR = 0.6
 """Standard deviation of the logarithm of a rate between sessions: on a busy host, equal runs a minute apart differed by
 a factor of 9 in stalls over 85 us. Seven against none are a difference still."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(31)

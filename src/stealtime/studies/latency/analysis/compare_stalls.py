@@ -7,20 +7,20 @@ time moves the percentiles of half of the repetitions. Compared are besides
 - *stalls*: how many samples a second lie beyond a threshold. It is taken from the longest samples of both runs together
   and without looking at whose they are, in the widest gap behind some of them: the longest ten, some fifty, some two
   hundred. Chosen so, it favours neither run. Of a trial at most those count that it keeps;
-- *stalled repetitions*: how many repetitions have a sample beyond a threshold, which is found in the same way among the
-  longest of each repetition of both runs together. On a host where stalls come in bursts, seven more among twenty are
-  nothing; that no repetition is without one is.
+- *longest stalls*: whether the longest samples of one run's repetitions are longer than those of the other's. On a host
+  where stalls come in bursts, seven more among twenty are nothing; that no repetition is without one is.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from math import log, sqrt
+from statistics import median
 
 from stealtime.report import notation
 from stealtime.report.amounts import Amounts, ratio_of_amounts
 from stealtime.report.comparison import StatisticComparison, judged
-from stealtime.report.odds import METHOD_OF_ODDS, judge_odds
 from stealtime.report.rates import Counts, judge_rates, method_of_rates
+from stealtime.report.scale import METHOD_OF_SCALE, judge_scale
 from stealtime.studies.latency.analysis.model import Stalls
 
 _METHOD_OF_MEAN = "mean overhead: all repetitions of a run together; its error by leaving out each in turn (jackknife)"
@@ -39,11 +39,6 @@ class Cut:
 
 
 CUTS = (Cut("frequent_stalls", 150, 300), Cut("stalls", 40, 64), Cut("rare_stalls", 6, 12))
-
-
-_STALLED = (0.5, 0.8)
-"""Of all repetitions of both runs, the share that lies beyond a threshold of repetitions: all of one run's, and some of
-the other's by chance, are from half to four fifths."""
 
 
 class MeanComparison(StatisticComparison):
@@ -81,21 +76,17 @@ class StallsComparison(StatisticComparison):
         return name, a, b
 
 
-class RepetitionsComparison(StatisticComparison):
-    """In how many repetitions a sample is longer than a threshold; the ratio is that of the odds."""
+class LongestStallsComparison(StatisticComparison):
+    """How long the longest sample of each repetition is."""
 
-    threshold_ns: float | None
-    """Over the floor; None where it cannot be told."""
-    a_count: int | None
-    """Of the valid repetitions."""
-    b_count: int | None
+    a_median_ns: float | None
+    """Over the floor, of the valid repetitions."""
+    b_median_ns: float | None
 
     @property
     def words(self) -> tuple[str, str, str]:
         """Its name, and its value in each run."""
-        if self.threshold_ns is None:
-            return self.statistic.replace("_", " "), notation.ABSENT, notation.ABSENT
-        return f"repetitions over {notation.duration(self.threshold_ns, 3)}", str(self.a_count), str(self.b_count)
+        return "longest stalls", notation.duration(self.a_median_ns), notation.duration(self.b_median_ns)
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ class Side:
 
 
 def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticComparison]:
-    """Compare the mean overhead, stalls of several kinds, and how many repetitions have one.
+    """Compare the mean overhead, stalls of several kinds, and the longest of each repetition.
 
     Args:
         a: The run that is the base of the ratios.
@@ -128,7 +119,7 @@ def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticCompa
     return [
         _compare_mean(a, b, because),
         *(_compare_beyond(a, b, cut, because) for cut in CUTS),
-        _compare_repetitions(a, b, because),
+        _compare_longest(a, b, because),
     ]
 
 
@@ -195,24 +186,14 @@ def _compare_beyond(a: Side, b: Side, cut: Cut, because: str | None) -> StallsCo
     )
 
 
-def _compare_repetitions(a: Side, b: Side, because: str | None) -> RepetitionsComparison:
-    sides = a.longest_ns, b.longest_ns
-    trials = len(sides[0]) + len(sides[1])
-    cut = Cut("stalled_repetitions", ceil(_STALLED[0] * trials), int(_STALLED[1] * trials))
-    threshold_ns = None
+def _compare_longest(a: Side, b: Side, because: str | None) -> LongestStallsComparison:
+    ratio = None
     if because is None:
-        threshold_ns = find_threshold([*sides[0], *sides[1]], cut)
-        because = None if threshold_ns is not None else "too few repetitions have a sample over their floor"
-    if threshold_ns is None:
-        nothing = judged(None, because)
-        return RepetitionsComparison(statistic=cut.statistic, threshold_ns=None, a_count=None, b_count=None, **nothing)
-    counts = [sum(one > threshold_ns for one in side) for side in sides]
-    tables = [(count, len(side) - count) for count, side in zip(counts, sides, strict=True)]
-    ratio, because = judge_odds(tables[0], tables[1])
-    return RepetitionsComparison(
-        statistic=cut.statistic,
-        threshold_ns=threshold_ns,
-        a_count=counts[0],
-        b_count=counts[1],
-        **judged(ratio, because, METHOD_OF_ODDS),
+        ratio, because = judge_scale(a.longest_ns, b.longest_ns)
+    medians_ns = [median(side.longest_ns) if side.stalls else None for side in (a, b)]
+    return LongestStallsComparison(
+        statistic="longest_stalls",
+        a_median_ns=medians_ns[0],
+        b_median_ns=medians_ns[1],
+        **judged(ratio, because, METHOD_OF_SCALE),
     )

@@ -104,7 +104,7 @@ def test_a_guest_that_would_stand_too_long_stays_unprotected_and_says_so_until_t
         assert warning_of(after) is None
         # It went on over the same link: all memory was copied once.
         links = [event for event in hosts.events("a") if event["event"] == "linked"]
-        assert len(links) == 2
+        assert len(links) == 2, hosts.last_words()
         assert_unharmed(counting.end())
 
 
@@ -115,3 +115,44 @@ def test_a_guest_that_stands_no_longer_than_allowed_is_protected_all_the_same_an
         assert after.host == "a"
         hosts.line_to("b").bytes_per_s = None
         hosts.settled()
+
+
+def test_a_guest_that_writes_more_than_the_line_carries_is_held_back_until_it_carries_more() -> None:
+    program = ["tcp=7000", "udp=7000", "memory=48MiB", "dirty=100/10ms"]
+    with slow_lines(program_arguments=program) as hosts:
+        before = hosts.settled()
+        free = epochs_of(hosts, before.term, 30)
+        assert sum(int(row["held_back_ns"]) for row in free) == 0
+        in_an_interval = max(int(row["pages"]) for row in free)
+        counting = counting_on(hosts)
+        # Of what is written two thirds: heartbeats wait behind the pages that are on their way.
+        bytes_of_an_epoch = max(int(row["shipped_bytes"]) for row in free)
+        hosts.line_to("b").bytes_per_s = 10 * bytes_of_an_epoch * 2 / 3
+        said = await_that(lambda: _held_back(hosts.status("a")), hosts.last_words)
+        assert said.endswith(" % of the time: it writes more than b takes")
+        slow = epochs_of(hosts, before.term, 12)
+        hosts.line_to("b").bytes_per_s = None
+        # One and a half of what it writes in an interval, and what it writes until it stands.
+        assert max(int(row["pages"]) for row in slow) <= 2 * in_an_interval, (free, slow)
+        assert max(int(row["held_back_longest_ns"]) for row in slow) > 0
+        await_that(lambda: _held_back(hosts.status("a")) is None, hosts.last_words)
+        after = hosts.settled()
+        assert (after.pid, after.term) == (before.pid, before.term), "it was protected all the time"
+        assert_unharmed(counting.end())
+
+
+def _held_back(status: MemberStatus | None) -> str | None:
+    warnings = status.warnings if status is not None else ()
+    return next((text for text in warnings if text.startswith("the guest is held back for ")), None)
+
+
+def epochs_of(hosts: TwoHosts, term: int, count: int) -> list[dict[str, str]]:
+    """Wait for so many further epochs of the member on ``a``, and give them."""
+
+    def rows() -> list[dict[str, str]]:
+        with hosts.member("a").epochs.open() as file:
+            return [row for row in csv.DictReader(file) if None not in row.values() and int(row["term"]) == term]
+
+    before = len(rows())
+    await_that(lambda: len(rows()) >= before + count, hosts.last_words)
+    return rows()[before:]

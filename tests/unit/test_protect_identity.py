@@ -6,8 +6,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
-from stealtime.protect.identity import make_identity
+from stealtime.protect.identity import make_identity, revoke_identity
 from stealtime.protect.vm_file import Identity
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -80,3 +81,24 @@ def test_an_authority_without_its_key_is_told(tmp_path: Path) -> None:
     (tmp_path / "ca.key").unlink()
     with pytest.raises(StealtimeError, match="the authority in"):
         make_identity(tmp_path, "b", [])
+
+
+def test_what_was_revoked_stays_so_and_what_is_made_anew_is_not(tmp_path: Path) -> None:
+    first, second = make_identity(tmp_path, "a", []), make_identity(tmp_path, "b", [])
+    revoke_identity(tmp_path, "a")
+    path = revoke_identity(tmp_path, "b")
+    assert revoke_identity(tmp_path, "b") == path, "once more is no more"
+    listed = x509.load_pem_x509_crl(path.read_bytes())
+    serials = [x509.load_pem_x509_certificate(one.certificate.read_bytes()).serial_number for one in (first, second)]
+    assert sorted(one.serial_number for one in listed) == sorted(serials)
+    authority = x509.load_pem_x509_certificate(first.ca.read_bytes())
+    assert listed.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
+    renewed = make_identity(tmp_path, "b", [])
+    serial = x509.load_pem_x509_certificate(renewed.certificate.read_bytes()).serial_number
+    assert listed.get_revoked_certificate_by_serial_number(serial) is None
+
+
+def test_a_certificate_that_is_not_there_cannot_be_revoked(tmp_path: Path) -> None:
+    make_identity(tmp_path, "a", [])
+    with pytest.raises(StealtimeError, match=r"the certificate of c cannot be revoked"):
+        revoke_identity(tmp_path, "c")

@@ -1,5 +1,7 @@
 //! Pages of the guest's memory by their number in the file.
 
+use crate::sys::prefer_huge_pages;
+
 /// Size of a page, of the guest and of the host.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -53,10 +55,20 @@ impl StagedPages {
         if self.room() < pages {
             // What was there is given back first: its content is of no use, and need not be moved.
             self.content = Vec::new();
-            self.content = vec![1; pages * PAGE_BYTES];
-            self.content.clear();
+            self.content = Vec::with_capacity(pages * PAGE_BYTES);
+            prefer_huge_pages(self.content.spare_capacity_mut());
+            for page in self.content.spare_capacity_mut().chunks_mut(PAGE_BYTES) {
+                page[0].write(1);
+            }
             self.indices.reserve(pages);
         }
+    }
+
+    /// Make room for so many more pages at once, of which the new ones are not touched.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        // What is touched stays so: large memory is moved by its page table.
+        self.content.reserve_exact(more * PAGE_BYTES);
+        self.indices.reserve(more);
     }
 
     /// For how many pages there is room without asking the kernel for more.
@@ -100,6 +112,16 @@ mod tests {
         staged.content.extend([7; PAGE_BYTES]);
         staged.clear_with_room_for(4);
         assert!(staged.is_empty() && staged.room() >= 10 && staged.content.as_ptr() == before);
+    }
+
+    #[test]
+    fn more_room_keeps_what_is_there() {
+        let mut staged = StagedPages::default();
+        staged.indices.push(3);
+        staged.content.extend([7; PAGE_BYTES]);
+        staged.reserve(1500);
+        assert!(staged.room() > 1500 && staged.indices.capacity() > 1500);
+        assert_eq!(staged.iter().collect::<Vec<_>>(), [(3, &[7; PAGE_BYTES])]);
     }
 
     #[test]

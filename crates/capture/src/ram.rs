@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, fstat, memfd_create, seek};
 use rustix::io::Errno;
 
-use crate::pages::{PAGE_BYTES, PageRange, StagedPages, append};
+use crate::pages::{PAGE_BYTES, PageRange, StagedPages, append, count_pages};
 use crate::sys::{Mapping, copy_to, extend_from, page_equals};
 
 /// Why the memory of a guest cannot be had.
@@ -106,8 +106,9 @@ impl RamFile {
     }
 
     /// Append copies of all pages of `ranges` to `staged`. This is the copy of the pause: no system call is
-    /// made.
+    /// made, unless there is too little room.
     pub(crate) fn stage(&self, ranges: &[PageRange], staged: &mut StagedPages) -> Result<(), RamError> {
+        staged.reserve(usize::try_from(count_pages(ranges)).unwrap_or(usize::MAX));
         for &range in ranges {
             let offset = self.offset_of(range)?;
             let length = usize::try_from(range.count).unwrap_or(usize::MAX).saturating_mul(PAGE_BYTES);

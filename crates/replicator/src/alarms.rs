@@ -16,15 +16,33 @@ pub enum AlarmKind {
     StandbyRegister,
     /// The guest runs, and reaches nobody.
     Port,
+    /// The guest's output waits for longer than it may.
+    Hold,
     /// A certificate of this host ends soon, has ended, or is not there.
     Certificate,
+    /// Whether a standby could resume the machine cannot be tried.
+    Trial,
+    /// A standby has little memory left.
+    Memory,
+    /// The guest stands, as neither standby nor register can be reached.
+    Stopped,
     /// The guest's kernel has panicked.
     Guest,
 }
 
 impl AlarmKind {
     /// All of them, for figures that are there before anything happens.
-    pub const ALL: [Self; 5] = [Self::Register, Self::StandbyRegister, Self::Port, Self::Certificate, Self::Guest];
+    pub const ALL: [Self; 9] = [
+        Self::Register,
+        Self::StandbyRegister,
+        Self::Port,
+        Self::Hold,
+        Self::Certificate,
+        Self::Trial,
+        Self::Memory,
+        Self::Stopped,
+        Self::Guest,
+    ];
 
     /// Its name in figures.
     pub fn name(self) -> &'static str {
@@ -32,7 +50,11 @@ impl AlarmKind {
             Self::Register => "register",
             Self::StandbyRegister => "standby-register",
             Self::Port => "port",
+            Self::Hold => "hold",
             Self::Certificate => "certificate",
+            Self::Trial => "trial",
+            Self::Memory => "memory",
+            Self::Stopped => "stopped",
             Self::Guest => "guest",
         }
     }

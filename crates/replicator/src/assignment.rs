@@ -10,7 +10,7 @@ use stealtime_outputhold::BypassRule;
 use stealtime_shipping::{Image, Wanted};
 use stealtime_succession::{Mode, Timing};
 
-use crate::spec::{Interval, Spec, StandbyHost};
+use crate::spec::{Interval, Spec, StandbyHost, default_copy_order, default_longest_hold_ns};
 
 /// What the active member says of a machine, in its hello.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,6 +26,10 @@ pub struct Assignment {
     pub(crate) device_state: DeviceStateKind,
     pub(crate) timing: Timing,
     pub(crate) longest_first_pause_ns: u64,
+    #[serde(default = "default_longest_hold_ns")]
+    pub(crate) longest_hold_ns: u64,
+    #[serde(default = "default_copy_order")]
+    pub(crate) copy_order: u32,
     pub(crate) epochs_in_flight: usize,
     pub(crate) hold_bytes: usize,
     pub(crate) qemu_deadline_ns: u64,
@@ -47,6 +51,8 @@ impl Assignment {
             device_state: spec.device_state,
             timing: spec.timing,
             longest_first_pause_ns: spec.longest_first_pause_ns,
+            longest_hold_ns: spec.longest_hold_ns,
+            copy_order: spec.copy_order,
             epochs_in_flight: spec.epochs_in_flight,
             hold_bytes: spec.hold_bytes,
             qemu_deadline_ns: spec.qemu_deadline_ns,

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn files_that_are_gone_are_an_alarm() {
         let path = |name: &str| std::path::PathBuf::from("/nowhere").join(name);
-        let identity = Identity { ca: path("ca.pem"), certificate: path("b.pem"), key: path("b.key") };
+        let identity = Identity { ca: path("ca.pem"), certificate: path("b.pem"), key: path("b.key"), revoked: None };
         let mut gone = Certificates::of(Some(&identity));
         gone.look();
         assert!(gone.alarm().is_some_and(|text| text.contains("/nowhere/b.pem")));

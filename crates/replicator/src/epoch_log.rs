@@ -28,6 +28,10 @@ pub struct EpochRow {
     pub continue_ns: u64,
     /// The sum of the six: how long the guest stood.
     pub pause_ns: u64,
+    /// Since the epoch before, how long the guest stood because its standby could not follow.
+    pub held_back_ns: u64,
+    /// Of it, at once.
+    pub held_back_longest_ns: u64,
     /// To encode the pages.
     pub encode_ns: u64,
     /// From the first byte into the link to the last.

@@ -3,9 +3,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use stealtime_capture::RamFile;
-use stealtime_outputhold::{LearnedAddresses, PortFault, RelayError};
+use stealtime_outputhold::{LearnedAddresses, PortFault, RelayError, RelayEvent, ReleasedEpoch};
 use stealtime_succession::{Epoch, OutputPolicy, OutputRule, Permit, Term};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -164,6 +165,8 @@ impl Guest for FakeGuest {
     fn release(&self, through: Epoch) -> Result<(), RelayError> {
         self.network.lock().unwrap().rule.acknowledge(through);
         self.did(Deed::Release(through));
+        let released = ReleasedEpoch { epoch: through, frames: 0, bytes: 0, since_cut: Duration::ZERO };
+        self.tell(GuestEvent::Relay(RelayEvent::EpochReleased(released)));
         Ok(())
     }
 

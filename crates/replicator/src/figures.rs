@@ -70,7 +70,7 @@ impl Figures {
         let pause = Duration::from_nanos(row.pause_ns);
         self.pause.saturating_record(row.pause_ns);
         self.distributions.pause.observe(pause.as_secs_f64());
-        self.stood(pause);
+        self.stood(pause + Duration::from_nanos(row.held_back_ns));
         self.pending.push_back((row, at));
     }
 
@@ -145,7 +145,12 @@ impl Figures {
 
     /// How much of each second the guest stood, over the last epochs, in millionths.
     pub fn loss_ppm(&self) -> f64 {
-        self.per_second(|row| row.pause_ns) / 1e3
+        self.per_second(|row| row.pause_ns + row.held_back_ns) / 1e3
+    }
+
+    /// Of it, because its standby could not follow.
+    pub fn held_back_ppm(&self) -> f64 {
+        self.per_second(|row| row.held_back_ns) / 1e3
     }
 
     fn per_second(&self, value: fn(&EpochRow) -> u64) -> f64 {
@@ -169,6 +174,7 @@ mod tests {
             begin_ns: epoch * 100_000_000,
             pages: 50,
             pause_ns: 3_000_000,
+            held_back_ns: if epoch == 3 { 2_000_000 } else { 0 },
             shipped_bytes: 1000,
             ..EpochRow::default()
         }
@@ -190,8 +196,9 @@ mod tests {
         assert_eq!(figures.pending.len(), 1);
         let (bytes, pages) = figures.rates();
         assert!((bytes - 10_000.0).abs() < 1e-6 && (pages - 500.0).abs() < 1e-6, "{bytes} {pages}");
-        assert!((figures.loss_ppm() - 30_000.0).abs() < 1e-6, "3 ms of 100: {}", figures.loss_ppm());
+        assert!((figures.loss_ppm() - 40_000.0).abs() < 1e-6, "3 and 5 ms of 100: {}", figures.loss_ppm());
+        assert!((figures.held_back_ppm() - 10_000.0).abs() < 1e-6, "2 ms of 200: {}", figures.held_back_ppm());
         figures.stood(Duration::from_millis(8));
-        assert_eq!(figures.total_stood(), Duration::from_millis(4 * 3 + 8));
+        assert_eq!(figures.total_stood(), Duration::from_millis(4 * 3 + 2 + 8));
     }
 }

@@ -35,12 +35,19 @@ pub struct HostConfig {
     pub qemu_user: Option<QemuUser>,
     /// Machines boot from files below these folders only: a guest can read what it was booted from.
     pub images: Vec<PathBuf>,
+    /// How many machines are copied to this host at a time.
+    #[serde(default = "two")]
+    pub copies: usize,
     /// Where members here tell their figures, each on the port that its machine names.
     #[serde(default = "loopback")]
     pub metrics: IpAddr,
     /// Whether tests may break the members here on purpose.
     #[serde(default)]
     pub allow_faults: bool,
+}
+
+fn two() -> usize {
+    2
 }
 
 fn loopback() -> IpAddr {
@@ -78,6 +85,8 @@ impl HostConfig {
             timing: assignment.timing,
             identity: self.identity.clone(),
             longest_first_pause_ns: assignment.longest_first_pause_ns,
+            longest_hold_ns: assignment.longest_hold_ns,
+            copy_order: assignment.copy_order,
             epochs_in_flight: assignment.epochs_in_flight,
             hold_bytes: assignment.hold_bytes,
             qemu_deadline_ns: assignment.qemu_deadline_ns,

@@ -16,7 +16,7 @@ use stealtime_succession::{Epoch, Mode, OutputPolicy, Permit};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::encoder::Encoder;
-use crate::engine::{EngineHandle, EngineSettings, Order};
+use crate::engine::{EngineHandle, EngineSettings, Order, StagingPool};
 use crate::gate::LeaseGate;
 use crate::guest::{Guest, GuestEvent};
 use crate::pacing::Pacing;
@@ -85,10 +85,11 @@ impl Machine {
             pacing: Pacing::new(spec.interval, spec.first_interval()),
             host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
             longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
+            longest_hold: Duration::from_nanos(spec.longest_hold_ns),
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             relay: Arc::clone(&relay),
-            spare,
+            staging: StagingPool::start(spare, spec.epochs_in_flight)?,
             parcels,
             events: self.events.clone(),
         };

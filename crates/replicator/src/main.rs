@@ -5,6 +5,7 @@
 //! same process.
 
 mod active;
+mod admission;
 mod alarms;
 mod arguments;
 mod assignment;

@@ -71,6 +71,12 @@ pub fn is_occupied(folder: &Path) -> bool {
     matches!(flock(&lock, FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK))
 }
 
+/// How many members live in the folder of a host.
+pub fn count(host_folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(host_folder) else { return 0 };
+    entries.flatten().filter(|entry| is_occupied(&entry.path())).count()
+}
+
 /// Make the control socket there.
 pub fn listen(spec: &Spec) -> Result<UnixListener, FolderError> {
     Ok(control::listen(&spec.folder)?)

@@ -132,6 +132,13 @@ pub struct Spec {
     /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
     /// shipped: beyond that it stays unprotected, and is tried again.
     pub longest_first_pause_ns: u64,
+    /// How long output may wait for its acknowledgement: a guest that writes more than its standby takes in that time
+    /// is held back, and what waits for longer is an alarm.
+    #[serde(default = "default_longest_hold_ns")]
+    pub longest_hold_ns: u64,
+    /// Where a host does not receive all machines at once, those of smaller numbers are first.
+    #[serde(default = "default_copy_order")]
+    pub copy_order: u32,
     /// Epochs that may be captured and not yet acknowledged.
     pub epochs_in_flight: usize,
     /// Held output that makes us stop reading from the guest.
@@ -181,6 +188,7 @@ impl Spec {
         let ms = |ns: u64| usize::try_from(ns / 1_000_000).unwrap_or(usize::MAX);
         let deadline = ms(u64::try_from(self.timing.register_deadline.as_nanos()).unwrap_or(u64::MAX));
         within("ms of register_deadline", deadline, 0, ms(LONGEST_NS))?;
+        within("ms of longest_hold", ms(self.longest_hold_ns), 10, ms(LONGEST_NS))?;
         within("ms of qemu_deadline", ms(self.qemu_deadline_ns), 100, ms(LONGEST_NS))?;
         match self.interval {
             Interval::FixedNs(ns) => within("ms of the interval", ms(ns), ms(MINIMUM_INTERVAL_NS), ms(LONGEST_NS)),
@@ -209,6 +217,14 @@ fn within(what: &str, value: usize, least: usize, most: usize) -> Result<(), Spe
 
 fn default_qemu_deadline_ns() -> u64 {
     5_000_000_000
+}
+
+pub(crate) fn default_copy_order() -> u32 {
+    100
+}
+
+pub(crate) fn default_longest_hold_ns() -> u64 {
+    1_000_000_000
 }
 
 fn default_log_bytes() -> u64 {

@@ -39,8 +39,8 @@ pub enum StagingEvent {
     Progress { pages: u64, total_pages: u64 },
     /// A part of the copy in advance is written.
     CopyHeld { term: Term },
-    /// A trial was not made that should have been; an earlier one was.
-    NotTried(TrialError),
+    /// A further trial was made, or could not be.
+    Tried(Result<(), TrialError>),
     /// What came is no epoch, cannot be written, or could not be resumed; what was committed before is whole.
     Failed(StagingError),
 }
@@ -167,9 +167,9 @@ impl<T: Fn(StagingEvent)> Work<T> {
         if !is_first {
             self.write(&epoch)?;
             match self.trials.again(&self.devices) {
-                Err(error @ TrialError::Refused(_)) => return Err(error.into()),
-                Err(error) => (self.tell)(StagingEvent::NotTried(error)),
-                Ok(()) => {}
+                Some(Err(error @ TrialError::Refused(_))) => return Err(error.into()),
+                Some(outcome) => (self.tell)(StagingEvent::Tried(outcome)),
+                None => {}
             }
         }
         faults::point("after-apply");

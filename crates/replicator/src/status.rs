@@ -74,6 +74,8 @@ pub struct Status {
     pub guest_time_lost_ns: u64,
     /// Of it, over the last ten epochs, microseconds in each second.
     pub guest_time_loss_ppm: f64,
+    /// Of that, because the standby could not follow.
+    pub held_back_ppm: f64,
     /// How often QEMU told what, unasked.
     pub qemu_events: BTreeMap<String, u64>,
     /// This and the next over the last ten epochs.

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,10 +18,13 @@ use rustix::process::Signal;
 use stealtime_capture::{Guest, GuestError, GuestSettings, MachineSpec, RamFile};
 use tokio::sync::oneshot;
 
-use crate::machine;
+use crate::{machine, member_folder};
 
-/// From one trial to the next.
+/// From one trial to the next, at least.
 const EVERY: Duration = Duration::from_secs(60);
+
+/// On a host with many machines, from one of their trials to that of another: each is a QEMU that starts and loads.
+const OF_HOST: Duration = Duration::from_secs(5);
 
 /// How long loading may take, which takes milliseconds on an idle host. Meanwhile no epoch is acknowledged.
 const LOAD_WITHIN: Duration = Duration::from_secs(2);
@@ -93,11 +97,16 @@ pub struct Trials {
 
 impl Trials {
     /// Start the thread, and wait until the first QEMU is there.
-    pub async fn start(spec: &MachineSpec, settings: GuestSettings, ram: Arc<RamFile>) -> io::Result<Self> {
+    pub async fn start(
+        spec: &MachineSpec,
+        settings: GuestSettings,
+        host_folder: &Path,
+        ram: Arc<RamFile>,
+    ) -> io::Result<Self> {
         let (give, made) = mpsc::sync_channel(1);
         let (used, is_used) = mpsc::channel();
         let (tell, first) = oneshot::channel();
-        let spec = spec.clone();
+        let (spec, host_folder) = (spec.clone(), host_folder.to_owned());
         std::fs::create_dir_all(&settings.folder)?;
         thread::Builder::new().name("trial".to_owned()).spawn(move || {
             let mut tell = Some(tell);
@@ -109,7 +118,8 @@ impl Trials {
                 guest.qmp.set_timeout(LOAD_WITHIN);
                 Ok(guest)
             };
-            make_again_and_again(make, &give, &is_used, || {
+            let rest = || rest_between_trials(member_folder::count(&host_folder));
+            make_again_and_again(make, rest, &give, &is_used, || {
                 if let Some(tell) = tell.take() {
                     let _ = tell.send(());
                 }
@@ -126,10 +136,10 @@ impl Trials {
     }
 
     /// The same, if it is time for it again.
-    pub fn again(&mut self, devices: &[u8]) -> Result<(), TrialError> {
+    pub fn again(&mut self, devices: &[u8]) -> Option<Result<(), TrialError>> {
         match self.made.try_recv() {
-            Ok(made) => self.load(made, devices),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(()),
+            Ok(made) => Some(self.load(made, devices)),
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
         }
     }
 
@@ -152,8 +162,14 @@ impl Trials {
     }
 }
 
+/// How long each member of a host waits between its trials, where so many live.
+fn rest_between_trials(members: usize) -> Duration {
+    EVERY.max(OF_HOST * u32::try_from(members).unwrap_or(u32::MAX))
+}
+
 fn make_again_and_again(
     mut make: impl FnMut() -> Result<Guest, GuestError>,
+    rest: impl Fn() -> Duration,
     give: &SyncSender<Result<Guest, GuestError>>,
     is_used: &Receiver<()>,
     mut made_one: impl FnMut(),
@@ -165,7 +181,7 @@ fn make_again_and_again(
             return;
         }
         // Nobody says anything meanwhile but that it is over.
-        if is_used.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+        if is_used.recv_timeout(rest()) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }
@@ -176,6 +192,13 @@ mod tests {
     use std::process::ExitStatus;
 
     use super::*;
+
+    #[test]
+    fn a_host_of_many_machines_starts_no_more_than_one_trial_in_five_seconds() {
+        for (members, seconds) in [(0, 60), (12, 60), (13, 65), (100, 500)] {
+            assert_eq!(rest_between_trials(members), Duration::from_secs(seconds), "{members}");
+        }
+    }
 
     #[test]
     fn a_trial_that_the_host_killed_was_no_trial() {

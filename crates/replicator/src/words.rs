@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use stealtime_shipping::LinkError;
 use stealtime_succession::Term;
@@ -55,6 +56,35 @@ pub fn of_register(trouble: &Trouble, is_protected: bool) -> String {
 pub fn of_standbys_register(trouble: &Trouble) -> String {
     let (Trouble::Silent(reason) | Trouble::ReadOnly(reason)) = trouble;
     format!("the register gives no answer: {reason}; nothing can be taken over until it does")
+}
+
+/// How long output has waited that should not.
+pub fn of_hold(waited: Duration, longest: Duration) -> String {
+    format!(
+        "the guest's output has waited for {} ms until its standby had the epoch, longer than {} ms (hint: a faster \
+         link or standby, a guest that writes less, or a larger `longest_hold`)",
+        waited.as_millis(),
+        longest.as_millis()
+    )
+}
+
+/// That a standby could not stage a large epoch, by what its host has left.
+pub fn of_memory(usable_bytes: u64, machine_bytes: u64) -> Option<String> {
+    let wanted = machine_bytes / 8;
+    (usable_bytes < wanted).then(|| {
+        format!(
+            "this host has {} MiB of memory left, and epochs of the machine may need {}: a standby that gets none ends",
+            usable_bytes >> 20,
+            wanted >> 20
+        )
+    })
+}
+
+/// That the guest is held back, if it is so for more than a hundredth of the time.
+pub fn of_held_back(ppm: f64, standby: &str) -> Option<String> {
+    let percent = ppm / 1e4;
+    (percent >= 1.0)
+        .then(|| format!("the guest is held back for {percent:.0} % of the time: it writes more than {standby} takes"))
 }
 
 /// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:

@@ -132,7 +132,7 @@ const QEMU_BYTES: u64 = 64 << 20;
 /// What a machine needs at the standby: its RAM, and as much again, as an epoch is staged in whole before it
 /// is applied, and the first epoch is all of the RAM; the QEMU that waits, and the one on which states are
 /// tried.
-fn needed_bytes(wanted: &Wanted) -> u64 {
+pub fn needed_bytes(wanted: &Wanted) -> u64 {
     wanted.memory_bytes.saturating_mul(2).saturating_add(2 * QEMU_BYTES)
 }
 

@@ -16,7 +16,7 @@ pub mod refusal;
 pub mod transport;
 
 pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
-pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge};
+pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
 pub use message::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message,
     MessageError, PageBatch, Protected, Resign, Told,

@@ -87,6 +87,14 @@ pub enum Refusal {
         needed_bytes: u64,
         available_bytes: u64,
     },
+    /// It is to ask again later.
+    #[error("{host} receives {copies} machines at a time, and {vm} waits for its turn")]
+    Busy {
+        host: String,
+        vm: String,
+        /// At the most.
+        copies: usize,
+    },
     /// A file that the machine boots from is not here, or not in a folder that machines may boot from here.
     #[error("{host} has no file {path} that a machine may boot from")]
     ImageMissing { host: String, path: String },
@@ -142,6 +150,7 @@ impl Refusal {
             }
             Self::MemorySize { .. } => "give the machine a multiple of 1 MiB",
             Self::Memory { .. } => "give the machine less memory, or stop something on that host",
+            Self::Busy { .. } => "`copies` in HOST.toml there says how many, `copy_order` in VM.toml which ones first",
             Self::ImageMissing { .. } => {
                 "copy the file to the same path on both hosts, in a folder that `images` in HOST.toml names there"
             }

@@ -69,6 +69,34 @@ async fn a_server_with_the_certificate_of_another_host_is_refused() {
 }
 
 #[tokio::test]
+async fn certificates_that_were_revoked_are_refused_by_either_side() {
+    let authority = Authority::new("ours");
+    let (client, server) = (authority.host(&["a"]), authority.host(&["127.0.0.1"]));
+    let with_list = |identity: &Identity, list| Identity { revoked: Some(list), ..identity.clone() };
+    let (_, error) = refused(&client, &with_list(&server, authority.revoke(&["a"]))).await;
+    assert!(matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("Revoked")), "{error}");
+    let (error, _) = refused(&with_list(&client, authority.revoke(&["127.0.0.1"])), &server).await;
+    assert!(matches!(&error, LinkError::PeerCertificate { reason, .. } if reason.contains("Revoked")), "{error}");
+    // Another one of this host is not on the list, nor is one of an authority without a list.
+    let renewed = authority.host(&["a", "a.example"]);
+    let (listener, endpoint) = listen().await;
+    let server = with_list(&server, authority.revoke(&["a"]));
+    let (connected, accepted) = tokio::join!(connect(&endpoint, Some(&renewed)), accept_one(&listener, Some(&server)));
+    assert!(connected.is_ok() && accepted.is_ok());
+}
+
+#[tokio::test]
+async fn a_list_of_revocations_that_is_none_is_no_list_of_nothing() {
+    let authority = Authority::new("ours");
+    let client = authority.host(&["a"]);
+    let server = Identity { revoked: Some(authority.ca()), ..authority.host(&["127.0.0.1"]) };
+    let (listener, endpoint) = listen().await;
+    let (_, accepted) = tokio::join!(connect(&endpoint, Some(&client)), accept_one(&listener, Some(&server)));
+    let error = accepted.unwrap_err().to_string();
+    assert!(error.contains("holds no revocation list: there is none in it"), "{error}");
+}
+
+#[tokio::test]
 async fn certificates_that_have_run_out_are_refused() {
     let authority = Authority::new("ours");
     let (client, server) = (authority.host(&["a"]), authority.host(&["127.0.0.1"]));

@@ -65,6 +65,7 @@ def application() -> typer.Typer:
         protect_hosts.serve,
         protect_hosts.leave,
         protect_hosts.identity,
+        protect_hosts.etcd_access,
         protect_hosts.systemd,
         protect_hosts.demo,
     )

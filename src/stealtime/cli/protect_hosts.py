@@ -143,18 +143,64 @@ def identity(
         list[str] | None,
         typer.Option("--address", metavar="ADDRESS", help="A DNS name or IP address of the host; repeatable."),
     ] = None,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Trust the host's present certificate no more, instead: adds it to a list.")
+    ] = False,
 ) -> None:
     """Create a host's certificate for the link between hosts, and the certificate authority if there is none."""
     from stealtime.cli.output import message_console
     from stealtime.protect.endpoint import HOST_NAME
-    from stealtime.protect.identity import make_identity
+    from stealtime.protect.identity import make_identity, revoke_identity
 
+    if revoke and address:
+        raise UsageError("--revoke takes no --address", hint="it is the certificate in HOST.pem that is revoked")
     if not re.fullmatch(HOST_NAME, host):
         raise UsageError(f"--host: {host!r} is not a host name", hint="use letters, digits, '.' and '-'")
+    if revoke:
+        path = revoke_identity(folder.absolute(), host)
+        message_console().print(
+            f'copy to all hosts: {path}, and name it as revoked = "{path.name}" in their [identity]; it holds from the '
+            "next link on",
+            markup=False,
+            soft_wrap=True,
+        )
+        return
     made = make_identity(folder.absolute(), host, address or [])
     message_console().print(
         f"copy to host {host}: {made.ca}, {made.certificate}, {made.key}", markup=False, soft_wrap=True
     )
+
+
+def etcd_access(
+    machines: Annotated[
+        list[str] | None, typer.Argument(metavar="[VM]...", help="Names of machines.", show_default=False)
+    ] = None,
+    host: Annotated[
+        list[str] | None, typer.Option("--host", metavar="NAME", help="A host that may hold them; repeatable.")
+    ] = None,
+    revoke: Annotated[
+        bool, typer.Option("--revoke", help="Take the machines from the hosts again; without VM, the hosts' users.")
+    ] = False,
+) -> None:
+    """Print the lines of etcdctl that give each host a user, which may write the records of its machines only.
+
+    For a shell with etcd's root: stealtime protect etcd-access counter --host a --host b | sh. They leave a file with a
+    password for each host: copy it there, and name it and the user in [register] of VM.toml and HOST.toml.
+    """
+    from stealtime.protect.endpoint import HOST_NAME
+    from stealtime.protect.etcd_access import lines_to_grant, lines_to_revoke
+    from stealtime.protect.vm_file import VM_NAME
+
+    for name in machines or ():
+        if not re.fullmatch(VM_NAME, name):
+            raise UsageError(f"{name!r} is not the name of a machine", hint="as `name` in its VM.toml")
+    for name in host or ():
+        if not re.fullmatch(HOST_NAME, name):
+            raise UsageError(f"--host: {name!r} is not a host name", hint="use letters, digits, '.' and '-'")
+    if not host or not (machines or revoke):
+        raise UsageError("name machines and hosts", hint="stealtime protect etcd-access counter --host a --host b")
+    lines = lines_to_revoke(machines or (), host) if revoke else lines_to_grant(machines or (), host)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def demo(

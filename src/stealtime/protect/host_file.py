@@ -41,6 +41,8 @@ class HostFile(Table):
     """The register that the active members use, too."""
     identity: Identity | None = None
     """This host's certificate, for ``tcp:``."""
+    copies: int = Field(default=2, ge=1, le=64)
+    """How many machines are copied to this host at a time; others wait, by ``copy_order`` of their VM files."""
     metrics: str = "127.0.0.1"
     """The address at which received machines serve Prometheus, each on the port that its VM file names."""
     allow_faults: bool = False
@@ -121,6 +123,7 @@ def host_spec(host: HostFile, state: State) -> HostSpec:
         qemu=host.qemu or Path(find_qemu()),
         qemu_user=qemu_user_spec(host.qemu_user),
         images=(*host.images, cache_folder(), Path("/boot")),
+        copies=host.copies,
         metrics=host.metrics,
         allow_faults=host.allow_faults,
     )

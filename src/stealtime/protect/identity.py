@@ -25,6 +25,7 @@ _HOST_DAYS = 825
 
 _AUTHORITY = "ca.pem"
 _AUTHORITY_KEY = "ca.key"
+_REVOKED = "revoked.pem"
 
 _SLACK = datetime.timedelta(days=1)
 """How far the clock of a host may be behind the one that certificates were made by: a time zone set wrong, too."""
@@ -65,6 +66,50 @@ def make_identity(folder: Path, host: str, addresses: Sequence[str]) -> Identity
     except OSError as error:
         raise StealtimeError(f"{error.filename or folder} cannot be written: {error.strerror}") from error
     return Identity(ca=folder / _AUTHORITY, certificate=folder / f"{host}.pem", key=folder / f"{host}.key")
+
+
+def revoke_identity(folder: Path, host: str) -> Path:
+    """Put a host's certificate on the authority's list of those that are not to be trusted any more.
+
+    Args:
+        folder: Holds ``ca.pem``, ``ca.key`` and ``HOST.pem``, and the list if there is one.
+        host: The host's name.
+
+    Returns:
+        The list, for all hosts to name as ``revoked``.
+
+    Raises:
+        StealtimeError: There is no authority, or no certificate of the host; or the list cannot be written.
+    """
+    authority = _read_authority(folder)
+    path = folder / _REVOKED
+    try:
+        certificate = x509.load_pem_x509_certificate((folder / f"{host}.pem").read_bytes())
+        before = x509.load_pem_x509_crl(path.read_bytes()) if path.exists() else ()
+    except (OSError, ValueError) as error:
+        raise StealtimeError(
+            f"the certificate of {host} cannot be revoked: {error}", hint=f"{folder} must hold {host}.pem"
+        ) from error
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.certificate.subject)
+        .last_update(now - _SLACK)
+        .next_update(now + datetime.timedelta(days=_AUTHORITY_DAYS))
+        .add_extension(x509.CRLNumber(len(list(before)) + 1), critical=False)
+    )
+    serials = {one.serial_number: one.revocation_date_utc for one in before}
+    serials.setdefault(certificate.serial_number, now - _SLACK)
+    for serial, date in serials.items():
+        builder = builder.add_revoked_certificate(
+            x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(date).build()
+        )
+    text = builder.sign(authority.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    try:
+        path.write_bytes(text)
+    except OSError as error:
+        raise StealtimeError(f"{path} cannot be written: {error.strerror}") from error
+    return path
 
 
 def _make_authority(folder: Path) -> _Authority:

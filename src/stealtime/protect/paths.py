@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-_PEM_FILES = ("ca", "certificate", "key")
+_PEM_FILES = ("ca", "certificate", "key", "revoked")
 
 
 def with_absolute_paths(document: dict[str, Any], folder: Path) -> dict[str, Any]:

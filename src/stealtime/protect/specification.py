@@ -75,6 +75,7 @@ class IdentitySpec(_Document):
     ca: Path
     certificate: Path
     key: Path
+    revoked: Path | None = None
 
 
 class FileRegisterSpec(_Document):
@@ -154,6 +155,8 @@ class MemberSpec(_Document):
     identity: IdentitySpec | None
     folder: Path
     longest_first_pause_ns: int
+    longest_hold_ns: int
+    copy_order: int
     epochs_in_flight: int
     hold_bytes: int
     qemu_deadline_ns: int
@@ -180,6 +183,8 @@ class HostSpec(_Document):
     qemu_user: QemuUserSpec | None
     images: tuple[Path, ...]
     """Machines boot from files below these folders only."""
+    copies: int
+    """How many machines are copied to it at a time."""
     metrics: str
     """The address at which members tell their figures."""
     allow_faults: bool
@@ -230,6 +235,8 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
         identity=identity_spec(vm.identity),
         folder=place.folder,
         longest_first_pause_ns=vm.longest_first_pause_ns,
+        longest_hold_ns=vm.longest_hold_ns,
+        copy_order=vm.copy_order,
         epochs_in_flight=vm.epochs_in_flight,
         hold_bytes=vm.hold_bytes,
         qemu_deadline_ns=vm.timing.qemu_deadline_ns,

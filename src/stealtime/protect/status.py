@@ -73,6 +73,8 @@ class MemberStatus(_Document):
     shipped: those are not in it."""
     guest_time_loss_ppm: float = 0.0
     """How much of each second, over the last epochs."""
+    held_back_ppm: float = 0.0
+    """Of that, because the standby could not follow."""
     qemu_events: dict[str, int] = {}
     """How often each of QEMU's events came."""
     bytes_per_s: float = 0.0

@@ -124,10 +124,14 @@ class Identity(Table):
     """This host's certificate, issued for its name."""
     key: Path
     """The private key of the certificate."""
+    revoked: Path | None = None
+    """The authority's list of certificates that are not to be trusted any more."""
 
-    @field_validator("ca", "certificate", "key")
+    @field_validator("ca", "certificate", "key", "revoked")
     @classmethod
-    def _readable(cls, path: Path) -> Path:
+    def _readable(cls, path: Path | None) -> Path | None:
+        if path is None:
+            return None
         try:
             with path.open("rb") as file:
                 head = file.read(64)
@@ -177,6 +181,8 @@ class Register(Table):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
+        if self.identity is not None and self.identity.revoked is not None:
+            raise ValueError("revoked is for the link between hosts; etcd has a list of its own (--client-crl-file)")
         if self.folder is not None and self.etcd is not None:
             raise ValueError("a folder and etcd are both given; one register decides")
         if self.etcd is None and (self.identity is not None or self.user is not None):
@@ -289,6 +295,10 @@ class VmFile(Table):
     """The user of this host that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
     """The longest first pause of a guest that writes faster than pages are shipped; if longer, it stays unprotected."""
+    longest_hold_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_hold")
+    """How long output may wait for its acknowledgement: the guest is slowed down so that it does not, or an alarm."""
+    copy_order: int = Field(default=100, ge=0, le=1_000_000)
+    """Where a host does not receive all machines at once, those of smaller numbers are copied first."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
     """How many epochs may be unacknowledged before the guest has to wait."""
     hold_bytes: SizeBytes = Field(default=64 << 20, alias="hold", ge=1 << 20)

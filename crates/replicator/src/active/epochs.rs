@@ -1,5 +1,6 @@
 //! The epochs of a guest: what each has cost, and whose output has left.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ use crate::epoch_log::{EpochLog, EpochRow};
 use crate::figures::Figures;
 use crate::spec::Spec;
 
+/// An alarm of output that waited for long stays on for so long after the last that did.
+const REMEMBER: Duration = Duration::from_secs(5);
+
 /// The epochs since the guest runs here.
 pub struct Epochs {
     pub figures: Figures,
@@ -18,13 +22,38 @@ pub struct Epochs {
     pub released: Epoch,
     /// Of the first full copy, bytes that are with the link.
     pub copied_bytes: u64,
+    /// When those were cut whose output has not left.
+    waiting: VecDeque<(Epoch, Duration)>,
+    /// When output was last seen to have waited for too long, and for how long at most since the alarm is on.
+    overdue: Option<(Duration, Duration)>,
 }
 
 impl Epochs {
     /// None yet; the output of those up to `released` left elsewhere.
     pub fn new(spec: &Spec, released: Epoch) -> Self {
         let log = EpochLog::new(&spec.folder, spec.log_bytes);
-        Self { figures: Figures::default(), log, released, copied_bytes: 0 }
+        let waiting = VecDeque::new();
+        Self { figures: Figures::default(), log, released, copied_bytes: 0, waiting, overdue: None }
+    }
+
+    /// One was cut at `at`.
+    pub fn captured(&mut self, epoch: Epoch, at: Duration) {
+        self.waiting.push_back((epoch, at));
+    }
+
+    /// Those under way will not be acknowledged any more.
+    pub fn end(&mut self) {
+        self.figures.forget_pending();
+        self.waiting.clear();
+    }
+
+    /// For how long output has waited lately, if that was longer than `longest`.
+    pub fn overdue(&mut self, longest: Duration, at: Duration) -> Option<Duration> {
+        let waited = self.waiting.front().map_or(Duration::ZERO, |(_, cut)| at.saturating_sub(*cut));
+        let before = self.overdue.filter(|(last, _)| at < *last + REMEMBER);
+        self.overdue =
+            if waited > longest { Some((at, before.map_or(waited, |(_, most)| most.max(waited)))) } else { before };
+        self.overdue.map(|(_, most)| most)
     }
 
     pub fn shipped(&mut self, row: EpochRow, at: Duration) {
@@ -40,10 +69,37 @@ impl Epochs {
     /// The output of this one has left.
     pub fn released(&mut self, epoch: Epoch, held: Duration) -> io::Result<()> {
         self.released = epoch;
+        self.waiting.retain(|(waiting, _)| *waiting > epoch);
         self.complete(epoch, held)
     }
 
     fn complete(&mut self, epoch: Epoch, held: Duration) -> io::Result<()> {
         self.figures.released(epoch, held).iter().try_for_each(|row| self.log.add(row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::rig::{PATIENT_MS, spec};
+    use super::*;
+
+    #[test]
+    fn output_that_waits_for_too_long_is_told_until_it_did_not_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut epochs = Epochs::new(&spec(folder.path(), "net", PATIENT_MS), Epoch(0));
+        let ms = Duration::from_millis;
+        let longest = ms(1000);
+        epochs.captured(Epoch(1), ms(0));
+        epochs.captured(Epoch(2), ms(100));
+        assert_eq!(epochs.overdue(longest, ms(900)), None);
+        assert_eq!(epochs.overdue(longest, ms(1300)), Some(ms(1300)));
+        epochs.released(Epoch(1), ms(1300)).unwrap();
+        assert_eq!(epochs.overdue(longest, ms(1200)), Some(ms(1300)), "the longest since it began");
+        epochs.released(Epoch(2), ms(1300)).unwrap();
+        assert_eq!(epochs.overdue(longest, ms(6000)), Some(ms(1300)));
+        assert_eq!(epochs.overdue(longest, ms(6400)), None);
+        epochs.captured(Epoch(3), ms(6500));
+        epochs.end();
+        assert_eq!(epochs.overdue(longest, ms(60_000)), None, "what will never leave waits for nobody");
     }
 }

@@ -10,7 +10,7 @@ use stealtime_succession::{ActiveInput, ActiveState};
 
 use super::Active;
 use crate::alarms::AlarmKind;
-use crate::clock::nanoseconds;
+use crate::clock::{nanoseconds, now};
 use crate::engine::{Advance, Order};
 use crate::events::Event;
 use crate::guest::GuestEvent;
@@ -29,6 +29,10 @@ impl Active {
             GuestEvent::NoGuest(error) => self.end = Some(Err(words::in_full(&error))),
             GuestEvent::Advanced(advance) => self.advanced(&advance),
             GuestEvent::Captured { epoch, is_last } => {
+                // The first one ends what left before anything was held.
+                if matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
+                    self.epochs.captured(epoch, now());
+                }
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });
                 // A relay that has ended tells so itself.
                 if let Ok(learned) = self.guest.learned_addresses() {

@@ -302,7 +302,7 @@ impl Active {
                 self.guest.order(Order::FullCopy { term, first });
             }
             ActiveAction::EndEpochs => {
-                self.epochs.figures.forget_pending();
+                self.epochs.end();
                 self.guest.order(Order::Rest);
             }
             ActiveAction::Output(policy) => {

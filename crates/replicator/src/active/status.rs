@@ -6,6 +6,7 @@ use super::Active;
 use crate::clock::{nanoseconds, now};
 use crate::metrics::Snapshot;
 use crate::status::{FullCopy, Peer, Role, Status};
+use crate::words;
 
 impl Active {
     pub(super) fn status(&self) -> Status {
@@ -19,6 +20,7 @@ impl Active {
         let standby = self.link.host().map(|host| Peer { name: host.name.clone(), endpoint: host.endpoint.clone() });
         // Those of the guest hold as long as it lives, the others until there is a standby.
         let warnings = self.life.remarks().chain(self.seeker.refusals()).chain(self.events.warnings());
+        let held_back = self.link.host().and_then(|host| words::of_held_back(figures.held_back_ppm(), &host.name));
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),
@@ -38,6 +40,7 @@ impl Active {
             hold_p99_ns: figures.hold_ns(0.99),
             guest_time_lost_ns: nanoseconds(figures.total_stood()),
             guest_time_loss_ppm: figures.loss_ppm(),
+            held_back_ppm: figures.held_back_ppm(),
             qemu_events: self.life.qemu_events.clone(),
             bytes_per_s,
             dirty_pages_per_s,
@@ -61,7 +64,7 @@ impl Active {
             resume_ns: self.life.resumed_in.map(nanoseconds),
             certificates_end_in_s: self.certificates.left_s(),
             alarms: self.events.alarms(),
-            warnings: warnings.collect(),
+            warnings: warnings.chain(held_back).collect(),
         }
     }
 

@@ -40,6 +40,12 @@ impl Active {
             format!("{} has had no answer of its register for {patience:?}: it could not take over", host.name)
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
+        let stands = self.member.state() == ActiveState::Fenced;
+        let text = "the guest stands: neither its standby nor the register can be reached".to_owned();
+        self.events.alarm(AlarmKind::Stopped, stands.then_some(text));
+        let longest = Duration::from_nanos(self.spec.longest_hold_ns);
+        let overdue = self.epochs.overdue(longest, now()).filter(|_| self.spec.mode.gates_on_ack());
+        self.events.alarm(AlarmKind::Hold, overdue.map(|waited| words::of_hold(waited, longest)));
         self.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
         if now() >= self.port.look_at {
@@ -78,7 +84,7 @@ mod tests {
     use stealtime_succession::Epoch;
 
     use super::super::Origin;
-    use super::super::tests::rig::{IMPATIENT_MS, Rig, Shared};
+    use super::super::tests::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared};
     use super::*;
     use crate::fake_guest::Deed;
 
@@ -118,5 +124,17 @@ mod tests {
             rig.guest.break_port(None);
             rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
         }
+    }
+    #[tokio::test]
+    async fn output_that_waits_for_its_acknowledgement_is_an_alarm_until_it_left() {
+        let boot = Origin::Boot { force: false };
+        let mut rig = Rig::start("net", PATIENT_MS, Shared::default(), boot).await;
+        let standby = rig.protect(Epoch(1)).await;
+        rig.guest.cut(Epoch(2), false);
+        rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "hold").await;
+        let text = rig.status().await["alarms"][0]["text"].to_string();
+        assert!(text.contains("longer than 1000 ms (hint: a faster link"), "{text}");
+        standby.acknowledge(Epoch(2));
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
     }
 }

@@ -10,18 +10,29 @@ use stealtime_succession::{Epoch, Term};
 
 use super::rounds::{Next, Rounds};
 use super::{CaptureError, Engine, Order, Phase};
-use crate::clock::now;
+use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::guest::GuestEvent;
 
 /// Pages of one part: 8 MiB.
 const PART_PAGES: u64 = 2048;
+const PART_ROOM: usize = 2048;
 
 /// Between two looks whether the encoder has room, or is done.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// How long a guest that writes too fast is left alone before it is tried again.
 const REST: Duration = Duration::from_secs(5);
+
+/// After the first epoch, intervals until a standby is named and the next one follows.
+const UNTIL_NAMED: u32 = 2;
+
+/// At least as many pages as were written `since` the last look, and what would be written within a time.
+fn pages_within(time: Duration, pages: u64, since: Duration) -> usize {
+    let (time_ns, since_ns) = (nanoseconds(time), nanoseconds(since).max(1_000_000));
+    let scaled = u128::from(pages) * u128::from(time_ns) / u128::from(since_ns);
+    usize::try_from(scaled.max(u128::from(pages))).unwrap_or(usize::MAX)
+}
 
 /// How the copy in advance went.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +103,7 @@ impl Engine {
     /// Copy everything while the guest runs, then what it wrote meanwhile, until little is left; then the
     /// first whole epoch.
     pub(super) fn full_copy(&mut self, term: Term, first: Epoch) -> Result<bool, CaptureError> {
-        self.phase = Phase::Resting;
+        self.rest()?;
         if let Some(link) = self.link.take()
             && let Some(is_end) = self.pass_on(link)?
         {
@@ -121,6 +132,8 @@ impl Engine {
     fn rounds(&mut self, head: EpochBegin) -> Result<BrokenOff, CaptureError> {
         let mut rounds = Rounds::new(self.settings.pacing.interval());
         let mut ranges = Vec::new();
+        // The first round has what was written during the whole copy, much of it again and again.
+        let mut collected = Duration::ZERO;
         loop {
             // Rounds may go on for ever, and with them this step: a guest that stands by itself meanwhile
             // would wait for ever.
@@ -129,10 +142,12 @@ impl Engine {
             let begin = now();
             self.collect_running(&mut ranges)?;
             let pages = count_pages(&ranges);
-            // Room for as many again, in the epoch that may come next: the guest is not to stand while it is
-            // made.
-            self.expected_pages = usize::try_from(pages).unwrap_or(usize::MAX);
-            self.make_room();
+            // Room for what is written until a standby is named, in each of the epochs that may come next: the guest is
+            // not to stand while it is made.
+            let since = begin.saturating_sub(collected);
+            collected = begin;
+            self.expected_pages = pages_within(self.settings.pacing.interval() * UNTIL_NAMED, pages, since);
+            self.prepare(usize::MAX);
             self.staging_time = Duration::ZERO;
             if pages > 0
                 && let Some(is_end) = self.ship(EpochBegin { pages, ..head }, &ranges)?
@@ -185,7 +200,7 @@ impl Engine {
                 part_pages += count;
                 left -= count;
                 if part_pages == PART_PAGES || left == 0 {
-                    let mut pages = self.spare();
+                    let mut pages = self.settings.staging.take(PART_ROOM);
                     let begin = now();
                     self.guest.tracked.stage(&part, &mut pages)?;
                     self.staging_time += now().saturating_sub(begin);
@@ -242,5 +257,18 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_in_a_time_is_told_by_a_shorter_one() {
+        let ms = Duration::from_millis;
+        assert_eq!(pages_within(ms(200), 1000, ms(50)), 4000);
+        assert_eq!(pages_within(ms(200), 1000, ms(800)), 1000, "what is there is copied whole");
+        assert_eq!(pages_within(ms(200), 3, Duration::ZERO), 600);
     }
 }

@@ -3,15 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use stealtime_capture::{DeviceStateError, DeviceStateKind, GuestError, QmpError, RamError, StagedPages, TrackError};
+use stealtime_capture::{DeviceStateError, DeviceStateKind, GuestError, QmpError, RamError, TrackError};
 use stealtime_outputhold::{Relay, RelayError};
 use stealtime_shipping::LinkSender;
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::staging_pool::StagingPool;
 use crate::encoder::Parcel;
 use crate::guest::GuestEvent;
 use crate::pacing::Pacing;
@@ -109,14 +110,17 @@ pub struct EngineSettings {
     /// shipped. This is held against an estimate, how long the copying aside of the last round took: the
     /// guest may stand longer in the end.
     pub longest_first_pause: Duration,
+    /// How long output may wait for its acknowledgement: a guest that writes more than the standby takes in that
+    /// time is held back.
+    pub longest_hold: Duration,
     /// How long QEMU may take to answer once it has started.
     pub qemu_deadline: Duration,
     /// How many epochs may be captured and not acknowledged.
     pub in_flight_limit: u64,
     /// The guest's output.
     pub relay: Arc<Relay>,
-    /// Staging memory that comes back from the encoder.
-    pub spare: Receiver<StagedPages>,
+    /// What pages are copied into.
+    pub staging: StagingPool,
     pub parcels: SyncSender<Parcel>,
     pub events: UnboundedSender<GuestEvent>,
 }

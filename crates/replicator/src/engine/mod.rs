@@ -4,11 +4,14 @@
 //! afterwards.
 
 mod advance;
+mod brake;
 mod interface;
 mod rounds;
+mod staging_pool;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -18,14 +21,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_capture::{
-    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, StagedPages,
-    heed, parse_blocks, standing,
+    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, heed,
+    parse_blocks, standing,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::sync::mpsc::UnboundedSender;
 
 pub use advance::Advance;
 pub use interface::{CaptureError, EngineSettings, Order};
+pub use staging_pool::StagingPool;
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
@@ -34,12 +38,7 @@ use crate::guest::{GuestEvent, GuestFacts};
 use crate::turn::Turn;
 use crate::{faults, machine, urgency};
 use advance::Copies;
-
-/// What staging memory has room for at least.
-const ROOM_PAGES: usize = 2048;
-
-/// Staging memory that has room for so many times what is needed is given back.
-const TOO_MUCH_ROOM: usize = 8;
+use brake::{Brake, Turn as BrakeTurn};
 
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle
 /// host.
@@ -77,14 +76,15 @@ struct Engine {
     /// QEMU was told to stop the guest and then did not answer: it is told to let it go on as soon as it
     /// does.
     owes_continue: bool,
+    brake: Brake,
+    /// When those were captured that are not acknowledged.
+    in_flight: VecDeque<(Epoch, Duration)>,
     /// Taken with the first epoch: one that stands by needs none.
     turn: Option<Turn>,
     next_at: Duration,
     ranges: Vec<PageRange>,
     /// How many pages the next epoch may have, by what was written last.
     expected_pages: usize,
-    /// Staging memory with room for them.
-    room: Option<StagedPages>,
     /// How long staging took, since it was last set to zero.
     staging_time: Duration,
 }
@@ -188,6 +188,8 @@ impl Engine {
         faults::set_guest(i32::try_from(facts.qemu_pid).unwrap_or(0));
         watch(guest.process().exit_watch(), settings.events.clone()).map_err(CaptureError::Unwatched)?;
         let engine = Self {
+            brake: Brake::new(settings.longest_hold, settings.in_flight_limit),
+            in_flight: VecDeque::new(),
             settings,
             orders,
             guest,
@@ -204,7 +206,6 @@ impl Engine {
             next_at: now(),
             ranges: Vec::new(),
             expected_pages: 0,
-            room: None,
             staging_time: Duration::ZERO,
         };
         engine.tell(GuestEvent::Ready(facts));
@@ -240,6 +241,7 @@ impl Engine {
     /// Capture no more, and tell so.
     fn fail(&mut self, error: &CaptureError) {
         self.phase = Phase::Resting;
+        self.brake.rest();
         let silent = error.is_silence();
         if silent {
             self.owes_continue = !self.is_stopped;
@@ -264,7 +266,7 @@ impl Engine {
 
     /// Take what QEMU has told unasked: it would pile up, and some of it matters.
     fn listen(&mut self) -> Result<(), CaptureError> {
-        for notice in heed(&mut self.guest.qmp, !self.is_stopped)? {
+        for notice in heed(&mut self.guest.qmp, !self.is_stopped && !self.brake.stands())? {
             if let Notice::Stands { status } = notice {
                 // Once: what follows from it is the member's matter.
                 self.is_stopped = true;
@@ -280,13 +282,53 @@ impl Engine {
         if self.has_epochs() {
             return self.orders.recv_timeout(self.next_at.saturating_sub(now()));
         }
-        self.orders.recv_timeout(LISTEN_EVERY)
+        let moment = if self.waits_for_room() { self.brake_at().0 } else { Duration::MAX };
+        self.orders.recv_timeout(LISTEN_EVERY.min(moment.saturating_sub(now())))
     }
 
     /// Whether epochs are captured, and there is room for the next one.
     fn has_epochs(&self) -> bool {
-        let has_room = self.captured.0 - self.acknowledged.0 < self.settings.in_flight_limit;
-        matches!(self.phase, Phase::Epochs(_)) && has_room && !self.is_stopped
+        self.captures() && self.has_room()
+    }
+
+    /// Whether what the guest writes now goes into an epoch that has no room yet.
+    fn waits_for_room(&self) -> bool {
+        // A standby that has the first one, and is not named, may not be named for long.
+        let is_first_under_way = self.phase == Phase::AwaitingGo && self.captured > self.acknowledged;
+        !self.is_stopped && (is_first_under_way || self.captures() && !self.has_room())
+    }
+
+    fn captures(&self) -> bool {
+        matches!(self.phase, Phase::Epochs(_)) && !self.is_stopped
+    }
+
+    fn has_room(&self) -> bool {
+        self.captured.0 - self.acknowledged.0 < self.brake.depth()
+    }
+
+    /// When the guest is to be held back next, or let go on.
+    fn brake_at(&self) -> (Duration, BrakeTurn) {
+        self.brake.next(self.settings.pacing.interval())
+    }
+
+    /// Hold the guest back, or let it go on.
+    fn turn_brake(&mut self, turn: BrakeTurn) -> Result<(), CaptureError> {
+        let command = if turn == BrakeTurn::Stand { "stop" } else { "cont" };
+        // From here on: until QEMU has answered it may stand or run.
+        self.brake.change(now(), turn);
+        self.guest.qmp.execute(command, json!({}))?;
+        Ok(())
+    }
+
+    /// Nothing is captured for now: nobody holds the guest back.
+    fn rest(&mut self) -> Result<(), CaptureError> {
+        self.phase = Phase::Resting;
+        if self.brake.stands() {
+            self.turn_brake(BrakeTurn::Run)?;
+        }
+        self.brake.rest();
+        self.in_flight.clear();
+        Ok(())
     }
 
     fn is_due(&self) -> bool {
@@ -301,6 +343,12 @@ impl Engine {
                     self.epoch(term, false)?;
                 }
             }
+            None if self.waits_for_room() => {
+                let (moment, turn) = self.brake_at();
+                if now() >= moment {
+                    self.turn_brake(turn)?;
+                }
+            }
             None if self.owes_continue => {
                 self.guest.qmp.execute("cont", json!({}))?;
                 self.owes_continue = false;
@@ -313,8 +361,13 @@ impl Engine {
                 // is in it.
                 self.phase = Phase::Epochs(term);
             }
-            Some(Order::Acknowledged(epoch)) => self.acknowledged = self.acknowledged.max(epoch),
-            Some(Order::Rest) => self.phase = Phase::Resting,
+            Some(Order::Acknowledged(epoch)) => {
+                self.hear_of(epoch);
+                if self.brake.stands() && !self.waits_for_room() && !self.is_due() {
+                    self.turn_brake(BrakeTurn::Run)?;
+                }
+            }
+            Some(Order::Rest) => self.rest()?,
             Some(Order::Last) => {
                 // The guest stands then. If it is to go on here after all, so do the epochs, or nothing would
                 // leave it.
@@ -325,6 +378,7 @@ impl Engine {
             Some(Order::StopGuest) => {
                 self.guest.qmp.execute("stop", json!({}))?;
                 self.is_stopped = true;
+                self.brake.rest();
                 self.tell(GuestEvent::Stopped);
             }
             Some(Order::ContinueGuest) => {
@@ -341,6 +395,17 @@ impl Engine {
             Some(Order::End) => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// The standby holds all up to this epoch.
+    fn hear_of(&mut self, epoch: Epoch) {
+        self.acknowledged = self.acknowledged.max(epoch);
+        while let Some(&(first, at)) = self.in_flight.front()
+            && first <= epoch
+        {
+            self.in_flight.pop_front();
+            self.brake.acknowledged(at, now());
+        }
     }
 
     fn load(&mut self, state: &[u8], runs: bool) -> Result<(), CaptureError> {
@@ -364,8 +429,7 @@ impl Engine {
     /// Stop the guest, take everything of one epoch, and let it go on.
     fn epoch(&mut self, term: Term, is_last: bool) -> Result<(), CaptureError> {
         let epoch = self.captured.next();
-        self.make_room();
-        let mut pages = self.room.take().unwrap_or_default();
+        let mut pages = self.settings.staging.take(self.expected_pages);
         let (guest, devices, pacing) = (&mut self.guest, &mut self.devices, &mut self.settings.pacing);
         let begin = now();
         faults::point("before-stop");
@@ -397,6 +461,7 @@ impl Engine {
             guest.qmp.execute("cont", json!({}))?;
         }
         let continued = now();
+        let held_back = self.brake.epoch(begin, continued);
         faults::point("after-continue");
         if !is_last {
             guest.qmp.load("stop", json!({}))?;
@@ -416,6 +481,8 @@ impl Engine {
             copy_ns: nanoseconds(copied.saturating_sub(scanned)),
             continue_ns: nanoseconds(continued.saturating_sub(copied)),
             pause_ns: nanoseconds(continued.saturating_sub(begin)),
+            held_back_ns: nanoseconds(held_back.total),
+            held_back_longest_ns: nanoseconds(held_back.longest),
             pages: count,
             raw_bytes: count * PAGE_BYTES as u64,
             device_bytes: state.len() as u64,
@@ -425,30 +492,21 @@ impl Engine {
         };
         pacing.paused(continued.saturating_sub(begin));
         self.captured = epoch;
+        self.in_flight.push_back((epoch, continued));
         let turn = self.turn.get_or_insert_with(|| Turn::take(&self.settings.host_folder));
         self.next_at = pacing.next(turn, begin, continued);
+        self.prepare(StagingPool::READY);
         // Told before it is shipped: an acknowledgement of an epoch that the member has not heard of is not
         // believed, and one of the first epoch does not come again.
         self.tell(GuestEvent::Captured { epoch, is_last });
         self.settings.parcels.send(Parcel::Epoch { pages, devices: state, row }).map_err(|_| CaptureError::NobodyShips)
     }
 
-    /// Have room for the next epoch, and for a quarter more: made now, while the guest runs.
-    fn make_room(&mut self) {
-        let wanted = self.expected_pages + self.expected_pages / 4;
+    /// Have memory for so many epochs, and for half as much again in each, made while the guest runs.
+    fn prepare(&mut self, count: usize) {
+        let wanted = self.expected_pages + self.expected_pages / 2;
         let most = usize::try_from(self.guest.ram.len_pages()).unwrap_or(usize::MAX);
-        let mut room = self.room.take().unwrap_or_else(|| self.spare());
-        room.clear_with_room_for(wanted.min(most));
-        self.room = Some(room);
-    }
-
-    /// Memory to stage into, used before if there is any.
-    fn spare(&self) -> StagedPages {
-        let needed = self.expected_pages.max(ROOM_PAGES);
-        let kept = self.settings.spare.try_iter().find(|pages| pages.room() <= TOO_MUCH_ROOM * needed);
-        let mut pages = kept.unwrap_or_default();
-        pages.clear_with_room_for(ROOM_PAGES);
-        pages
+        self.settings.staging.prepare(wanted.min(most), count);
     }
 
     /// After a failure the guest must not be left standing by mistake.

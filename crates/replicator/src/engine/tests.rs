@@ -76,7 +76,7 @@ struct Bench {
     told: UnboundedReceiver<GuestEvent>,
     parcels: Receiver<Parcel>,
     relay: Arc<Relay>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Bench {
@@ -92,10 +92,11 @@ impl Bench {
             pacing: Pacing::new(Interval::FixedNs(1), Duration::from_nanos(1)),
             host_folder: folder.path().to_owned(),
             longest_first_pause: Duration::ZERO,
+            longest_hold: Duration::from_secs(1),
             qemu_deadline: DEADLINE,
             in_flight_limit: 4,
             relay: Arc::clone(&relay),
-            spare: mpsc::channel().1,
+            staging: StagingPool::start(mpsc::channel().1, 4).unwrap(),
             parcels,
             events,
         };
@@ -115,7 +116,7 @@ impl Bench {
             GuestEvent::NoGuest(error) => panic!("{error}"),
             _ => panic!("something else was told"),
         };
-        Self { engine, facts, told, parcels: taken, relay, _folder: folder }
+        Self { engine, facts, told, parcels: taken, relay, folder }
     }
 
     /// The next thing of some importance.
@@ -168,7 +169,7 @@ fn prepare(folder: &Path, before: &str) -> MachineSpec {
     for name in ["bios-256k.bin", "image"] {
         fs::write(path(name), "").unwrap();
     }
-    let script = QEMU.replace("FOLDER", &folder.display().to_string()).replace("BEFORE", before);
+    let script = QEMU.replace("BEFORE", before).replace("FOLDER", &folder.display().to_string());
     fs::write(path("qemu"), script).unwrap();
     fs::set_permissions(path("qemu"), fs::Permissions::from_mode(0o755)).unwrap();
     MachineSpec { memory_bytes: PAGES * PAGE_BYTES as u64, ..machine(&path("image")) }
@@ -246,11 +247,45 @@ fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
     assert!(is_lost && reason.contains("`internal-error`"), "{reason}");
 }
 
+/// Saves the state of no devices, and notes whether the guest is to run.
+const SAVES: &str = "if name == 'xen-save-devices-state': open(command['arguments']['filename'], 'wb').write(b'QEVM')
+    if name in ('stop', 'cont'): open('FOLDER/told', 'w').write(name)";
+
+#[test]
+fn a_guest_whose_next_epoch_has_no_room_stands_and_goes_on_as_soon_as_nothing_waits() {
+    let mut bench = Bench::start(SAVES);
+    let told = bench.folder.path().join("told");
+    let awaits = |command: &str| {
+        let began = Instant::now();
+        while fs::read_to_string(&told).unwrap() != command {
+            assert!(began.elapsed() < PATIENCE, "QEMU was not told to `{command}`");
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    bench.engine.order(Order::ContinueGuest);
+    assert!(matches!(bench.told(), GuestEvent::Continued));
+    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });
+    assert!(matches!(bench.parcels.recv_timeout(PATIENCE), Ok(Parcel::Part { is_last: true, .. })));
+    bench.engine.order(Order::CopyHeld { term: Term(4) });
+    bench.captures(&[3], 3);
+    awaits("stop");
+    // Until a standby is named it runs, however long that takes.
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    awaits("cont");
+    bench.engine.order(Order::Go { term: Term(5) });
+    bench.captures(&[4, 5, 6, 7], 7);
+    awaits("stop");
+    bench.engine.order(Order::Acknowledged(Epoch(4)));
+    bench.captures(&[8], 8);
+    awaits("stop");
+    // Nobody takes epochs any more.
+    bench.engine.order(Order::Rest);
+    awaits("cont");
+}
+
 #[test]
 fn epochs_follow_a_copy_each_told_before_it_is_shipped_and_no_more_than_may_be_in_flight() {
-    let saves = "if name == 'xen-save-devices-state':\n        \
-                 open(command['arguments']['filename'], 'wb').write(b'QEVM')";
-    let mut bench = Bench::start(saves);
+    let mut bench = Bench::start(SAVES);
     bench.engine.order(Order::ContinueGuest);
     assert!(matches!(bench.told(), GuestEvent::Continued));
     bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });

@@ -118,6 +118,7 @@ fn text_of(snapshot: &Snapshot) -> String {
         None,
         status.guest_time_loss_ppm,
     );
+    add("held_back_ppm", "Of that, because the standby could not follow", None, status.held_back_ppm);
     add("shipped_bytes_per_second", "Over the last epochs", None, status.bytes_per_s);
     add("dirty_pages_per_second", "Over the last epochs", None, status.dirty_pages_per_s);
     add("held", "Output that waits", Some(Unit::Bytes), status.held_bytes as f64);

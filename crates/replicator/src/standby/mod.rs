@@ -6,6 +6,7 @@ mod preparing;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use stealtime_memory::usable_bytes;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
     Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
@@ -19,6 +20,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
 use crate::active::{Origin, Takeover};
+use crate::admission::Admitted;
 use crate::alarms::AlarmKind;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now};
@@ -111,6 +113,7 @@ struct Standby {
     ending: Option<End>,
     /// The lock of the member's folder.
     lock: OwnedFd,
+    admitted: Admitted,
 }
 
 enum End {
@@ -261,6 +264,7 @@ impl Standby {
                 self.registrar.heard(&answer);
                 let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
                 self.events.alarm(AlarmKind::Register, trouble.map(|it| words::of_standbys_register(&it)));
+                self.events.alarm(AlarmKind::Memory, words::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
                 self.certificates.look();
                 self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
                 self.tell(StandbyInput::Register(answer));
@@ -304,6 +308,7 @@ impl Standby {
                 // It is whole and ours whatever happens to the other side: what is still to be written needs
                 // nobody.
                 let _ = commit.send(self.member.committed() == Some(epoch));
+                self.admitted.copied(self.spec.machine.memory_bytes);
                 self.act(actions);
             }
             StagingEvent::Progress { pages, total_pages } => {
@@ -326,8 +331,9 @@ impl Standby {
                     None => self.events.add(&Event::Warning { text }),
                 }
             }
-            StagingEvent::NotTried(error) => {
-                self.events.add(&Event::Warning { text: words::in_full(&error) });
+            StagingEvent::Tried(outcome) => {
+                let failed = outcome.err().map(|error| words::in_full(&error));
+                self.events.alarm(AlarmKind::Trial, failed);
             }
         }
         Ok(())

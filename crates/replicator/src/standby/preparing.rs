@@ -8,12 +8,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
-    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
+    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge, needed_bytes,
 };
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::{Input, Outcome, Standby, StandbyError, hear, read};
+use crate::admission::{Admission, Admitted};
 use crate::assignment::{Assignment, wanted};
 use crate::certificates::Certificates;
 use crate::clock::{now, unix_ns};
@@ -81,6 +82,7 @@ struct Prepared {
     facts: GuestFacts,
     trials: Trials,
     lock: OwnedFd,
+    admitted: Admitted,
 }
 
 fn refused(refusal: ShippingRefusal) -> StandbyError {
@@ -118,6 +120,15 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
         }
         Err(error) => return Err(error.into()),
     };
+    let admission = Admission::begin(&config.folder, &wanted.vm).map_err(FolderError::from)?;
+    facts.available_bytes = stealtime_memory::usable_bytes().saturating_sub(admission.promised_bytes());
+    judge(hello, &wanted, &facts).map_err(refused)?;
+    let admitted = admission.admit(needed_bytes(&wanted), spec.copy_order, config.copies).map_err(FolderError::from)?;
+    let admitted = admitted.map_err(|busy| {
+        let (host, vm) = (config.name.clone(), wanted.vm.clone());
+        words::say(&format!("{vm} waits: {} machines are copied, and {} come before it", busy.copying, busy.before));
+        refused(ShippingRefusal::Busy { host, vm, copies: config.copies })
+    })?;
     let (mut machine, mut heard) = Machine::new();
     machine.stand_by(&spec)?;
     let guest = loop {
@@ -133,8 +144,21 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let welcome = judge(hello, &wanted, &facts).map_err(refused)?;
     // Before the first epoch is waited for: what that holds of the guest's output waits as long.
     let settings = machine::trial_settings(&spec);
-    let trials = Trials::start(&spec.machine, settings, Arc::clone(&guest.ram)).await.map_err(MachineError::from)?;
-    Ok(Prepared { spec, active: hello.member.clone(), me, welcome, machine, heard, facts: guest, trials, lock })
+    let trials = Trials::start(&spec.machine, settings, &config.folder, Arc::clone(&guest.ram))
+        .await
+        .map_err(MachineError::from)?;
+    Ok(Prepared {
+        spec,
+        active: hello.member.clone(),
+        me,
+        welcome,
+        machine,
+        heard,
+        facts: guest,
+        trials,
+        lock,
+        admitted,
+    })
 }
 
 impl Prepared {
@@ -144,7 +168,7 @@ impl Prepared {
         receiver: LinkReceiver,
         hello: &Hello,
     ) -> Result<Outcome, StandbyError> {
-        let Self { spec, active, me, welcome, machine, heard, facts, trials, lock } = self;
+        let Self { spec, active, me, welcome, machine, heard, facts, trials, lock, admitted } = self;
         let (to_inputs, inputs) = mpsc::unbounded_channel();
         let register = registers::open(&spec.register)?;
         let answers = to_inputs.clone();
@@ -200,6 +224,7 @@ impl Prepared {
             warnings: Vec::new(),
             ending: None,
             lock,
+            admitted,
         };
         standby.run(inputs, heard, requests).await
     }

@@ -1,11 +1,12 @@
-//! The identity of a host, and the authority that it trusts: three PEM files.
+//! The identity of a host, and the authority that it trusts: PEM files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -22,6 +23,9 @@ pub struct Identity {
     pub certificate: PathBuf,
     /// The private key of the certificate.
     pub key: PathBuf,
+    /// Which certificates of the authority are not to be trusted any more: its revocation lists.
+    #[serde(default)]
+    pub revoked: Option<PathBuf>,
 }
 
 /// Why an identity cannot be used.
@@ -54,7 +58,9 @@ impl IdentityError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } => "check `identity` in the specification, and the permissions of the file",
-            Self::Content { .. } => "the three files of `identity` are PEM: BEGIN CERTIFICATE, BEGIN PRIVATE KEY",
+            Self::Content { .. } => {
+                "the files of `identity` are PEM: BEGIN CERTIFICATE, BEGIN PRIVATE KEY, `revoked` BEGIN X509 CRL"
+            }
             Self::Mismatch { .. } => "the key must be the one that the certificate was made for",
         }
     }
@@ -65,6 +71,7 @@ struct Loaded {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    revocations: Vec<CertificateRevocationListDer<'static>>,
 }
 
 fn refuse(path: &Path, what: &'static str, error: &pem::Error) -> IdentityError {
@@ -117,7 +124,31 @@ impl Identity {
             })?;
         }
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| refuse(&self.key, "private key", &error))?;
-        Ok(Loaded { roots: Arc::new(roots), chain: certificates(&self.certificate)?, key })
+        let revocations = self.revocations()?;
+        Ok(Loaded { roots: Arc::new(roots), chain: certificates(&self.certificate)?, key, revocations })
+    }
+
+    fn revocations(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, IdentityError> {
+        let Some(path) = &self.revoked else { return Ok(Vec::new()) };
+        let what = "revocation list";
+        let found = CertificateRevocationListDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| refuse(path, what, &error))?;
+        if found.is_empty() {
+            // As of another file: who named one wants it heeded.
+            let reason = "there is none in it".to_owned();
+            return Err(IdentityError::Content { path: path.clone(), what, reason });
+        }
+        Ok(found)
+    }
+
+    /// The authority or its lists.
+    fn unusable(&self, error: &dyn std::error::Error) -> IdentityError {
+        let (path, what) = match &self.revoked {
+            Some(path) => (path.clone(), "revocation list of the authority"),
+            None => (self.ca.clone(), "certificate of an authority"),
+        };
+        IdentityError::Content { path, what, reason: error.to_string() }
     }
 
     fn mismatch(&self, error: &dyn std::error::Error) -> IdentityError {
@@ -127,12 +158,19 @@ impl Identity {
 
     /// Reads the files for a host that connects.
     pub(super) fn client(&self) -> Result<Arc<ClientConfig>, IdentityError> {
-        let Loaded { roots, chain, key } = self.load()?;
+        let Loaded { roots, chain, key, revocations } = self.load()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
+        // An authority beside ours may have no list.
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .with_crls(revocations)
+            .allow_unknown_revocation_status()
+            .only_check_end_entity_revocation()
+            .build()
+            .map_err(|error| self.unusable(&error))?;
         let config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| self.mismatch(&error))?
-            .with_root_certificates(roots)
+            .with_webpki_verifier(verifier)
             .with_client_auth_cert(chain, key)
             .map_err(|error| self.mismatch(&error))?;
         Ok(Arc::new(config))
@@ -140,11 +178,14 @@ impl Identity {
 
     /// Reads the files for a host that accepts; it demands a certificate of whoever connects.
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>, IdentityError> {
-        let Loaded { roots, chain, key } = self.load()?;
+        let Loaded { roots, chain, key, revocations } = self.load()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+            .with_crls(revocations)
+            .allow_unknown_revocation_status()
+            .only_check_end_entity_revocation()
             .build()
-            .map_err(|error| self.mismatch(&error))?;
+            .map_err(|error| self.unusable(&error))?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| self.mismatch(&error))?

@@ -150,11 +150,12 @@ async fn a_takeover_resumes_the_guest_and_announces_it_before_a_standby_is_looke
     let soon = Duration::from_millis(100);
     assert!(tokio::time::timeout(soon, rig.standby()).await.is_err(), "it needs the processors");
     rig.guest.events.send(GuestEvent::Continued).unwrap();
+    assert_eq!(rig.status().await["released"], json!(40));
     // After the epoch that it went on from.
     assert_eq!(rig.protect(Epoch(41)).await.term, Term(5));
     let status = rig.status().await;
     assert!(status["resume_ns"].as_u64().is_some_and(|took| took > 0), "{status}");
-    assert_eq!((&status["tracker"], &status["released"]), (&json!("shadow"), &json!(40)));
+    assert_eq!((&status["tracker"], &status["released"]), (&json!("shadow"), &json!(41)));
 }
 
 #[tokio::test]

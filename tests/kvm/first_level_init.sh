@@ -34,8 +34,8 @@ done
 
 # QEMU's translator, which runs the processors as threads, trips when the kernel patches code that another processor is
 # running. So what would be patched again and again is switched on once, by the only processor there is meanwhile, and
-# stays: two unused sets of trace buffers (the third user of an event is only one more in a list), statistics of waiting,
-# a CPU quota, and below a machine of KVM.
+# stays: two unused sets of trace buffers (the third user of an event is only one more in a list), statistics of
+# waiting, a CPU quota, and below a machine of KVM.
 echo 0 >/whole/sys/devices/system/cpu/cpu1/online
 for number in 1 2; do
     instance=/whole/sys/kernel/tracing/instances/kept-$number

@@ -165,6 +165,7 @@ def lend(folder: Path, **changes: Any) -> State:
         "folder": host.path,
         "qemu": Path("/bin/true"),
         "qemu_user": None,
+        "copies": 2,
         "images": (images,),
         "metrics": "127.0.0.1",
         "allow_faults": False,

@@ -18,7 +18,8 @@ MACHINES = [text for text in EXAMPLES if text not in HOSTS]
 def folder(tmp_path: Path) -> Path:
     for name in ("ca.pem", "b.pem", "b.key", "client.pem", "client.key"):
         (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
-    (tmp_path / "etcd.password").touch(mode=0o600)
+    for host in "ab":
+        (tmp_path / f"stealtime-host-{host}.password").touch(mode=0o600)
     return tmp_path
 
 

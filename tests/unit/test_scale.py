@@ -28,7 +28,7 @@ def test_the_interval_holds_what_the_test_does_not_refuse() -> None:
     random = np.random.default_rng(8)
     for _ in range(20):
         base, other = random.lognormal(0.0, 1.0, (2, 9))
-        ratio, _ = judge_scale(base, 3.0 * other)
+        ratio, _ = judge_scale(base.tolist(), (3.0 * other).tolist())
         assert ratio is not None
         for factor in (0.999 * ratio.low, 1.001 * ratio.low, 0.999 * ratio.high, 1.001 * ratio.high):
             shares = [
@@ -43,7 +43,7 @@ def test_too_few_repetitions_say_nothing() -> None:
     few = REPETITIONS_FOR_SCALE - 1
     ratio, because = judge_scale([1.0] * few, [100.0] * 12)
     assert (ratio, because) == (None, "a run has 5 valid repetitions, and this takes 6")
-    enough, _ = judge_scale(np.linspace(1.0, 2.0, few + 1), np.linspace(100.0, 101.0, few + 1))
+    enough, _ = judge_scale([1.0 + one for one in range(few + 1)], [100.0 + one for one in range(few + 1)])
     assert enough is not None
     assert enough.low > 1.0
 
@@ -59,6 +59,6 @@ def test_repetitions_that_lost_nothing_say_nothing_where_nothing_is_told_from_th
 
 def test_equal_runs_are_called_different_as_seldom_as_it_says() -> None:
     random = np.random.default_rng(3)
-    pairs = random.pareto(1.0, (300, 2, 12))
+    pairs = random.pareto(1.0, (300, 2, 12)).tolist()
     ratios = [judge_scale(a, b)[0] for a, b in pairs]
     assert sum(one is not None and not one.low <= 1.0 <= one.high for one in ratios) <= 4

@@ -1,8 +1,8 @@
 //! How many machines a host receives at a time, in which order, and what memory is promised to them.
 //!
 //! Standbys are processes of their own, which know nothing of each other but what is in the folder of the host: in each
-//! member's folder, whose lock says whether it lives, what it was promised. Who decides holds a lock of the host meanwhile:
-//! of two machines that come at once the second one counts the first.
+//! member's folder, whose lock says whether it lives, what it was promised. Who decides holds a lock of the host
+//! meanwhile: of two machines that come at once the second one counts the first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -70,8 +70,8 @@ impl Admission {
         self.promises().iter().map(|promise| promise.bytes).sum()
     }
 
-    /// Take the machine, to which so many bytes are promised, or have it wait: at most `copies` are copied at a time, and
-    /// of those that wait first those of the smallest `order`, then those that wait for the longest.
+    /// Take the machine, to which so many bytes are promised, or have it wait: at most `copies` are copied at a time,
+    /// and of those that wait first those of the smallest `order`, then those that wait for the longest.
     pub fn admit(self, bytes: u64, order: u32, copies: usize) -> io::Result<Result<Admitted, Busy>> {
         let copying = self.promises().iter().filter(|promise| promise.copies).count();
         let at = unix_ns();

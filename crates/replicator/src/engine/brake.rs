@@ -10,7 +10,8 @@ use std::time::Duration;
 /// For so many intervals it runs between two epochs at the most.
 const RUNS: f64 = 1.5;
 
-/// A piece in which it runs and one in which it stands take so long together, or longer if the former would be too short.
+/// A piece in which it runs and one in which it stands take so long together, or longer if the former would be too
+/// short.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// The least of both: what is shorter costs more than it gives, as QEMU is told twice.

@@ -84,24 +84,27 @@ impl Disturbance<'_> {
         }
         let clock = probe.clock();
         let units_per_ns = clock.units_per_s(rate) * 1e-9;
-        steal(thefts, injection, exit.as_ref(), clock, units_per_ns, self.finished)
+        let ends_at = kernel_clock_ns(KernelClock::Monotonic) + request.duration_ns;
+        steal(thefts, injection, exit.as_ref(), clock, units_per_ns, ends_at, self.finished)
     }
 }
 
-/// Steals until `finished` is set, or `thefts` has no more room.
+/// Steals until `finished` is set, `thefts` has no more room, or the next theft would come after the trial: it would
+/// be waited for, and a trial of 10 s with a theft every 9 s would take 18.
 fn steal(
     mut thefts: Thefts,
     injection: &Injection,
     exit: Option<&ExitMaker>,
     clock: SampleClock,
     units_per_ns: f64,
+    ends_at: u64,
     finished: &AtomicBool,
 ) -> io::Result<Thefts> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a theft is far below 2^53 units")]
     let steal_units = (injection.steal_ns as f64 * units_per_ns) as u64;
     let shortest_pause_ns = injection.every_ns.saturating_sub(injection.steal_ns) / 2;
     let mut next = kernel_clock_ns(KernelClock::Monotonic) + injection.every_ns;
-    while thefts.stamped.len() < thefts.stamped.capacity() {
+    while next <= ends_at && thefts.stamped.len() < thefts.stamped.capacity() {
         sleep_until_monotonic(next);
         if finished.load(Ordering::Relaxed) {
             break;
@@ -119,4 +122,21 @@ fn steal(
         next = (next + injection.every_ns).max(earliest);
     }
     Ok(thefts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+
+    #[test]
+    fn a_theft_that_would_come_after_the_trial_is_not_waited_for() {
+        let injection = Injection { every_ns: HOUR_NS, steal_ns: 1, exit: None };
+        let ends_at = kernel_clock_ns(KernelClock::Monotonic) + HOUR_NS / 2;
+        let finished = AtomicBool::new(false);
+        let clock = SampleClock::Monotonic;
+        let thefts = steal(Thefts::with_room_for(4), &injection, None, clock, 1.0, ends_at, &finished).unwrap();
+        assert!(thefts.stamped.is_empty());
+    }
 }

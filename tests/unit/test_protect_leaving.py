@@ -9,6 +9,7 @@ import pytest
 from stealtime.protect import leaving
 from stealtime.protect.leaving import hand_over_all
 from stealtime.protect.members import read_status
+from stealtime.protect.stand import poll
 from stealtime.protect.state import MemberFolder, State, record_process
 from stealtime.protect.status import MemberStatus
 
@@ -124,3 +125,18 @@ def test_a_member_that_answers_late_is_told_then_if_it_has_the_machine(
     monkeypatch.setattr(leaving, "read_status", lambda folder: answers.pop() if answers else read_status(folder))
     assert hand_over_all(state, LONG_S) == (left, [])
     assert (member.poll() is None) == (role == "standby")
+
+
+def test_a_member_that_lives_and_cannot_be_asked_is_an_alarm_and_one_that_has_just_begun_is_not(
+    state: State, start: Start
+) -> None:
+    deaf, _ = start("phone", when_told="falls silent"), start("fax", role="silent")
+    folder = state.host("a").member("phone")
+    assert read_status(folder).alarms == ()
+    deaf.terminate()
+    assert poll(lambda: read_status(folder).alarms, LONG_S)
+    said = read_status(folder)
+    assert (said.role, said.protected, said.alarms[0].kind) == ("starting", False, "control")
+    assert said.alarms[0].text.startswith("it lives and cannot be asked: there is no member at ")
+    begun = read_status(state.host("a").member("fax"))
+    assert (begun.role, begun.alarms, len(begun.warnings)) == ("starting", (), 1)

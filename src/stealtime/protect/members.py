@@ -18,7 +18,7 @@ from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.programs import find_replicator, member_environment
 from stealtime.protect.specification import HostSpec, MemberSpec, unwritable, write_document
 from stealtime.protect.state import HostFolder, MemberFolder, State, record_process, recorded_process
-from stealtime.protect.status import RUNNING_ROLES, MemberStatus
+from stealtime.protect.status import RUNNING_ROLES, Alarm, MemberStatus
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _ANSWERS_WITHIN_S = 30.0
@@ -200,12 +200,15 @@ def read_status(folder: MemberFolder) -> MemberStatus:
         return ControlClient(folder.control_socket).status()
     except ControlError as error:
         lives = folder.lives()
+        # One that has just begun has no socket yet.
+        is_deaf = lives and folder.control_socket.exists()
         return MemberStatus(
             vm=folder.vm,
             host=folder.host,
             role="starting" if lives else "gone",
             protected=False,
-            warnings=(error.message,) if lives else (),
+            alarms=(Alarm(kind="control", text=f"it lives and cannot be asked: {error.message}"),) if is_deaf else (),
+            warnings=(error.message,) if lives and not is_deaf else (),
         )
 
 

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::qmp::{Qmp, QmpError, Ticket};
 
+/// As a standby takes (`stealtime_shipping::StagerLimits`): some 50 to 400 KB are usual.
+pub(crate) const LONGEST_STATE_BYTES: u64 = 64 << 20;
+
 /// Which way the state is taken. Both give what a standby loads with [`crate::Guest::load`].
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -47,6 +50,10 @@ pub enum DeviceStateError {
         /// How long it is.
         bytes: usize,
     },
+    /// More than any machine has, and than a standby takes: QEMU may be in the hands of its guest, and this memory is
+    /// the member's.
+    #[error("QEMU saved more than {} MiB as the state of the devices", LONGEST_STATE_BYTES >> 20)]
+    TooLong,
     /// The migration that saves the state failed.
     #[error("QEMU could not save the state of the devices: its migration is `{status}`")]
     Migration { status: String },
@@ -105,6 +112,9 @@ impl DeviceState for XenSave {
         let ticket = self.pending.take().ok_or(DeviceStateError::NotBegun)?;
         qmp.finish(ticket)?;
         let length = self.file.metadata().map_err(DeviceStateError::Read)?.len();
+        if length > LONGEST_STATE_BYTES {
+            return Err(DeviceStateError::TooLong);
+        }
         let mut state = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         self.file.read_exact_at(&mut state, 0).map_err(DeviceStateError::Read)?;
         checked(state)
@@ -120,4 +130,39 @@ pub(crate) fn capabilities() -> Value {
 /// QEMU's saved states begin with these bytes (migration/savevm.c, `QEMU_VM_FILE_MAGIC`).
 pub(crate) fn checked(state: Vec<u8>) -> Result<Vec<u8>, DeviceStateError> {
     if state.starts_with(b"QEVM") { Ok(state) } else { Err(DeviceStateError::NotAState { bytes: state.len() }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_state_that_is_longer_than_any_is_not_read() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let qemu = std::thread::spawn(move || {
+            let mut answers = theirs.try_clone().unwrap();
+            let greeting = r#"{"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "package": ""}}}"#;
+            writeln!(answers, "{greeting}").unwrap();
+            for line in BufReader::new(theirs).lines().map_while(Result::ok) {
+                let command: Value = serde_json::from_str(&line).unwrap();
+                writeln!(answers, "{}", json!({"return": {}, "id": command["id"]})).unwrap();
+            }
+        });
+        let mut qmp = Qmp::over(ours, Duration::from_secs(20)).unwrap();
+        let mut way = XenSave::new(Arc::clone(&file), PathBuf::from("/dev/null"));
+        // It takes no room: nobody wrote it.
+        for (length, is_too_long) in [(LONGEST_STATE_BYTES, false), (LONGEST_STATE_BYTES + 1, true)] {
+            file.set_len(length).unwrap();
+            way.begin_capture(&mut qmp).unwrap();
+            let error = way.finish_capture(&mut qmp).unwrap_err();
+            assert_eq!(matches!(error, DeviceStateError::TooLong), is_too_long, "{error}");
+        }
+        drop(qmp);
+        qemu.join().unwrap();
+    }
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::json;
 
-use crate::device_state::{DeviceState, DeviceStateError, capabilities, checked};
+use crate::device_state::{DeviceState, DeviceStateError, LONGEST_STATE_BYTES, capabilities, checked};
 use crate::qmp::{Qmp, QmpError, Ticket};
 
 /// What QEMU calls its end of the socket.
@@ -54,7 +54,10 @@ impl DeviceState for IgnoreSharedMigration {
         let mut state = Vec::new();
         // A QEMU that falls silent here is no other than one that does not answer.
         stream.set_read_timeout(Some(qmp.timeout())).map_err(DeviceStateError::Read)?;
-        stream.read_to_end(&mut state).map_err(|error| not_read(error, qmp))?;
+        let limited = (&mut stream).take(LONGEST_STATE_BYTES + 1).read_to_end(&mut state);
+        if limited.map_err(|error| not_read(error, qmp))? as u64 > LONGEST_STATE_BYTES {
+            return Err(DeviceStateError::TooLong);
+        }
         let ended = qmp.wait_for_event("the end of the migration", |event| {
             event.name == "MIGRATION"
                 && matches!(event.data["status"].as_str(), Some("completed" | "failed" | "cancelled"))

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
+from stealtime.cli.output import print_table
 from stealtime.protect.demo_result import Demonstration
 from stealtime.protect.showing import remarks, show_full_copy, status_table
 from stealtime.protect.status import Alarm, FullCopy, MemberStatus, Peer, StatusDocument
@@ -105,3 +107,13 @@ def test_a_loss_is_not_whole() -> None:
     unseen = replace(SHOWN, runs_again_monotonic_ns=None, after=SOLO)
     assert unseen.document()["runs_again_after_ns"] is None
     assert "not yet" in render(unseen.table())
+
+
+def test_no_column_is_cut_where_no_terminal_says_how_wide_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    name, host = "a-machine-with-a-long-name-as-many-have-it", "host-17.rack-4.dc-2.example.com"
+    member = MemberStatus(vm=name, host=host, role="active", protected=True, mode="net+bypass", epoch=123_456_789)
+    print_table(status_table([member]))
+    said = capsys.readouterr().out
+    assert all(word in said for word in (name, host, "net+bypass", "123456789", "dirty pages/s"))
+    assert "…" not in said
+    assert len(said.splitlines()) == 2

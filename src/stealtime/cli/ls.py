@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     """List the runs, oldest first."""
-    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.cli.output import message_console, print_document, print_table
     from stealtime.store.adoption import adopt_parts
     from stealtime.store.run import default_runs_folder, runs_in
     from stealtime.vocabulary.quantities import approximate_size
@@ -50,7 +50,7 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
             *(str(row[f"cells_{kind}"]) for kind in ("measured", "invalid", "failed")),
             approximate_size(row["size_bytes"]),
         )
-    data_console().print(table)
+    print_table(table)
     for row in rows:
         if row["problem"] is not None:
             message_console().print(row["problem"], soft_wrap=True)

@@ -10,7 +10,7 @@ from stealtime.vocabulary.visible import visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 
 def print_document(document: "BaseModel | Mapping[str, Any]") -> None:
@@ -39,6 +39,19 @@ def data_console() -> "Console":
     if not console.is_terminal:
         console = PlainConsole(width=_WIDTH_WITHOUT_TERMINAL)
     return console
+
+
+def print_table(table: "RenderableType") -> None:
+    """Write a table to stdout: at least as wide as it is, where no terminal says how wide that may be."""
+    from rich.measure import Measurement
+
+    from stealtime.cli.console import PlainConsole
+
+    console = data_console()
+    if not console.is_terminal:
+        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+        console = PlainConsole(width=max(console.width, needed))
+    console.print(table)
 
 
 def message_console() -> "Console":
@@ -82,3 +95,4 @@ def _must_be_ascii() -> bool:
 
 
 _WIDTH_WITHOUT_TERMINAL = 120
+_WIDEST = 10_000

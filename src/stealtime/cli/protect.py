@@ -179,7 +179,7 @@ def status(
     Exit codes: 0 every machine there (or VM) is protected; 1 a host could not be asked; 3 at least one machine is not
     protected, or there is none; 4 all are, and somebody must see to an alarm, such as a register that gives no answer.
     """
-    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.cli.output import message_console, print_document, print_table
     from stealtime.protect.showing import remarks, status_table
 
     if all_hosts is not None:
@@ -198,7 +198,7 @@ def status(
     if json:
         print_document(document)
     elif document.members:
-        data_console().print(status_table(document.members))
+        print_table(status_table(document.members))
         for line in remarks(document.members):
             message_console().print(line, style="yellow", markup=False, soft_wrap=True)
     else:
@@ -329,7 +329,7 @@ def _status_document(vm: str | None) -> "StatusDocument":
 
 
 def _show_all_hosts(file: Path, vm: str | None, *, as_json: bool) -> None:
-    from stealtime.cli.output import data_console, message_console, print_document
+    from stealtime.cli.output import message_console, print_document, print_table
     from stealtime.protect.all_hosts import ask_all, read_hosts
     from stealtime.protect.showing import remarks, remarks_on_hosts, status_table
 
@@ -342,7 +342,7 @@ def _show_all_hosts(file: Path, vm: str | None, *, as_json: bool) -> None:
     if as_json:
         print_document(document)
     elif document.members:
-        data_console().print(status_table(document.members))
+        print_table(status_table(document.members))
     else:
         what = f"no member of the VM {vm!r}" if vm is not None else "no member"
         message_console().print(f"there is {what} on these hosts", markup=False)

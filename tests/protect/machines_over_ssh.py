@@ -28,6 +28,8 @@ from stealtime.studies.telephony.place.guest import KERNEL
 
 ADDRESSES = {"a": "10.77.1.1", "b": "10.77.1.2"}
 """Where ssh reaches them, on the network of the guests."""
+FORCED = "b"
+"""Where the user's key has the one command ``stealtime protect serve``."""
 _ROLES: tuple[Role, ...] = ("both", "signalling", "media")
 _UP_WITHIN_S = 30.0
 
@@ -102,6 +104,8 @@ class MachinesOverSsh:
                 address,
                 f"{self.folder}/{name}.host-key",
                 f"{self.folder}/authorized",
+                # The key that opens it opens nothing else.
+                *([shlex.join([str(STEALTIME), "protect", "serve"])] if name == FORCED else []),
             ]
         )
         daemon = shlex.join([str(STEALTIME), "protect", "host", f"{self.folder}/{name}.toml"])
@@ -123,7 +127,7 @@ class MachinesOverSsh:
     def _describe(self, name: str, address: str) -> None:
         """Write ``host.toml``."""
         identity = make_identity(self.folder / "identity", name, [address])
-        files = ", ".join(f'{key} = "{path}"' for key, path in identity.model_dump().items())
+        files = ", ".join(f'{key} = "{path}"' for key, path in identity.model_dump(exclude_none=True).items())
         (self.folder / f"{name}.toml").write_text(
             f'name = "{name}"\nlisten = "tcp:{address}:{DEFAULT_PORT}"\nbridge = "{GUEST_BRIDGE}"\n'
             f'images = ["{self.images}"]\nidentity = {{ {files} }}\n'

@@ -75,9 +75,11 @@ def copied_anew_over_a_slow_line(**machine: str) -> Iterator[SpoiledHosts]:
     """Take the standby from a guest that writes more than the line then carries."""
     program = ["tcp=7000", "udp=7000", "memory=24MiB", "dirty=500/10ms"]
     with slow_lines(program_arguments=program, **machine) as hosts:
-        # A round of all the pages of the program takes more than a second.
+        standby = hosts.pid("b")
+        # A round of all the pages of the program takes more than a second. At once: over this line its heartbeats wait
+        # behind its pages, so that it would lose this standby by itself.
         hosts.line_to("b").bytes_per_s = 1e6
-        hosts.kill(hosts.pid("b"))
+        hosts.kill(standby)
         yield hosts
 
 

@@ -46,7 +46,8 @@ def test_of_several_machines_one_after_the_other_is_copied_in_their_order() -> N
         assert orders == sorted(orders), spans
         refusals = {event["reason"] for guest in guests for event in guest.events("a") if event["event"] == "refused"}
         waits = [reason for reason in refusals if "waits for its turn" in reason]
-        assert len(waits) == 2, refusals
+        # The first one, too, if it was taken and its link broke off before it was copied.
+        assert len(waits) >= 2, refusals
         assert all(reason.startswith("b refuses: b receives 1 machines at a time, and ") for reason in waits)
         for guest in guests:
             guest.stop()

@@ -33,4 +33,3 @@ def test_a_unit_is_as_closed_as_it_can_be(name: str, analyze: str, tmp_path: Pat
     assert found is not None, done.stdout + done.stderr
     assert path.name not in done.stderr, "a key that systemd does not know"
     assert float(found[1]) <= EXPOSURE_MAX[name], done.stdout
-

@@ -9,11 +9,10 @@ share of the time, and *longest in one piece* how long it stood for that at once
 *Outage* is the longest time between two answers that the client has seen of the failover.
 """
 
-import argparse
 import time
 from dataclasses import dataclass, field
 
-from failover import OUTAGE_MS, strike
+from stand.failovers import OUTAGE_MS, strike, strike_repeatedly
 from stand.hosts import Guest, Stand
 from stand.rows import Row, quantile, values
 from stand.showing import Figure, arguments, show
@@ -24,7 +23,6 @@ from stealtime.protect.laboratory import Laboratory
 _FIRST = 50
 _STEADY_S = 10.0
 _WITHIN_S = 60.0
-_MOST_LOST = 5
 
 
 @dataclass
@@ -42,14 +40,12 @@ class Seen:
     longest_piece_ms: list[float] = field(default_factory=list)
     hold_p99_ms: list[float] = field(default_factory=list)
     violations: int = 0
-    not_protected: int = 0
 
     def measure(self, guest: Guest) -> bool:
         """Kill the active member, and look at the epochs from then on; False if the guest just was not protected."""
         began_ns = time.monotonic_ns()
         failover = strike(guest, "killed")
         if failover is None:
-            self.not_protected += 1
             return False
         self.outage_ms.append(max(failover.outage_ms.values()))
         self.violations += failover.violations
@@ -67,8 +63,8 @@ class Seen:
         self.most_pages.append(max(values(first, "pages")))
         self.hold_p99_ms.append(quantile(values(first, "hold_ns"), 0.99) / 1e6)
         time_ns = first[-1]["begin_ns"] - first[0]["begin_ns"]
-        self.held_back_percent.append(100 * sum(row.get("held_back_ns", 0) for row in first) / time_ns)
-        self.longest_piece_ms.append(max(row.get("held_back_longest_ns", 0) for row in first) / 1e6)
+        self.held_back_percent.append(100 * sum(row["held_back_ns"] for row in first) / time_ns)
+        self.longest_piece_ms.append(max(row["held_back_longest_ns"] for row in first) / 1e6)
         self.epochs_per_s.append((len(first) - 1) * 1e9 / time_ns)
         if not steady:
             return True
@@ -82,16 +78,6 @@ def _is_enough(rows: list[Row]) -> bool:
     return len(rows) > _FIRST and rows[-1]["begin_ns"] > rows[_FIRST]["begin_ns"] + _STEADY_S * 1e9
 
 
-def boot(stand: Stand, options: argparse.Namespace) -> Guest:
-    """Start a guest that writes without a break, with the default deadlines."""
-    program = ["tcp=7000", "udp=7000", f"memory={options.written}", "dirty=4000/10ms"]
-    guest = Guest(stand, memory=options.memory, program_arguments=program, timing={})
-    guest.start()
-    guest.await_ready()
-    guest.ask("status")
-    return guest
-
-
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--failovers", type=int, metavar="N", help="default 4, with --full 20")
@@ -101,17 +87,10 @@ def main() -> None:
     count = options.failovers or (20 if options.full else 4)
     seen = Seen()
     with Laboratory() as laboratory:
-        stand = Stand(laboratory)
-        guest = boot(stand, options)
-        while len(seen.outage_ms) < count:
-            if not seen.measure(guest):
-                if seen.not_protected > _MOST_LOST:
-                    raise SystemExit(
-                        f"struck {seen.not_protected} times while it was not protected\n{stand.last_words()}"
-                    )
-                guest.stop()
-                guest = boot(stand, options)
-        guest.stop()
+        program = ["tcp=7000", "udp=7000", f"memory={options.written}", "dirty=4000/10ms"]
+        lost = strike_repeatedly(
+            Stand(laboratory), seen.measure, count, memory=options.memory, program_arguments=program
+        )
     figures = [
         Figure("outage", "ms", seen.outage_ms, at_most=OUTAGE_MS),
         Figure(f"longest pause of the first {_FIRST}", "ms", seen.longest_ms),
@@ -127,7 +106,7 @@ def main() -> None:
     notes = [
         f"{options.memory}, of which {options.written} are written, as fast as the guest can, up to 400,000 pages/s",
         f"violations seen by the clients: {seen.violations}",
-        f"struck while it was just not protected, and not counted: {seen.not_protected}",
+        f"struck while it was just not protected, and not counted: {lost}",
     ]
     show(f"{count} failovers of a busy guest", figures, notes, as_json=options.json)
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::clock::unix_ns;
+use crate::clock::{nanoseconds, now};
 use crate::member_folder;
 
 const PROMISE: &str = "promise.json";
@@ -36,9 +36,9 @@ struct Promise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Waiting {
     order: u32,
-    /// When it began to wait, and when it last asked; nanoseconds since 1970.
-    since_unix_ns: u64,
-    asked_unix_ns: u64,
+    /// When it began to wait, and when it last asked; nanoseconds of the monotonic clock, which nobody sets.
+    since_ns: u64,
+    asked_ns: u64,
 }
 
 /// Why a machine has to wait.
@@ -74,15 +74,15 @@ impl Admission {
     /// and of those that wait first those of the smallest `order`, then those that wait for the longest.
     pub fn admit(self, bytes: u64, order: u32, copies: usize) -> io::Result<Result<Admitted, Busy>> {
         let copying = self.promises().iter().filter(|promise| promise.copies).count();
-        let at = unix_ns();
+        let at = nanoseconds(now());
         let waiting = self.host.join(WAITING);
         let mine = waiting.join(format!("{}.json", self.vm));
-        let before_ns = read::<Waiting>(&mine).filter(|it| is_fresh(it, at)).map_or(at, |it| it.since_unix_ns);
+        let before_ns = read::<Waiting>(&mine).filter(|it| is_fresh(it, at)).map_or(at, |it| it.since_ns);
         let before = self.before(&waiting, (order, before_ns), at);
         // As many as have room before it are taken before it.
         if copying + before >= copies {
             fs::create_dir_all(&waiting)?;
-            let entry = Waiting { order, since_unix_ns: before_ns, asked_unix_ns: at };
+            let entry = Waiting { order, since_ns: before_ns, asked_ns: at };
             write(&mine, &entry)?;
             return Ok(Err(Busy { copying, before }));
         }
@@ -99,7 +99,7 @@ impl Admission {
         let others = entries.flatten().filter(|entry| entry.path().file_stem().is_some_and(|vm| *vm != *self.vm));
         others
             .filter_map(|entry| read::<Waiting>(&entry.path()))
-            .filter(|other| is_fresh(other, at) && (other.order, other.since_unix_ns) < mine)
+            .filter(|other| is_fresh(other, at) && (other.order, other.since_ns) < mine)
             .count()
     }
 
@@ -139,7 +139,8 @@ impl Drop for Admitted {
 }
 
 fn is_fresh(waiting: &Waiting, at: u64) -> bool {
-    at.saturating_sub(waiting.asked_unix_ns) <= u64::try_from(ASKS_WITHIN.as_nanos()).unwrap_or(u64::MAX)
+    // One from before a reboot may have asked later than now.
+    at.checked_sub(waiting.asked_ns).is_some_and(|age_ns| age_ns <= nanoseconds(ASKS_WITHIN))
 }
 
 fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
@@ -225,8 +226,11 @@ mod tests {
         first.copied(1);
         assert_eq!(host.ask("four", 1, 5).unwrap_err().before, 1);
         let path = host.folder.path().join(WAITING).join("three.json");
-        let silent = Waiting { asked_unix_ns: unix_ns() - 6_000_000_000, ..read(&path).unwrap() };
-        write(&path, &silent).unwrap();
-        host.ask("four", 1, 5).unwrap();
+        let entry: Waiting = read(&path).unwrap();
+        for asked_ns in [entry.asked_ns - 6_000_000_000, entry.asked_ns + 3_600_000_000_000] {
+            write(&path, &Waiting { asked_ns, ..entry }).unwrap();
+            drop(host.ask("four", 1, 5).unwrap());
+            host.lives.pop();
+        }
     }
 }

@@ -73,12 +73,9 @@ impl Machine {
         // both.
         let (parcels, to_encode) = mpsc::sync_channel(spec.epochs_in_flight + 1);
         let (give_back, spare) = mpsc::channel();
-        let encoder = Encoder {
-            ram_pages: spec.machine.memory_bytes / PAGE_BYTES as u64,
-            parcels: to_encode,
-            spare: give_back,
-            events: self.events.clone(),
-        };
+        let ram_pages = spec.machine.memory_bytes / PAGE_BYTES as u64;
+        let staged_pages = usize::try_from(ram_pages).unwrap_or(usize::MAX);
+        let encoder = Encoder { ram_pages, parcels: to_encode, spare: give_back, events: self.events.clone() };
         encoder.start()?;
         let settings = EngineSettings {
             device_state: spec.device_state,
@@ -89,7 +86,7 @@ impl Machine {
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             relay: Arc::clone(&relay),
-            staging: StagingPool::start(spare, spec.epochs_in_flight)?,
+            staging: StagingPool::start(spare, spec.epochs_in_flight, staged_pages)?,
             parcels,
             events: self.events.clone(),
         };

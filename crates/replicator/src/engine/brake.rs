@@ -33,7 +33,7 @@ const DEEPER_TENTHS: u64 = 1;
 
 /// What is to be done with the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Motion {
     Stand,
     Run,
 }
@@ -102,7 +102,7 @@ impl Brake {
                 self.cycle.map_or(took, |cycle| cycle.mul_f64(1.0 - NEWEST_WEIGHT) + took.mul_f64(NEWEST_WEIGHT));
             self.cycle = Some(average);
         }
-        self.change(begin, Turn::Run);
+        self.change(begin, Motion::Run);
         self.continued = continued;
         self.since = continued;
         self.ran = Duration::ZERO;
@@ -143,15 +143,15 @@ impl Brake {
     }
 
     /// When the guest is to stand or to run next, and which, if the next epoch has no room until then.
-    pub fn next(&self, interval: Duration) -> (Duration, Turn) {
+    pub fn next(&self, interval: Duration) -> (Duration, Motion) {
         let budget = interval.mul_f64(RUNS * self.share);
         let left = budget.saturating_sub(self.ran);
         let (first, run, stand) = self.pieces(interval, budget);
         match self.stands {
-            true if left < SHORTEST => (Duration::MAX, Turn::Run),
-            true => (self.since + stand, Turn::Run),
-            false if self.ran < first => (self.since + first.saturating_sub(self.ran), Turn::Stand),
-            false => (self.since + left.min(run), Turn::Stand),
+            true if left < SHORTEST => (Duration::MAX, Motion::Run),
+            true => (self.since + stand, Motion::Run),
+            false if self.ran < first => (self.since + first.saturating_sub(self.ran), Motion::Stand),
+            false => (self.since + left.min(run), Motion::Stand),
         }
     }
 
@@ -170,7 +170,7 @@ impl Brake {
     }
 
     /// The guest stands or runs since `at`.
-    pub fn change(&mut self, at: Duration, turn: Turn) {
+    pub fn change(&mut self, at: Duration, motion: Motion) {
         let piece = at.saturating_sub(self.since);
         if self.stands {
             self.held_back.total += piece;
@@ -178,7 +178,7 @@ impl Brake {
         } else {
             self.ran += piece;
         }
-        self.stands = turn == Turn::Stand;
+        self.stands = motion == Motion::Stand;
         self.since = at;
     }
 }
@@ -238,9 +238,9 @@ mod tests {
                 stood += held_back.total;
                 (pages, due) = (0.0, at + INTERVAL);
             } else {
-                let (moment, turn) = brake.next(INTERVAL);
+                let (moment, motion) = brake.next(INTERVAL);
                 if at >= moment {
-                    brake.change(at, turn);
+                    brake.change(at, motion);
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 mod advance;
 mod brake;
+mod handle;
 mod interface;
 mod rounds;
 mod staging_pool;
@@ -12,33 +13,29 @@ mod staging_pool;
 mod tests;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde_json::json;
-use stealtime_capture::{
-    DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, Notice, PAGE_BYTES, PageRange, QmpError, heed,
-    parse_blocks, standing,
-};
+use stealtime_capture::{DeviceState, Guest, Notice, PAGE_BYTES, PageRange, QmpError, heed, standing};
 use stealtime_succession::{Epoch, Term};
-use tokio::sync::mpsc::UnboundedSender;
 
 pub use advance::Advance;
+pub use handle::EngineHandle;
 pub use interface::{CaptureError, EngineSettings, Order};
 pub use staging_pool::StagingPool;
 
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::epoch_log::EpochRow;
-use crate::guest::{GuestEvent, GuestFacts};
+use crate::faults;
+use crate::guest::GuestEvent;
 use crate::turn::Turn;
-use crate::{faults, machine, urgency};
 use advance::Copies;
-use brake::{Brake, Turn as BrakeTurn};
+use brake::{Brake, Motion};
+use handle::{Made, watch};
 
 /// How long a QEMU that was killed may take to end after its sockets closed; it takes microseconds on an idle
 /// host.
@@ -87,93 +84,6 @@ struct Engine {
     expected_pages: usize,
     /// How long staging took, since it was last set to zero.
     staging_time: Duration,
-}
-
-/// The handle of the thread.
-pub struct EngineHandle {
-    orders: Sender<Order>,
-    thread: Option<thread::JoinHandle<()>>,
-    /// The process of QEMU, once there is one.
-    qemu: Arc<OnceLock<OwnedFd>>,
-}
-
-impl EngineHandle {
-    /// Start the thread, which makes the guest by `make` and then takes orders.
-    pub fn start(
-        settings: EngineSettings,
-        make: impl FnOnce() -> Result<Guest, GuestError> + Send + 'static,
-    ) -> io::Result<Self> {
-        let (sender, orders) = mpsc::channel();
-        let qemu = Arc::new(OnceLock::new());
-        let of_thread = Arc::clone(&qemu);
-        let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
-            // QEMU is nobody special, also if this process is.
-            urgency::be_ordinary();
-            let made = made(make, settings.device_state, settings.qemu_deadline);
-            urgency::be_urgent();
-            let events = settings.events.clone();
-            match made.and_then(|made| Engine::new(made, settings, orders, &of_thread)) {
-                Ok(engine) => engine.run(),
-                // Nobody is left to hear it if the member has ended.
-                Err(error) => drop(events.send(GuestEvent::NoGuest(error))),
-            }
-        })?;
-        Ok(Self { orders: sender, thread: Some(thread), qemu })
-    }
-
-    /// Kill QEMU at once, whatever the thread is waiting for.
-    pub fn kill(&self) {
-        if let Some(qemu) = self.qemu.get() {
-            machine::kill(qemu);
-        }
-    }
-
-    /// Tell it what to do; an engine that failed has told so.
-    pub fn order(&self, order: Order) {
-        let _ = self.orders.send(order);
-    }
-
-    /// End the guest, and wait until it is gone.
-    pub fn end(&mut self) {
-        self.order(Order::End);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed where it happened, and the guest died with it.
-            let _ = thread.join();
-        }
-    }
-}
-
-type Made = (Guest, Box<dyn DeviceState>, GuestFacts);
-
-fn made(
-    make: impl FnOnce() -> Result<Guest, GuestError>,
-    kind: DeviceStateKind,
-    qemu_deadline: Duration,
-) -> Result<Made, CaptureError> {
-    let mut guest = make()?;
-    // It had longer to start.
-    guest.qmp.set_timeout(qemu_deadline);
-    let mut devices = guest.device_state(kind)?;
-    devices.prepare(&mut guest.qmp)?;
-    let blocks = parse_blocks(&guest.qmp.execute_human("info ramblock")?).map_err(GuestError::from)?;
-    let facts = GuestFacts {
-        qemu_version: guest.qmp.version(),
-        qemu_pid: guest.process().pid(),
-        ram: Arc::clone(&guest.ram),
-        ram_blocks: blocks
-            .into_iter()
-            .map(|block| stealtime_shipping::RamBlock { name: block.name, bytes: block.used_bytes })
-            .collect(),
-        tracker: guest.tracked.tracker_name(),
-        refused_trackers: guest.refused_trackers.iter().map(ToString::to_string).collect(),
-    };
-    Ok((guest, devices, facts))
-}
-
-/// Tell when a QEMU has ended, and how.
-fn watch(exit: ExitWatch, events: UnboundedSender<GuestEvent>) -> io::Result<()> {
-    let ended = move || drop(events.send(GuestEvent::Exited(exit.wait())));
-    thread::Builder::new().name("qemu-watch".to_owned()).spawn(ended).map(drop)
 }
 
 impl Engine {
@@ -307,15 +217,15 @@ impl Engine {
     }
 
     /// When the guest is to be held back next, or let go on.
-    fn brake_at(&self) -> (Duration, BrakeTurn) {
+    fn brake_at(&self) -> (Duration, Motion) {
         self.brake.next(self.settings.pacing.interval())
     }
 
     /// Hold the guest back, or let it go on.
-    fn turn_brake(&mut self, turn: BrakeTurn) -> Result<(), CaptureError> {
-        let command = if turn == BrakeTurn::Stand { "stop" } else { "cont" };
+    fn turn_brake(&mut self, motion: Motion) -> Result<(), CaptureError> {
+        let command = if motion == Motion::Stand { "stop" } else { "cont" };
         // From here on: until QEMU has answered it may stand or run.
-        self.brake.change(now(), turn);
+        self.brake.change(now(), motion);
         self.guest.qmp.execute(command, json!({}))?;
         Ok(())
     }
@@ -324,7 +234,7 @@ impl Engine {
     fn rest(&mut self) -> Result<(), CaptureError> {
         self.phase = Phase::Resting;
         if self.brake.stands() {
-            self.turn_brake(BrakeTurn::Run)?;
+            self.turn_brake(Motion::Run)?;
         }
         self.brake.rest();
         self.in_flight.clear();
@@ -344,9 +254,9 @@ impl Engine {
                 }
             }
             None if self.waits_for_room() => {
-                let (moment, turn) = self.brake_at();
+                let (moment, motion) = self.brake_at();
                 if now() >= moment {
-                    self.turn_brake(turn)?;
+                    self.turn_brake(motion)?;
                 }
             }
             None if self.owes_continue => {
@@ -364,7 +274,7 @@ impl Engine {
             Some(Order::Acknowledged(epoch)) => {
                 self.hear_of(epoch);
                 if self.brake.stands() && !self.waits_for_room() && !self.is_due() {
-                    self.turn_brake(BrakeTurn::Run)?;
+                    self.turn_brake(Motion::Run)?;
                 }
             }
             Some(Order::Rest) => self.rest()?,
@@ -504,9 +414,7 @@ impl Engine {
 
     /// Have memory for so many epochs, and for half as much again in each, made while the guest runs.
     fn prepare(&mut self, count: usize) {
-        let wanted = self.expected_pages + self.expected_pages / 2;
-        let most = usize::try_from(self.guest.ram.len_pages()).unwrap_or(usize::MAX);
-        self.settings.staging.prepare(wanted.min(most), count);
+        self.settings.staging.prepare(self.expected_pages + self.expected_pages / 2, count);
     }
 
     /// After a failure the guest must not be left standing by mistake.

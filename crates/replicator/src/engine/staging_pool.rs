@@ -32,6 +32,8 @@ pub struct StagingPool {
     pending: usize,
     /// As many are kept.
     most: usize,
+    /// All of them together are for no more pages than the machine has: what an operator counts for it (docs/protect.md).
+    most_pages: usize,
     /// For how many pages memory was asked for last.
     wanted: usize,
 }
@@ -40,8 +42,8 @@ impl StagingPool {
     /// Ready for use: for the next epoch, and for the one after it.
     pub const READY: usize = 2;
 
-    /// `returned`: what has been used. `in_use`: how many are at the most.
-    pub fn start(returned: Receiver<StagedPages>, in_use: usize) -> io::Result<Self> {
+    /// `returned`: what has been used. `in_use`: how many are at the most. `ram_pages`: of the machine.
+    pub fn start(returned: Receiver<StagedPages>, in_use: usize, ram_pages: usize) -> io::Result<Self> {
         let most = in_use + Self::READY;
         let (jobs, to_do) = mpsc::channel();
         let (give, made) = mpsc::channel();
@@ -58,16 +60,26 @@ impl StagingPool {
                 }
             }
         })?;
-        Ok(Self { returned, jobs, made, kept: Vec::new(), pending: 0, most, wanted: LEAST_PAGES })
+        Ok(Self {
+            returned,
+            jobs,
+            made,
+            kept: Vec::new(),
+            pending: 0,
+            most,
+            most_pages: ram_pages,
+            wanted: LEAST_PAGES,
+        })
     }
 
-    /// Have memory made for `count` times `pages`, where there is none of that size. Does not wait.
+    /// Have memory made for `count` times `pages`, where there is none of that size, or for as many times as the machine
+    /// has pages. Does not wait.
     pub fn prepare(&mut self, pages: usize, count: usize) {
-        let pages = pages.max(LEAST_PAGES);
+        let pages = pages.clamp(LEAST_PAGES, self.most_pages.max(LEAST_PAGES));
         self.wanted = pages;
         self.gather();
         let there = self.kept.iter().filter(|staged| staged.room() >= pages).count();
-        for _ in there + self.pending..count.min(self.most) {
+        for _ in there + self.pending..count.min(self.most).min((self.most_pages / pages).max(1)) {
             self.pending += 1;
             // Its thread lives as long as this.
             let _ = self.jobs.send(Job::Make(pages));
@@ -99,9 +111,15 @@ impl StagingPool {
         while self.kept.len() > self.most {
             let _ = self.jobs.send(Job::GiveBack(self.kept.remove(0)));
         }
-        while self.kept.last().is_some_and(|largest| largest.room() > limit) {
+        while self.kept.last().is_some_and(|largest| largest.room() > limit) || self.is_too_much() {
             let _ = self.kept.pop().map(|largest| self.jobs.send(Job::GiveBack(largest)));
         }
+    }
+
+    /// Whether there is more than the machine has pages; one is always kept.
+    fn is_too_much(&self) -> bool {
+        let pages: usize = self.kept.iter().map(StagedPages::room).sum();
+        self.kept.len() > 1 && pages > self.most_pages
     }
 }
 
@@ -111,11 +129,12 @@ mod tests {
 
     use super::*;
 
+    const RAM_PAGES: usize = 40_000;
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn pool() -> (Sender<StagedPages>, StagingPool) {
         let (give_back, returned) = mpsc::channel();
-        (give_back, StagingPool::start(returned, 1).unwrap())
+        (give_back, StagingPool::start(returned, 1, RAM_PAGES).unwrap())
     }
 
     fn await_rooms(pool: &mut StagingPool, rooms: &[usize]) {
@@ -147,6 +166,25 @@ mod tests {
         give_back.send(used).unwrap();
         let again = pool.take(10);
         assert_eq!((again.room(), again.len()), (3000, 0));
+    }
+
+    #[test]
+    fn all_of_it_together_is_for_no_more_pages_than_the_machine_has() {
+        let (give_back, mut pool) = pool();
+        // As after a copy during which most of the memory was written.
+        pool.prepare(RAM_PAGES * 3 / 4, usize::MAX);
+        await_rooms(&mut pool, &[RAM_PAGES * 3 / 4]);
+        pool.prepare(RAM_PAGES * 2, usize::MAX);
+        assert_eq!(pool.pending, 1);
+        await_rooms(&mut pool, &[RAM_PAGES * 3 / 4]);
+        pool.prepare(RAM_PAGES / 8, usize::MAX);
+        give_back.send(StagedPages::default()).unwrap();
+        let began = Instant::now();
+        while pool.pending > 0 {
+            assert!(began.elapsed() < PATIENCE);
+            pool.gather();
+        }
+        assert!(pool.kept.iter().map(StagedPages::room).sum::<usize>() <= RAM_PAGES);
     }
 
     #[test]

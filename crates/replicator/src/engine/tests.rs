@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use stealtime_capture::{GuestSettings, MachineSpec, QemuUser, TrackerKind};
+use stealtime_capture::{DeviceStateKind, GuestSettings, MachineSpec, QemuUser, TrackerKind};
 use stealtime_outputhold::{HardwareAddress, Relay, RelaySettings};
 use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -15,6 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::socket_port::SocketPort;
 use super::*;
 use crate::gate::LeaseGate;
+use crate::guest::GuestFacts;
 use crate::machine::Netdev;
 use crate::pacing::Pacing;
 use crate::spec::Interval;
@@ -96,7 +99,7 @@ impl Bench {
             qemu_deadline: DEADLINE,
             in_flight_limit: 4,
             relay: Arc::clone(&relay),
-            staging: StagingPool::start(mpsc::channel().1, 4).unwrap(),
+            staging: StagingPool::start(mpsc::channel().1, 4, 1024).unwrap(),
             parcels,
             events,
         };

@@ -85,8 +85,12 @@ fn refuse(path: &Path, what: &'static str, error: &pem::Error) -> IdentityError 
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
-    let what = "certificate";
-    let found = CertificateDer::pem_file_iter(path)
+    all_of(path, "certificate")
+}
+
+/// All of one kind in a file; one that has none is another file than its name says.
+fn all_of<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, IdentityError> {
+    let found = T::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| refuse(path, what, &error))?;
     if found.is_empty() {
@@ -124,22 +128,8 @@ impl Identity {
             })?;
         }
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| refuse(&self.key, "private key", &error))?;
-        let revocations = self.revocations()?;
+        let revocations = self.revoked.as_deref().map_or(Ok(Vec::new()), |path| all_of(path, "revocation list"))?;
         Ok(Loaded { roots: Arc::new(roots), chain: certificates(&self.certificate)?, key, revocations })
-    }
-
-    fn revocations(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, IdentityError> {
-        let Some(path) = &self.revoked else { return Ok(Vec::new()) };
-        let what = "revocation list";
-        let found = CertificateRevocationListDer::pem_file_iter(path)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| refuse(path, what, &error))?;
-        if found.is_empty() {
-            // As of another file: who named one wants it heeded.
-            let reason = "there is none in it".to_owned();
-            return Err(IdentityError::Content { path: path.clone(), what, reason });
-        }
-        Ok(found)
     }
 
     /// The authority or its lists.

@@ -1,0 +1,102 @@
+//! The engine's thread as others hold it: how it is started with its guest, told what to do, and ended.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use stealtime_capture::{DeviceState, DeviceStateKind, ExitWatch, Guest, GuestError, parse_blocks};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{CaptureError, Engine, EngineSettings, Order};
+use crate::guest::{GuestEvent, GuestFacts};
+use crate::{machine, urgency};
+
+/// The handle of the thread.
+pub struct EngineHandle {
+    orders: Sender<Order>,
+    thread: Option<thread::JoinHandle<()>>,
+    /// The process of QEMU, once there is one.
+    qemu: Arc<OnceLock<OwnedFd>>,
+}
+
+impl EngineHandle {
+    /// Start the thread, which makes the guest by `make` and then takes orders.
+    pub fn start(
+        settings: EngineSettings,
+        make: impl FnOnce() -> Result<Guest, GuestError> + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, orders) = mpsc::channel();
+        let qemu = Arc::new(OnceLock::new());
+        let of_thread = Arc::clone(&qemu);
+        let thread = thread::Builder::new().name("engine".to_owned()).spawn(move || {
+            // QEMU is nobody special, also if this process is.
+            urgency::be_ordinary();
+            let made = made(make, settings.device_state, settings.qemu_deadline);
+            urgency::be_urgent();
+            let events = settings.events.clone();
+            match made.and_then(|made| Engine::new(made, settings, orders, &of_thread)) {
+                Ok(engine) => engine.run(),
+                // Nobody is left to hear it if the member has ended.
+                Err(error) => drop(events.send(GuestEvent::NoGuest(error))),
+            }
+        })?;
+        Ok(Self { orders: sender, thread: Some(thread), qemu })
+    }
+
+    /// Kill QEMU at once, whatever the thread is waiting for.
+    pub fn kill(&self) {
+        if let Some(qemu) = self.qemu.get() {
+            machine::kill(qemu);
+        }
+    }
+
+    /// Tell it what to do; an engine that failed has told so.
+    pub fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// End the guest, and wait until it is gone.
+    pub fn end(&mut self) {
+        self.order(Order::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed where it happened, and the guest died with it.
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(super) type Made = (Guest, Box<dyn DeviceState>, GuestFacts);
+
+fn made(
+    make: impl FnOnce() -> Result<Guest, GuestError>,
+    kind: DeviceStateKind,
+    qemu_deadline: Duration,
+) -> Result<Made, CaptureError> {
+    let mut guest = make()?;
+    // It had longer to start.
+    guest.qmp.set_timeout(qemu_deadline);
+    let mut devices = guest.device_state(kind)?;
+    devices.prepare(&mut guest.qmp)?;
+    let blocks = parse_blocks(&guest.qmp.execute_human("info ramblock")?).map_err(GuestError::from)?;
+    let facts = GuestFacts {
+        qemu_version: guest.qmp.version(),
+        qemu_pid: guest.process().pid(),
+        ram: Arc::clone(&guest.ram),
+        ram_blocks: blocks
+            .into_iter()
+            .map(|block| stealtime_shipping::RamBlock { name: block.name, bytes: block.used_bytes })
+            .collect(),
+        tracker: guest.tracked.tracker_name(),
+        refused_trackers: guest.refused_trackers.iter().map(ToString::to_string).collect(),
+    };
+    Ok((guest, devices, facts))
+}
+
+/// Tell when a QEMU has ended, and how.
+pub(super) fn watch(exit: ExitWatch, events: UnboundedSender<GuestEvent>) -> io::Result<()> {
+    let ended = move || drop(events.send(GuestEvent::Exited(exit.wait())));
+    thread::Builder::new().name("qemu-watch".to_owned()).spawn(ended).map(drop)
+}

@@ -33,6 +33,10 @@ impl Active {
         let timing = self.spec.timing;
         let is_protected = self.member.state() == ActiveState::Protected;
         let trouble = self.registrar.trouble(timing.register_deadline);
+        // In a planned failover it is fenced, too, until the register has answered whose the guest is.
+        let stands = self.member.state() == ActiveState::Fenced && trouble.is_some();
+        let text = "the guest stands: neither its standby nor the register can be reached".to_owned();
+        self.events.alarm(AlarmKind::Stopped, stands.then_some(text));
         self.events.alarm(AlarmKind::Register, trouble.map(|trouble| words::of_register(&trouble, is_protected)));
         let patience = timing.standby_look_interval() * MISSED_LOOKS;
         let blind = self.link.host().filter(|_| is_protected && self.link.confirmed_age() > patience);
@@ -40,9 +44,6 @@ impl Active {
             format!("{} has had no answer of its register for {patience:?}: it could not take over", host.name)
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
-        let stands = self.member.state() == ActiveState::Fenced;
-        let text = "the guest stands: neither its standby nor the register can be reached".to_owned();
-        self.events.alarm(AlarmKind::Stopped, stands.then_some(text));
         let longest = Duration::from_nanos(self.spec.longest_hold_ns);
         let overdue = self.epochs.overdue(longest, now()).filter(|_| self.spec.mode.gates_on_ack());
         self.events.alarm(AlarmKind::Hold, overdue.map(|waited| words::of_hold(waited, longest)));
@@ -125,6 +126,19 @@ mod tests {
             rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
         }
     }
+    #[tokio::test]
+    async fn a_guest_that_stands_as_nobody_can_be_reached_is_an_alarm() {
+        let boot = Origin::Boot { force: false };
+        let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
+        let standby = rig.protect(Epoch(1)).await;
+        rig.register.hide(true);
+        standby.hang_up();
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().iter().any(|one| one["kind"] == "stopped")).await;
+        assert_eq!(rig.status().await["role"], "stopped");
+        rig.register.hide(false);
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+    }
+
     #[tokio::test]
     async fn output_that_waits_for_its_acknowledgement_is_an_alarm_until_it_left() {
         let boot = Origin::Boot { force: false };

@@ -104,7 +104,10 @@ def test_a_threshold_leaves_as_many_beyond_it_as_was_asked_for() -> None:
 
 
 def side_of(random: np.random.Generator, *, is_stalled: bool) -> Side:
-    """Twelve trials of a host whose stalls come in bursts: in one of eight, of 4 to 25 ms, some at once."""
+    """Twelve trials of a host whose stalls come in bursts: in one of eight, of 4 to 25 ms, some at once.
+
+    Where they come in more of them, a stall in each is found more seldom: docs/truth.md has the shares.
+    """
     stalls = []
     for _ in range(12):
         longest_ns = list(random.uniform(2e5, 1.5e6, 10))

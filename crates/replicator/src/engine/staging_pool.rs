@@ -32,7 +32,8 @@ pub struct StagingPool {
     pending: usize,
     /// As many are kept.
     most: usize,
-    /// All of them together are for no more pages than the machine has: what an operator counts for it (docs/protect.md).
+    /// All of them together are for no more pages than the machine has: what an operator counts for it
+    /// (docs/protect.md).
     most_pages: usize,
     /// For how many pages memory was asked for last.
     wanted: usize,
@@ -72,8 +73,8 @@ impl StagingPool {
         })
     }
 
-    /// Have memory made for `count` times `pages`, where there is none of that size, or for as many times as the machine
-    /// has pages. Does not wait.
+    /// Have memory made for `count` times `pages`, where there is none of that size, or for as many times as the
+    /// machine has pages. Does not wait.
     pub fn prepare(&mut self, pages: usize, count: usize) {
         let pages = pages.clamp(LEAST_PAGES, self.most_pages.max(LEAST_PAGES));
         self.wanted = pages;

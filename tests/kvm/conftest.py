@@ -97,10 +97,10 @@ def trial_of(runs: dict[str, Run]) -> Callable[[str, str], Trial]:
 
 @pytest.fixture(scope="session")
 def attributed_of(trial_of: Callable[[str, str], Trial]) -> Callable[..., Attributed]:
-    """Split the ticks of a campaign; spikes from ``long_ns`` on are its long ones."""
+    """Split the ticks of a campaign."""
 
-    def split(campaign: str, long_ns: float = LONG_NS) -> Attributed:
+    def split(campaign: str) -> Attributed:
         trial = trial_of(campaign, "tick")
-        return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=long_ns))
+        return Attributed(trial, attribute_trial(trial), attribute_trial(trial, threshold_ns=LONG_NS))
 
     return split

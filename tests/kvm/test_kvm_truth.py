@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from stealtime.store.run import Trial
 from stealtime.studies.latency.analysis.series import load_series
-from stealtime.studies.latency.attribution.model import Cause
+from stealtime.studies.latency.attribution.attribute import attribute_trial
+from stealtime.studies.latency.attribution.model import Cause, Part
 from stealtime.vocabulary.readings import Value
 
 pytestmark = pytest.mark.kvm
@@ -28,7 +29,6 @@ LANDED_INSIDE_SHARE_MIN = 0.5
 """Of a theft inside the guest interrupts and exits take some, which are told as theirs: the outer layer wins, and on an
 emulated processor each takes long (16 and 22 % seen). Together with the thief they must make up the theft."""
 HALF_A_THEFT_NS = 5_000_000.0
-"""Hardly anything but a theft is so long."""
 
 AttributedOf = Callable[..., Attributed]
 TrialOf = Callable[..., Trial]
@@ -39,12 +39,11 @@ def judge(
     attributed: Attributed,
     truth_ns: float,
     is_meant: Callable[[Cause], bool],
-    least_share: float = LANDED_SHARE_MIN,
 ) -> str:
     landed_ns = attributed.lost_ns(is_meant, of_long_ones=True)
     text = f"injected {truth_ns / 1e6:.1f} ms, landed {landed_ns / 1e6:.1f} ms; {attributed.text()}"
     assert truth_ns > 50e6, text
-    assert least_share * truth_ns <= landed_ns <= LANDED_SHARE_MAX * truth_ns, text
+    assert LANDED_SHARE_MIN * truth_ns <= landed_ns <= LANDED_SHARE_MAX * truth_ns, text
     return text
 
 
@@ -61,19 +60,30 @@ def test_a_quota_is_found(attributed_of: AttributedOf, tell: Tell) -> None:
     tell(f"KVM, quota of 50 %: {text}")
 
 
-def test_a_thief_inside_is_named(attributed_of: AttributedOf, tell: Tell) -> None:
-    attributed = attributed_of("exits", HALF_A_THEFT_NS)
+def test_a_thief_inside_is_named(trial_of: TrialOf, tell: Tell) -> None:
+    trial = trial_of("exits", "tick")
+    assert trial.record.outcome is not None
+    # All of them one by one: this host's own host takes the CPU for as long now and then, and that is no theft.
+    long_ones = attribute_trial(trial, threshold_ns=HALF_A_THEFT_NS, worst=1000).worst
+    rows = pq.read_table(trial.table("events")).filter(pc.field("kind") == "injected")
+    units_per_s = trial.record.outcome.clock.units_per_s
+    middles_s = (rows["start"].to_numpy() + rows["duration"].to_numpy() / 2) / units_per_s
+    parts: list[Part] = []
+    for middle_s in middles_s:
+        (within,) = [one for one in long_ones if one.start_s <= middle_s <= one.start_s + one.duration_ns / 1e9]
+        assert within.judged
+        parts += within.parts
     thief = ("machine", "thread", "injection")
-    truth_ns = injected_ns(attributed.trial)
-
-    def is_thief(cause: Cause) -> bool:
-        return (cause.layer, cause.kind, cause.name) == thief
-
-    text = judge(attributed, truth_ns, is_thief, LANDED_INSIDE_SHARE_MIN)
-    count = len(pq.read_table(attributed.trial.table("events")).filter(pc.field("kind") == "injected"))
-    assert attributed.of_long_ones.spikes <= LANDED_SHARE_MAX * count, f"{count} thefts; {text}"
-    named_ns = attributed.lost_ns(lambda cause: cause.kind != "unexplained", of_long_ones=True)
-    assert named_ns >= LANDED_SHARE_MIN * truth_ns, f"within the thefts {named_ns / 1e6:.1f} ms are named; {text}"
+    truth_ns = injected_ns(trial)
+    thief_ns = sum(part.ns for part in parts if (part.cause.layer, part.cause.kind, part.cause.name) == thief)
+    named_ns = sum(part.ns for part in parts if part.cause.kind != "unexplained")
+    text = (
+        f"{len(middles_s)} thefts of {truth_ns / 1e6:.1f} ms: {thief_ns / 1e6:.1f} ms the thief, "
+        f"{named_ns / 1e6:.1f} ms named, {len(long_ones) - len(middles_s)} long spikes beside them"
+    )
+    assert truth_ns > 50e6, text
+    assert LANDED_INSIDE_SHARE_MIN * truth_ns <= thief_ns <= LANDED_SHARE_MAX * truth_ns, text
+    assert named_ns >= LANDED_SHARE_MIN * truth_ns, text
     tell(f"KVM, thief inside: {text}")
 
 

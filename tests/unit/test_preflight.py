@@ -54,8 +54,22 @@ def test_a_file_that_is_no_kernel_is_told_before_a_boot(
     assert nothing_began(stealtime, tmp_path)
 
 
-def test_a_kernel_that_no_guest_boots_is_not_looked_at(stealtime: Command) -> None:
-    assert stealtime(*SHORT, "--kernel", "nosuch").code == 0
+def test_a_kernel_that_no_usable_machine_boots_is_told(stealtime: Command) -> None:
+    ended = stealtime(*SHORT, "--kernel", "cloud")
+    assert ended.code == 0
+    assert "the kernel 'cloud' was chosen, and no machine of this run boots it" in " ".join(ended.err.split())
+    assert "was chosen" not in stealtime(*SHORT).err
+
+
+@dry_too
+def test_a_kernel_that_no_named_machine_boots_is_refused(
+    stealtime: Command, tmp_path: Path, dry: tuple[str, ...]
+) -> None:
+    ended = stealtime(*SHORT, "-P", "native", "--kernel", "cloud", *dry)
+    assert ended.code == 2
+    assert "error: the kernel 'cloud' was chosen, and no machine of this run boots it" in ended.err
+    assert "hint: add a machine of QEMU" in ended.err
+    assert nothing_began(stealtime, tmp_path)
 
 
 @dry_too

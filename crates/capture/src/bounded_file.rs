@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The file; it is opened when there is something to write, as often as that takes.
@@ -79,9 +79,56 @@ impl BoundedFile {
     }
 }
 
+/// Bound a file that others only append to (`O_APPEND`) to the same two parts: what they wrote becomes the older one, if
+/// it is more than half the bound, and they go on in the empty file. What comes in that very moment is lost.
+///
+/// # Errors
+/// What the system says; that there is no such file is no error.
+pub fn bound_appended(path: &Path, limit_bytes: u64) -> io::Result<()> {
+    let part_bytes = limit_bytes / 2;
+    match fs::metadata(path) {
+        Ok(found) if found.len() > part_bytes => {}
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+    // Several that write to it may find it too long at the same time.
+    file.lock()?;
+    let length = file.metadata()?.len();
+    if length > part_bytes {
+        file.seek(SeekFrom::Start(length - part_bytes))?;
+        io::copy(&mut file, &mut File::create(BoundedFile::older(path))?)?;
+        file.set_len(0)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_append_is_bounded_and_they_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("messages");
+        bound_appended(&path, 2000).unwrap();
+        let mut theirs = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        for number in 0..1000 {
+            theirs.write_all(format!("line {number}\n").as_bytes()).unwrap();
+            bound_appended(&path, 2000).unwrap();
+            let length = |path: &Path| fs::metadata(path).map_or(0, |file| file.len());
+            let total = length(&path) + length(&BoundedFile::older(&path));
+            assert!(total <= 2000, "{total} bytes after {number}");
+        }
+        let kept = fs::read_to_string(BoundedFile::older(&path)).unwrap() + &fs::read_to_string(&path).unwrap();
+        assert!(kept.ends_with("line 998\nline 999\n") && kept.len() > 1000, "{kept}");
+        // However much comes between two looks.
+        theirs.write_all(&vec![b'x'; 50_000]).unwrap();
+        bound_appended(&path, 2000).unwrap();
+        assert_eq!(fs::metadata(BoundedFile::older(&path)).unwrap().len(), 1000);
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    }
 
     #[test]
     fn what_could_not_be_opened_is_tried_again() {

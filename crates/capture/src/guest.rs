@@ -36,7 +36,7 @@ use crate::tracked::TrackedMemory;
 /// The preloaded library's file name.
 const LIBRARY_NAME: &str = "libstealtime_pagetrack.so";
 /// What QEMU says goes there.
-const LOG_NAME: &str = "qemu.log";
+pub const QEMU_LOG: &str = "qemu.log";
 /// How long QEMU may take to start and to answer. Generous: on an overloaded host only an answer that never
 /// comes matters.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -196,7 +196,7 @@ impl Guest {
         ram: Arc<RamFile>,
     ) -> Result<Self, GuestError> {
         // Of each trial the last words count, and there is one again and again.
-        File::create(settings.folder.join(LOG_NAME))
+        File::create(settings.folder.join(QEMU_LOG))
             .map_err(|source| GuestError::Prepare { what: "log of a trial", source })?;
         // Nothing is tracked, so that nothing is to be preloaded.
         let settings = GuestSettings { library: None, tracker: Some(TrackerKind::Shadow), ..settings.clone() };
@@ -251,7 +251,7 @@ impl Guest {
         if role.waits_for_a_state() {
             lent.add(incoming_of_qemu);
         }
-        let process = QemuProcess::spawn(command, lent.into_all(), rights, &settings.folder.join(LOG_NAME))?;
+        let process = QemuProcess::spawn(command, lent.into_all(), rights, &settings.folder.join(QEMU_LOG))?;
         let qmp = Qmp::over(qmp_socket, settings.timeout).map_err(|error| explain(error, &process))?;
         // QMP answers only after the machine is made, so the memory is mapped by now.
         let library = settings

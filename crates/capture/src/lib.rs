@@ -40,12 +40,12 @@ mod tracked;
 
 pub use arguments::{Inherited, Role, arguments};
 pub use blocks::{BlockError, RamBlock, check_blocks, parse_blocks};
-pub use bounded_file::BoundedFile;
+pub use bounded_file::{BoundedFile, bound_appended};
 pub use device_state::{DeviceState, DeviceStateError, DeviceStateKind, XenSave};
 pub use devices::{ALLOWED_DEVICES, RunningDeviceError, UnsupportedDevice, check_devices, check_running_devices};
 pub use event::{Event, Shutdown};
 pub use firmware::find_firmware;
-pub use guest::{Guest, GuestError, GuestSettings};
+pub use guest::{Guest, GuestError, GuestSettings, QEMU_LOG};
 pub use ignore_shared::IgnoreSharedMigration;
 pub use images::{ImageError, hash_file, program_version, verify_images};
 pub use machine::{Accelerator, BootFile, MachineSpec, MachineSpecError, Virtio};

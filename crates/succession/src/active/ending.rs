@@ -8,16 +8,25 @@ use crate::{Mode, OutputPolicy};
 
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::ForgetsStop) && self.is_moving() {
+            return;
+        }
         match self.phase {
             _ if self.is_starting() => self.end(ActiveEnding::Stopped, actions),
             Phase::Stopping { .. } => {}
             _ => {
-                if matches!(self.phase, Phase::Draining { .. }) || self.offer.is_some() {
+                if self.is_moving() {
                     actions.push(ActiveAction::FailoverRefused(FailoverRefused::Stopped));
                 }
                 self.vacate(false, actions);
             }
         }
+    }
+
+    /// Whether the machine is on its way to the standby.
+    fn is_moving(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. }) || self.offer.is_some()
     }
 
     /// Without protection there is nothing to hand over to, now or ever.

@@ -226,6 +226,10 @@ impl ActiveMember {
 
     /// Another host runs the virtual machine in a later term, of which our register knows nothing.
     pub(super) fn outranked(&mut self, term: Term, holder: MemberId, actions: &mut Vec<ActiveAction>) {
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::IgnoresLaterTerms) {
+            return;
+        }
         if term > self.newest_term() && holder != self.config.me {
             self.superseded(&Record::alone(term, holder), actions);
         }

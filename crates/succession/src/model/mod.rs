@@ -69,6 +69,10 @@ pub(crate) enum Fault {
     IgnoresChallenges,
     /// A standby says that its register names it without having looked.
     ConfirmsUnseen,
+    /// A member that hears of a later term goes on.
+    IgnoresLaterTerms,
+    /// The end of the machine is not heard while it is moved.
+    ForgetsStop,
     /// Who offered the guest goes on with it once its patience is over, without asking the register.
     GoesOnWithOffered,
 }

@@ -209,13 +209,12 @@ fn without_the_ack_gate_a_failover_loses_what_clients_saw() {
     assert!(resumed < world.seen, "clients saw {}, {resumed} was resumed: the modes differ", world.seen);
 }
 
-/// A planned failover is under way, and somebody asks for the end of the virtual machine; the register holds in the end
-/// what was told.
-#[test]
-fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
+/// A planned failover is under way, and after so many steps somebody asks for the end of the virtual machine; the
+/// register holds in the end what was told. How often it was stopped, and how often it had moved.
+fn stop_while_it_moves(fault: Option<Fault>) -> (usize, usize) {
     let (mut stopped, mut moved) = (0, 0);
     for steps in 0..24 {
-        let mut world = world_in(Mode::Net, ActiveState::Protected, None);
+        let mut world = world_in(Mode::Net, ActiveState::Protected, fault);
         world.run_punctually(3).unwrap();
         world.take(Step::SwitchOver(0)).unwrap();
         for _ in 0..steps {
@@ -237,7 +236,15 @@ fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
             assert_eq!(world.serving().len(), 1, "after {steps} steps");
         }
     }
+    (stopped, moved)
+}
+
+#[test]
+fn a_stop_during_a_planned_failover_is_answered_by_what_happened() {
+    let (stopped, moved) = stop_while_it_moves(None);
     assert!(stopped > 5 && moved > 0, "{stopped} stopped, {moved} moved");
+    let (stopped, moved) = stop_while_it_moves(Some(Fault::ForgetsStop));
+    assert!(stopped == 0 && moved > 5, "{stopped} stopped, {moved} moved: the check would never fail");
 }
 
 /// Whether a member is ever protected by a standby that looks into another register.
@@ -259,13 +266,15 @@ fn a_standby_with_a_register_of_its_own_protects_nobody() {
 
 #[test]
 fn a_member_that_hears_of_a_later_term_stops() {
-    let mut world = world_in(Mode::Net, ActiveState::Unprotected, None);
-    let other = crate::MemberId::new("beta", 7);
-    let outranked = |term| crate::ActiveInput::Outranked { term: crate::Term(term), holder: other.clone() };
-    world.tell_active(0, outranked(1)).unwrap();
-    assert_eq!(world.serving(), [0], "the term is its own");
-    world.tell_active(0, outranked(9)).unwrap();
-    assert!(matches!(world.processes[0].role, Role::Gone));
+    for (fault, stops) in [(None, true), (Some(Fault::IgnoresLaterTerms), false)] {
+        let mut world = world_in(Mode::Net, ActiveState::Unprotected, fault);
+        let other = crate::MemberId::new("beta", 7);
+        let outranked = |term| crate::ActiveInput::Outranked { term: crate::Term(term), holder: other.clone() };
+        world.tell_active(0, outranked(1)).unwrap();
+        assert_eq!(world.serving(), [0], "the term is its own");
+        world.tell_active(0, outranked(9)).unwrap();
+        assert_eq!(matches!(world.processes[0].role, Role::Gone), stops, "{fault:?}");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ const KINDS: [FrameKind; 13] = [
 
 /// Bytes straight from the line.
 fn stream(bytes: &[u8], piece_bytes: usize) {
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = FrameDecoder::default();
     for piece in bytes.chunks(piece_bytes) {
         decoder.feed(piece);
         loop {
@@ -49,7 +49,7 @@ fn stream(bytes: &[u8], piece_bytes: usize) {
 /// A payload behind a right checksum.
 fn message(kind: FrameKind, payload: &[u8]) {
     let Ok(frame) = EncodedFrame::new(kind, Term(1), Epoch(1), payload) else { return };
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = FrameDecoder::default();
     decoder.feed(frame.as_bytes());
     let frame = decoder.next_frame().expect("the frame is whole").expect("the frame is right");
     if let Ok(message) = Message::decode(frame) {
@@ -90,7 +90,7 @@ fn first_epoch() -> Vec<Message> {
         content: &content,
         devices: b"",
     };
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = FrameDecoder::default();
     encoder.encode(&to_ship, &mut |frame| decoder.feed(frame.as_bytes())).expect("the epoch is right");
     let mut messages = Vec::new();
     while let Some(frame) = decoder.next_frame().expect("the frames are right") {

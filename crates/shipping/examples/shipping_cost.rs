@@ -127,7 +127,7 @@ impl Pair {
         let before_ns = processor_ns()?;
         total.statistics += self.encoder.encode(&to_ship, &mut |frame| frames.push(frame))?;
         let encoded_ns = processor_ns()?;
-        let mut decoder = FrameDecoder::new();
+        let mut decoder = FrameDecoder::default();
         let mut staged = None;
         for frame in &frames {
             decoder.feed(frame.as_bytes());

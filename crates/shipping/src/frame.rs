@@ -24,9 +24,7 @@ use std::fmt;
 use stealtime_succession::{Epoch, Term};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The version of everything in this crate that goes over the line. Any change of it raises the version, and
-/// so does any change of what one member may infer from the silence of the other.
-pub const PROTOCOL_VERSION: u16 = 5;
+use crate::version::ProtocolVersion;
 
 /// The bytes in front of each payload.
 pub const HEADER_BYTES: usize = 40;
@@ -36,6 +34,10 @@ pub const HEADER_BYTES: usize = 40;
 pub const PAYLOAD_LIMIT_BYTES: usize = 1 << 20;
 
 const MAGIC: [u8; 4] = *b"STSH";
+
+/// What the user may do about two hosts without a version in common.
+pub(crate) const OTHER_RELEASE: &str =
+    "install the same version of stealtime on both hosts, or two that follow each other";
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,10 +60,11 @@ pub enum FrameKind {
     Confirmed = 15,
     Inquire = 16,
     Told = 17,
+    Call = 18,
 }
 
 impl FrameKind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -79,6 +82,7 @@ impl FrameKind {
         Self::Confirmed,
         Self::Inquire,
         Self::Told,
+        Self::Call,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {
@@ -121,11 +125,12 @@ pub enum FrameError {
         /// The four bytes that were read.
         found: [u8; 4],
     },
-    /// The peer is of another version.
-    #[error("the peer speaks version {theirs} of the protocol, and this host version {PROTOCOL_VERSION}")]
+    /// The peer speaks another version than was agreed upon.
+    #[error("the peer speaks version {theirs} of the protocol, and this host version {ours}")]
     Version {
         /// The version in the peer's frame.
         theirs: u16,
+        ours: u16,
     },
     /// The header was damaged on its way.
     #[error("the header of a frame does not match its checksum")]
@@ -165,7 +170,7 @@ impl FrameError {
     /// What the user may do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Version { .. } => "install the same version of stealtime on both hosts",
+            Self::Version { .. } => OTHER_RELEASE,
             Self::Magic { .. } => "check the address: it should be that of `stealtime-replicator host`",
             _ => "the connection damages data, or a host's memory does; the epoch was not applied",
         }
@@ -173,7 +178,7 @@ impl FrameError {
 }
 
 impl EncodedFrame {
-    /// Writes one frame.
+    /// Writes one frame, in the newest version.
     ///
     /// # Errors
     /// [`FrameError::Oversized`] if `payload` is longer than [`PAYLOAD_LIMIT_BYTES`].
@@ -185,7 +190,7 @@ impl EncodedFrame {
         let length = u32::try_from(payload.len()).map_err(|_| oversized)?;
         let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&PROTOCOL_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&ProtocolVersion::NEWEST.number().to_le_bytes());
         bytes.extend_from_slice(&[kind as u8, 0]);
         bytes.extend_from_slice(&term.0.to_le_bytes());
         bytes.extend_from_slice(&epoch.0.to_le_bytes());
@@ -196,6 +201,17 @@ impl EncodedFrame {
         bytes[28..32].copy_from_slice(&checksum);
         bytes.extend_from_slice(payload);
         Ok(Self { bytes, kind })
+    }
+
+    /// The same in another version. What a payload of a kind may be is the same in all that are spoken.
+    #[must_use]
+    pub fn in_version(mut self, version: ProtocolVersion) -> Self {
+        if version != ProtocolVersion::NEWEST {
+            self.bytes[4..6].copy_from_slice(&version.number().to_le_bytes());
+            let checksum = header_checksum(&self.bytes);
+            self.bytes[28..32].copy_from_slice(&checksum);
+        }
+        self
     }
 
     /// What the frame carries.
@@ -234,13 +250,13 @@ struct Header {
 }
 
 impl Header {
-    fn parse(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
+    fn parse(bytes: &[u8; HEADER_BYTES], version: ProtocolVersion) -> Result<Self, FrameError> {
         if bytes[..4] != MAGIC {
             return Err(FrameError::Magic { found: array(bytes, 0) });
         }
-        let theirs = u16::from_le_bytes(array(bytes, 4));
-        if theirs != PROTOCOL_VERSION {
-            return Err(FrameError::Version { theirs });
+        let (theirs, ours) = (u16::from_le_bytes(array(bytes, 4)), version.number());
+        if theirs != ours {
+            return Err(FrameError::Version { theirs, ours });
         }
         if header_checksum(bytes) != array(bytes, 28) || bytes[7] != 0 {
             return Err(FrameError::HeaderChecksum);
@@ -267,14 +283,15 @@ fn array<const N: usize>(bytes: &[u8; HEADER_BYTES], from: usize) -> [u8; N] {
 /// Takes bytes as they come and gives whole, verified frames.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
+    version: ProtocolVersion,
     buffer: Vec<u8>,
     start: usize,
 }
 
 impl FrameDecoder {
-    /// A decoder that has seen nothing.
-    pub fn new() -> Self {
-        Self::default()
+    /// A decoder that has seen nothing, and takes frames of one version.
+    pub fn new(version: ProtocolVersion) -> Self {
+        Self { version, ..Self::default() }
     }
 
     /// The buffer to which the next bytes of the stream are to be appended, in whatever pieces they come.
@@ -297,7 +314,7 @@ impl FrameDecoder {
     /// A [`FrameError`] as soon as the bytes show it.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some((header, rest)) = self.buffer[self.start..].split_first_chunk() else { return Ok(None) };
-        let header = Header::parse(header)?;
+        let header = Header::parse(header, self.version)?;
         let Some(payload) = rest.get(..header.length) else { return Ok(None) };
         if xxh3_64(payload) != header.payload_checksum {
             return Err(FrameError::PayloadChecksum { kind: header.kind, length: header.length });
@@ -317,7 +334,7 @@ impl FrameDecoder {
             return Ok(());
         }
         let want = match rest.first_chunk() {
-            Some(header) => HEADER_BYTES + Header::parse(header)?.length,
+            Some(header) => HEADER_BYTES + Header::parse(header, self.version)?.length,
             None => HEADER_BYTES,
         };
         Err(FrameError::Truncated { have: rest.len(), want })

@@ -1,7 +1,7 @@
 //! What two hosts tell each other before a machine is protected, and the judgement of whether they fit
 //! together.
 //!
-//! Device state can be loaded only into the same QEMU, machine type and device set (QEMU,
+//! Device state can be loaded only into a QEMU of the same release, machine type and device set (QEMU,
 //! docs/devel/migration: "configuration has to be exactly the same"), and a difference would show at the
 //! failover, when it is too late.
 
@@ -88,6 +88,9 @@ pub struct Welcome {
     pub member: MemberId,
     /// Whether pages may be shipped as differences.
     pub delta: bool,
+    /// What QEMU says of its version there; a host of protocol version 5 does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu_version: Option<String>,
 }
 
 /// What a host's register says of a machine.
@@ -151,7 +154,7 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
         return Err(Refusal::SameHost { host, vm });
     }
     compare_registers(hello, &vm, facts)?;
-    if hello.qemu_version != facts.qemu_version {
+    if !may_load_state_of(&facts.qemu_version, &hello.qemu_version) {
         let (theirs, ours) = (hello.qemu_version.clone(), facts.qemu_version.clone());
         return Err(Refusal::QemuVersion { host, their_host, theirs, ours });
     }
@@ -181,8 +184,19 @@ pub fn judge(hello: &Hello, wanted: &Wanted, facts: &LocalFacts) -> Result<Welco
     if let Some(ours) = &facts.ram_blocks {
         compare_ram_blocks(hello, ours, &host)?;
     }
-    let member = facts.member.clone();
-    Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta })
+    let (member, qemu_version) = (facts.member.clone(), Some(facts.qemu_version.clone()));
+    Ok(Welcome { term: hello.term, host, member, delta: hello.wants_delta && facts.delta, qemu_version })
+}
+
+/// Whether a QEMU may be tried on the state of another one: of the same release, as a distribution's updates within a
+/// release change nothing of what a versioned machine type is. That it loads the state is then seen by trial, before
+/// the machine counts as protected and every minute.
+fn may_load_state_of(ours: &str, theirs: &str) -> bool {
+    fn release(version: &str) -> Option<(&str, &str)> {
+        let (major, rest) = version.split_once('.')?;
+        Some((major, rest.split(['.', ' ']).next()?))
+    }
+    ours == theirs || release(ours).is_some_and(|release_of_ours| release(theirs) == Some(release_of_ours))
 }
 
 /// Sees that this host's register is the active member's: it must hold what that has written there last. A standby that

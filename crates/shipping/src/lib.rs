@@ -2,6 +2,7 @@
 //!
 //! - [`frame`]: bytes in, frames out; each frame names its term and epoch and has checksums over all of it.
 //! - [`message`]: what frames say. [`hello`] judges whether two hosts fit together.
+//! - [`version`]: of two that follow each other, the one that both hosts know.
 //! - [`pages`]: the encoder of written pages, and the stager, which decodes and verifies a whole epoch before
 //!   any of it may be acknowledged or applied.
 //! - [`transport`]: links over unix sockets and over TCP with mutual TLS, on which heartbeats overtake pages.
@@ -14,8 +15,9 @@ pub mod message;
 pub mod pages;
 pub mod refusal;
 pub mod transport;
+pub mod version;
 
-pub use frame::{EncodedFrame, FrameDecoder, FrameError, PROTOCOL_VERSION};
+pub use frame::{EncodedFrame, FrameDecoder, FrameError};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
 pub use message::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message,
@@ -30,3 +32,4 @@ pub use transport::{
     AcceptedStream, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver, LinkSender,
     Listener, accept, connect,
 };
+pub use version::ProtocolVersion;

@@ -1,6 +1,7 @@
 //! What frames say. Control messages are JSON, pages and device state are binary; term and epoch are in the
 //! header.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -9,6 +10,7 @@ use stealtime_succession::{Epoch, MemberId, Term};
 use crate::frame::{EncodedFrame, Frame, FrameError, FrameKind};
 use crate::hello::{Hello, Welcome};
 use crate::refusal::Refusal;
+use crate::version::ProtocolVersion;
 
 /// One message between the member that is active and the one that stands by.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +51,11 @@ pub enum Message {
     Confirmed(Confirmed),
     /// Active to standby: it offers the machine, which it has stopped.
     Resign(Resign),
+    /// Standby to active: somebody there asks for the machine. Not known in version 5.
+    Call {
+        /// The sender's term.
+        term: Term,
+    },
     /// Protection ends; nobody is to take over.
     Bye {
         /// The sender's term.
@@ -253,6 +260,7 @@ impl Message {
             Self::Protected(_) => FrameKind::Protected,
             Self::Confirmed(_) => FrameKind::Confirmed,
             Self::Resign(_) => FrameKind::Resign,
+            Self::Call { .. } => FrameKind::Call,
             Self::Bye { .. } => FrameKind::Bye,
         }
     }
@@ -262,7 +270,7 @@ impl Message {
         match self {
             Self::Hello(hello) => hello.term,
             Self::Welcome(welcome) => welcome.term,
-            Self::Refuse { term, .. } | Self::Bye { term } => *term,
+            Self::Refuse { term, .. } | Self::Call { term } | Self::Bye { term } => *term,
             Self::Inquire(inquire) => inquire.term,
             Self::Told(told) => told.term,
             Self::Heartbeat(heartbeat) => heartbeat.term,
@@ -298,7 +306,22 @@ impl Message {
             | Self::CopyHeld(_)
             | Self::Protected(_)
             | Self::Confirmed(_)
+            | Self::Call { .. }
             | Self::Bye { .. } => Epoch(0),
+        }
+    }
+
+    /// The message as far as a host of this version of the protocol knows it. What a [`Hello`] says of the machine is
+    /// the members' own.
+    pub fn known_in(&self, version: ProtocolVersion) -> Cow<'_, Self> {
+        match self {
+            Self::Welcome(welcome) if version < ProtocolVersion::NEWEST => {
+                Cow::Owned(Self::Welcome(Welcome { qemu_version: None, ..welcome.clone() }))
+            }
+            Self::Refuse { term, refusal } => {
+                Cow::Owned(Self::Refuse { term: *term, refusal: refusal.known_in(version) })
+            }
+            message => Cow::Borrowed(message),
         }
     }
 
@@ -321,9 +344,12 @@ impl Message {
             Self::Addresses(addresses) => &write(kind, addresses)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
-            Self::Acknowledge(_) | Self::CopyHeld(_) | Self::Protected(_) | Self::Resign(_) | Self::Bye { .. } => {
-                &Vec::new()
-            }
+            Self::Acknowledge(_)
+            | Self::CopyHeld(_)
+            | Self::Protected(_)
+            | Self::Resign(_)
+            | Self::Call { .. }
+            | Self::Bye { .. } => &Vec::new(),
         };
         Ok(EncodedFrame::new(kind, self.term(), self.epoch(), body)?)
     }
@@ -351,6 +377,7 @@ impl Message {
             | FrameKind::CopyHeld
             | FrameKind::Protected
             | FrameKind::Resign
+            | FrameKind::Call
             | FrameKind::Bye => {
                 demand_empty(&frame)?;
                 match frame.kind {
@@ -358,6 +385,7 @@ impl Message {
                     FrameKind::CopyHeld => Self::CopyHeld(CopyHeld { term }),
                     FrameKind::Protected => Self::Protected(Protected { term }),
                     FrameKind::Resign => Self::Resign(Resign { term, last: epoch }),
+                    FrameKind::Call => Self::Call { term },
                     _ => Self::Bye { term },
                 }
             }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use stealtime_succession::Term;
 
+use crate::version::ProtocolVersion;
+
 /// Why a host does not take a machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "kebab-case", deny_unknown_fields)]
@@ -52,7 +54,7 @@ pub enum Refusal {
     /// The register of the host that refuses gives no answer.
     #[error("{host} could take nothing over: {reason}")]
     NoRegister { host: String, reason: String },
-    /// QEMU of another version.
+    /// QEMU of another release.
     #[error("QEMU is {theirs:?} on {their_host} and {ours:?} on {host}")]
     QemuVersion {
         host: String,
@@ -130,6 +132,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The same as far as hosts of another version of the protocol know it.
+    #[must_use]
+    pub fn known_in(&self, version: ProtocolVersion) -> Self {
+        match self {
+            Self::Busy { .. } if version < ProtocolVersion::NEWEST => {
+                Self::Other { reason: self.to_string(), hint: self.hint().to_owned() }
+            }
+            refusal => refusal.clone(),
+        }
+    }
+
     /// What the user may do about it.
     pub fn hint(&self) -> &str {
         match self {
@@ -141,7 +154,7 @@ impl Refusal {
                 "name the same etcd, or a folder that both hosts see, as [register] in VM.toml and in HOST.toml there"
             }
             Self::NoRegister { .. } => "see that its register runs, and that it is reached from that host",
-            Self::QemuVersion { .. } => "install the same QEMU package on both hosts",
+            Self::QemuVersion { .. } => "install QEMU of the same release on both hosts",
             Self::Machine { .. } => {
                 "choose a versioned machine type that `qemu-system-x86_64 -machine help` lists on both hosts"
             }

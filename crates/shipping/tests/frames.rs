@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
-    FrameError, Heartbeat, Hello, Image, Inquire, Message, MessageError, PROTOCOL_VERSION, PageBatch, Protected,
+    FrameError, Heartbeat, Hello, Image, Inquire, Message, MessageError, PageBatch, Protected, ProtocolVersion,
     RamBlock, Refusal, Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
@@ -36,7 +36,8 @@ fn messages() -> impl Strategy<Value = Message> {
         (numbers(), ".{0,40}", any::<u64>())
             .prop_map(|((term, _), vm, bytes)| Message::Hello(Box::new(hello(term, &vm, bytes)))),
         (numbers(), ".{0,40}", any::<bool>()).prop_map(|((term, _), host, delta)| {
-            Message::Welcome(Welcome { term, member: MemberId::new(&host, 7), host, delta })
+            let qemu_version = delta.then(|| "7.2.22".to_owned());
+            Message::Welcome(Welcome { term, member: MemberId::new(&host, 7), host, delta, qemu_version })
         }),
         (numbers(), ".{0,40}").prop_map(|((term, _), reason)| {
             let refusal = Refusal::Other { reason, hint: "try again".to_owned() };
@@ -71,6 +72,7 @@ fn messages() -> impl Strategy<Value = Message> {
         }),
         (numbers(), any::<bool>()).prop_map(|((term, _), is_over)| Message::Told(Told { term, is_over })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
+        numbers().prop_map(|(term, _)| Message::Call { term }),
         numbers().prop_map(|(term, _)| Message::Bye { term }),
     ]
 }
@@ -83,7 +85,7 @@ proptest! {
     ) {
         let frames: Vec<_> = sent.iter().map(|message| message.encode().unwrap()).collect();
         let bytes = bytes_of(&frames);
-        let mut decoder = FrameDecoder::new();
+        let mut decoder = FrameDecoder::default();
         let mut came = Vec::new();
         let mut rest = bytes.as_slice();
         for &size in sizes.iter().cycle() {
@@ -151,10 +153,10 @@ fn a_peer_of_another_version_is_named_before_anything_else_is_judged() {
     bytes[4] = 9;
     let (_, end) = messages_of(&bytes);
     let error = end.unwrap_err();
-    let ours = format!("the peer speaks version 9 of the protocol, and this host version {PROTOCOL_VERSION}");
-    assert_eq!(error.to_string(), ours);
+    let ours = ProtocolVersion::NEWEST.number();
+    assert_eq!(error.to_string(), format!("the peer speaks version 9 of the protocol, and this host version {ours}"));
     let MessageError::Frame(error) = error else { panic!("{error}") };
-    assert_eq!(error.hint(), "install the same version of stealtime on both hosts");
+    assert_eq!(error.hint(), "install the same version of stealtime on both hosts, or two that follow each other");
 }
 
 #[test]

@@ -63,13 +63,39 @@ fn facts() -> LocalFacts {
 
 #[test]
 fn a_host_that_fits_takes_the_machine() {
-    let expected = Welcome { term: Term(4), host: "b".to_owned(), member: MemberId::new("b", 2), delta: true };
+    let expected = Welcome {
+        term: Term(4),
+        host: "b".to_owned(),
+        member: MemberId::new("b", 2),
+        delta: true,
+        qemu_version: Some("7.2.22 (Debian)".to_owned()),
+    };
     assert_eq!(judge(&hello(), &wanted(), &facts()), Ok(expected.clone()));
     let before_qemu_runs = LocalFacts { ram_blocks: None, ..facts() };
     assert_eq!(judge(&hello(), &wanted(), &before_qemu_runs), Ok(expected));
     for (wants_delta, delta) in [(true, false), (false, true), (false, false)] {
         let welcome = judge(&Hello { wants_delta, ..hello() }, &wanted(), &LocalFacts { delta, ..facts() }).unwrap();
         assert!(!welcome.delta);
+    }
+}
+
+#[test]
+fn qemu_may_be_another_one_of_the_same_release() {
+    let judged = |theirs: &str, ours: &str| {
+        let hello = Hello { qemu_version: theirs.to_owned(), ..hello() };
+        judge(&hello, &wanted(), &LocalFacts { qemu_version: ours.to_owned(), ..facts() }).map_err(Box::new)
+    };
+    for (theirs, ours) in [
+        ("7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)", "7.2.19 (Debian 1:7.2+dfsg-7+deb12u17)"),
+        ("7.2.0", "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"),
+        ("9.2", "9.2.1"),
+    ] {
+        assert_eq!(judged(theirs, ours).unwrap().qemu_version.as_deref(), Some(ours));
+        assert!(judged(ours, theirs).is_ok());
+    }
+    for (theirs, ours) in [("7.2.22", "7.1.22"), ("7.2.22", "8.2.22"), ("7.2", "7.20"), ("7", "8"), ("", "7.2")] {
+        let refusal = judged(theirs, ours).unwrap_err();
+        assert!(matches!(*refusal, Refusal::QemuVersion { .. }), "{theirs} to {ours}: {refusal}");
     }
 }
 

@@ -236,6 +236,19 @@ async fn a_connection_that_ends_within_a_message_is_not_just_closed() {
 }
 
 #[tokio::test]
+async fn a_peer_that_is_gone_without_a_word_is_said_in_our_words() {
+    let authority = Authority::new("ours");
+    let (a, b) = (authority.host(&["a", "127.0.0.9"]), authority.host(&["b", "127.0.0.1"]));
+    let (connected, accepted) = tls_pair(&a, &b).await;
+    // As when its process was killed: TLS is not closed.
+    let (_sender, mut receiver) = connected.split();
+    drop(accepted);
+    let error = receiver.receive().await.unwrap_err();
+    assert!(matches!(error, LinkError::Broken { .. }), "{error:?}");
+    assert!(error.to_string().ends_with("broke: its other end is gone without closing it"), "{error}");
+}
+
+#[tokio::test]
 async fn a_socket_file_is_taken_over_only_if_nobody_listens_on_it() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = unix(folder.path());

@@ -14,8 +14,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use super::error::in_our_words;
 use super::link::Duplex;
 use super::{Endpoint, Identity, Link, LinkError, socket};
+use crate::version::ProtocolVersion;
 
 /// How long connecting and the handshake may take together.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -141,11 +143,11 @@ pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result
     let peer = endpoint.to_string();
     within_limit(&peer, async {
         let refuse = |source| LinkError::Connect { peer: peer.clone(), source };
-        let (stream, certificate): (Box<dyn Duplex>, _) = match endpoint {
+        let (stream, certificate, version): (Box<dyn Duplex>, _, _) = match endpoint {
             Endpoint::Unix(path) => {
                 let stream = UnixStream::connect(path).await.map_err(refuse)?;
                 socket::bound_buffers(&SockRef::from(&stream)).map_err(refuse)?;
-                (Box::new(stream), None)
+                (Box::new(stream), None, ProtocolVersion::NEWEST)
             }
             Endpoint::Tcp { host, port } => {
                 let identity = identity.ok_or_else(|| LinkError::NoIdentity { peer: peer.clone() })?;
@@ -155,11 +157,13 @@ pub async fn connect(endpoint: &Endpoint, identity: Option<&Identity>) -> Result
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refuse)?;
                 socket::prepare_tcp(&SockRef::from(&stream)).map_err(refuse)?;
                 let stream = connector.connect(name, stream).await.map_err(|error| explain(&peer, &error))?;
-                let certificate = own_certificate(stream.get_ref().1.peer_certificates());
-                (Box::new(stream), certificate)
+                let handshake = stream.get_ref().1;
+                let certificate = own_certificate(handshake.peer_certificates());
+                let version = agreed(&peer, handshake.alpn_protocol())?;
+                (Box::new(stream), certificate, version)
             }
         };
-        let mut link = Link::new(stream, peer.clone(), certificate);
+        let mut link = Link::new(stream, peer.clone(), certificate, version);
         let mut greeting = [0; GREETING.len()];
         link.stream().read_exact(&mut greeting).await.map_err(|error| explain(&peer, &error))?;
         if greeting != GREETING {
@@ -185,7 +189,7 @@ pub async fn accept(stream: AcceptedStream, identity: Option<&Identity>) -> Resu
             socket::bound_buffers(&SockRef::from(&stream)).map_err(refuse)?;
             let process = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
             let peer = process.map_or_else(|| "a local process".to_owned(), |pid| format!("process {pid}"));
-            greet(Link::new(Box::new(stream), peer, None)).await
+            greet(Link::new(Box::new(stream), peer, None, ProtocolVersion::NEWEST)).await
         }
         AcceptedStream::Tcp(stream) => {
             stream.set_nonblocking(true).map_err(refuse)?;
@@ -196,8 +200,10 @@ pub async fn accept(stream: AcceptedStream, identity: Option<&Identity>) -> Resu
             socket::prepare_tcp(&SockRef::from(&stream)).map_err(refuse)?;
             within_limit(&peer, async {
                 let stream = acceptor.accept(stream).await.map_err(|error| explain(&peer, &error))?;
-                let certificate = own_certificate(stream.get_ref().1.peer_certificates());
-                greet(Link::new(Box::new(stream), peer.clone(), certificate)).await
+                let handshake = stream.get_ref().1;
+                let certificate = own_certificate(handshake.peer_certificates());
+                let version = agreed(&peer, handshake.alpn_protocol())?;
+                greet(Link::new(Box::new(stream), peer.clone(), certificate, version)).await
             })
             .await
         }
@@ -218,18 +224,26 @@ fn own_certificate(chain: Option<&[CertificateDer<'_>]>) -> Option<Arc<Certifica
     chain?.first().map(|certificate| Arc::new(certificate.clone().into_owned()))
 }
 
+/// What a handshake has agreed upon.
+fn agreed(peer: &str, alpn_name: Option<&[u8]>) -> Result<ProtocolVersion, LinkError> {
+    ProtocolVersion::agreed(alpn_name).ok_or_else(|| LinkError::OtherRelease { peer: peer.to_owned() })
+}
+
 /// Says in the user's terms what went wrong in a handshake.
 fn explain(peer: &str, error: &io::Error) -> LinkError {
     let peer = peer.to_owned();
     let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) else {
         return match error.kind() {
             io::ErrorKind::UnexpectedEof => LinkError::Closed { peer },
-            _ => LinkError::Broken { peer, reason: error.to_string() },
+            _ => LinkError::Broken { peer, reason: in_our_words(error) },
         };
     };
     match tls {
         TlsError::InvalidCertificate(reason) => LinkError::PeerCertificate { peer, reason: reason.to_string() },
         TlsError::NoCertificatesPresented => LinkError::PeerCertificate { peer, reason: "it shows none".to_owned() },
+        TlsError::NoApplicationProtocol | TlsError::AlertReceived(AlertDescription::NoApplicationProtocol) => {
+            LinkError::OtherRelease { peer }
+        }
         TlsError::AlertReceived(alert) if is_about_certificate(*alert) => {
             LinkError::OwnCertificate { peer, reason: format!("{alert:?}") }
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::identity::IdentityError;
-use crate::frame::FrameError;
+use crate::frame::{FrameError, OTHER_RELEASE};
 use crate::message::MessageError;
 
 /// Why there is no link, or no longer one. `peer` is the endpoint or address of the other side.
@@ -42,6 +42,9 @@ pub enum LinkError {
         /// The alert that it sent.
         reason: String,
     },
+    /// Of the versions of the protocol that one side speaks, the other speaks none.
+    #[error("{peer} speaks no version of the protocol that this host speaks")]
+    OtherRelease { peer: String },
     /// The other side does not speak TLS.
     #[error("{peer} does not speak TLS")]
     Plain { peer: String },
@@ -68,6 +71,15 @@ pub enum LinkError {
     Broken { peer: String, reason: String },
 }
 
+/// Why reading or writing failed. Of a peer that is gone without a word the TLS library says in which page of its
+/// documentation one reads on.
+pub(super) fn in_our_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "its other end is gone without closing it".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 impl LinkError {
     /// What the user may do about it.
     pub fn hint(&self) -> Option<&'static str> {
@@ -86,6 +98,7 @@ impl LinkError {
             Self::OwnCertificate { .. } => {
                 "the other host must trust the authority that signed this host's certificate"
             }
+            Self::OtherRelease { .. } => OTHER_RELEASE,
             Self::Plain { .. } => "check the address, and that the other host was given an identity",
             Self::Message { source: MessageError::Frame(error), .. } => FrameError::hint(error),
             _ => return None,

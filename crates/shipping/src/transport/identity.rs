@@ -13,6 +13,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::version::ProtocolVersion;
+
 /// The PEM files of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -157,12 +159,13 @@ impl Identity {
             .only_check_end_entity_revocation()
             .build()
             .map_err(|error| self.unusable(&error))?;
-        let config = ClientConfig::builder_with_provider(provider)
+        let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| self.mismatch(&error))?
             .with_webpki_verifier(verifier)
             .with_client_auth_cert(chain, key)
             .map_err(|error| self.mismatch(&error))?;
+        config.alpn_protocols = ProtocolVersion::alpn_names();
         Ok(Arc::new(config))
     }
 
@@ -182,6 +185,7 @@ impl Identity {
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(|error| self.mismatch(&error))?;
+        config.alpn_protocols = ProtocolVersion::alpn_names();
         // Links live for days: a session is never resumed, and each connection shows its certificate anew.
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))

@@ -11,8 +11,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::LinkError;
+use super::error::in_our_words;
 use crate::frame::{EncodedFrame, FrameDecoder};
 use crate::message::Message;
+use crate::version::ProtocolVersion;
 
 /// What is read from the socket at a time.
 const READ_BYTES: usize = 256 << 10;
@@ -32,6 +34,7 @@ pub struct Link {
     stream: Box<dyn Duplex>,
     peer: String,
     certificate: Option<Arc<CertificateDer<'static>>>,
+    version: ProtocolVersion,
 }
 
 impl fmt::Debug for Link {
@@ -45,8 +48,9 @@ impl Link {
         stream: Box<dyn Duplex>,
         peer: String,
         certificate: Option<Arc<CertificateDer<'static>>>,
+        version: ProtocolVersion,
     ) -> Self {
-        Self { stream, peer, certificate }
+        Self { stream, peer, certificate, version }
     }
 
     pub(super) fn stream(&mut self) -> &mut dyn Duplex {
@@ -56,6 +60,11 @@ impl Link {
     /// The other side: the endpoint that was connected to, or the address that it came from.
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+
+    /// What both sides speak.
+    pub fn version(&self) -> ProtocolVersion {
+        self.version
     }
 
     /// Whether the other side may speak for the host of this name: over TLS, its certificate must name it.
@@ -75,9 +84,10 @@ impl Link {
         let failure = Arc::new(Mutex::new(None));
         let writer = Writer { write, urgent_frames, bulk_frames, failure: Arc::clone(&failure) };
         let writer = tokio::spawn(writer.run()).abort_handle();
-        let sender = LinkSender { urgent, bulk, failure, peer: self.peer.clone(), writer };
-        let receiver =
-            LinkReceiver { read, decoder: FrameDecoder::new(), peer: self.peer, certificate: self.certificate };
+        let version = self.version;
+        let sender = LinkSender { urgent, bulk, failure, peer: self.peer.clone(), version, writer };
+        let decoder = FrameDecoder::new(version);
+        let receiver = LinkReceiver { read, decoder, peer: self.peer, certificate: self.certificate };
         (sender, receiver)
     }
 }
@@ -102,6 +112,7 @@ pub struct LinkSender {
     bulk: mpsc::Sender<Order>,
     failure: Arc<Mutex<Option<String>>>,
     peer: String,
+    version: ProtocolVersion,
     writer: AbortHandle,
 }
 
@@ -112,13 +123,18 @@ impl fmt::Debug for LinkSender {
 }
 
 impl LinkSender {
+    /// What both sides speak.
+    pub fn version(&self) -> ProtocolVersion {
+        self.version
+    }
+
     /// Sends a message: heartbeats and acknowledgements before the others that wait, all else in order. Waits
     /// while too much waits to be written. It is not known to have arrived, nor even to have been written.
     ///
     /// # Errors
     /// [`LinkError::Broken`] once writing has failed; [`LinkError::Unsendable`] if the message is too long.
     pub async fn send(&self, message: &Message) -> Result<(), LinkError> {
-        self.send_frame(message.encode().map_err(LinkError::Unsendable)?).await
+        self.send_frame(self.encode(message)?).await
     }
 
     /// As [`LinkSender::send`], but fails where that would wait: for those who may not.
@@ -127,7 +143,7 @@ impl LinkSender {
     /// [`LinkError::Broken`] once writing has failed, or if too much waits to be written;
     /// [`LinkError::Unsendable`] if the message is too long.
     pub fn try_send(&self, message: &Message) -> Result<(), LinkError> {
-        let frame = message.encode().map_err(LinkError::Unsendable)?;
+        let frame = self.encode(message)?.in_version(self.version);
         let outcome = if frame.kind().is_urgent() {
             self.urgent.try_send(frame).map_err(|error| matches!(error, TrySendError::Full(_)))
         } else {
@@ -142,6 +158,10 @@ impl LinkSender {
         })
     }
 
+    fn encode(&self, message: &Message) -> Result<EncodedFrame, LinkError> {
+        message.known_in(self.version).encode().map_err(LinkError::Unsendable)
+    }
+
     /// Writes nothing more, not even what waits; whoever waits to send fails. For all clones.
     pub fn abort(&self) {
         self.writer.abort();
@@ -152,6 +172,7 @@ impl LinkSender {
     /// # Errors
     /// [`LinkError::Broken`] once writing has failed.
     pub async fn send_frame(&self, frame: EncodedFrame) -> Result<(), LinkError> {
+        let frame = frame.in_version(self.version);
         if frame.kind().is_urgent() {
             self.urgent.send(frame).await.map_err(|_| self.broken())
         } else {
@@ -167,6 +188,7 @@ impl LinkSender {
     /// # Panics
     /// In an asynchronous task.
     pub fn send_frame_blocking(&self, frame: EncodedFrame) -> Result<(), LinkError> {
+        let frame = frame.in_version(self.version);
         if frame.kind().is_urgent() {
             self.urgent.blocking_send(frame).map_err(|_| self.broken())
         } else {
@@ -203,7 +225,7 @@ impl Writer {
     async fn run(mut self) {
         if let Err(error) = self.write_frames().await {
             // Set before the channels close, so that whoever finds them closed finds the reason.
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(in_our_words(&error));
         }
     }
 
@@ -284,7 +306,7 @@ impl LinkReceiver {
                     return Err(LinkError::Closed { peer: peer() });
                 }
                 Ok(_) => {}
-                Err(error) => return Err(LinkError::Broken { peer: peer(), reason: error.to_string() }),
+                Err(error) => return Err(LinkError::Broken { peer: peer(), reason: in_our_words(&error) }),
             }
         }
     }

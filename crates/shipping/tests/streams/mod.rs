@@ -78,7 +78,7 @@ pub fn bytes_of(frames: &[EncodedFrame]) -> Vec<u8> {
 
 /// The messages in `bytes`, up to the first error.
 pub fn messages_of(bytes: &[u8]) -> (Vec<Message>, Result<(), MessageError>) {
-    let mut decoder = FrameDecoder::new();
+    let mut decoder = FrameDecoder::default();
     decoder.feed(bytes);
     let mut messages = Vec::new();
     loop {

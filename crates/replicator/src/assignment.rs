@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stealtime_capture::{DeviceStateKind, MachineSpec, TrackerKind};
 use stealtime_outputhold::BypassRule;
-use stealtime_shipping::{Image, Wanted};
+use stealtime_shipping::{Image, ProtocolVersion, Wanted};
 use stealtime_succession::{Mode, Timing};
 
 use crate::spec::{Interval, Spec, StandbyHost, default_copy_order, default_longest_hold_ns};
@@ -62,6 +62,18 @@ impl Assignment {
     }
 }
 
+/// Leave out of an assignment what hosts of another version of the protocol do not know: it is as by default there, and
+/// after a failover back.
+pub fn leave_out_what_is_unknown(assignment: &mut serde_json::Value, version: ProtocolVersion) {
+    if version < ProtocolVersion::NEWEST
+        && let Some(keys) = assignment.as_object_mut()
+    {
+        for key in ["longest_hold_ns", "copy_order"] {
+            keys.remove(key);
+        }
+    }
+}
+
 /// What the machine of `spec` needs of a host: read from what would be used.
 pub fn wanted(spec: &Spec) -> Wanted {
     let machine = &spec.machine;
@@ -75,5 +87,22 @@ pub fn wanted(spec: &Spec) -> Wanted {
         accelerator: machine.accelerator.name().to_owned(),
         memory_bytes: machine.memory_bytes,
         images: vec![image(&machine.kernel), image(&machine.initramfs)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_host_of_the_version_before_hears_only_what_it_knows() {
+        let whole = json!({"mode": "net", "longest_hold_ns": 1, "copy_order": 2});
+        let mut told = whole.clone();
+        leave_out_what_is_unknown(&mut told, ProtocolVersion::NEWEST);
+        assert_eq!(told, whole);
+        leave_out_what_is_unknown(&mut told, ProtocolVersion::PREVIOUS);
+        assert_eq!(told, json!({"mode": "net"}));
     }
 }

@@ -103,7 +103,6 @@ impl Machine {
             name: spec.network.tap.clone(),
             bridge: spec.network.bridge.clone(),
             guest: Some(guest),
-            ..TapSettings::default()
         })?;
         let settings = RelaySettings {
             limits: HoldLimits { bytes: spec.hold_bytes, ..HoldLimits::default() },

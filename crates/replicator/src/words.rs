@@ -1,10 +1,15 @@
 //! What is said to a person.
 
 use std::error::Error;
+use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use stealtime_shipping::LinkError;
+use rustix::fs::OFlags;
+use stealtime_capture::bound_appended;
+use stealtime_shipping::{LinkError, ProtocolVersion};
 use stealtime_succession::Term;
 
 use crate::registers::Trouble;
@@ -87,10 +92,43 @@ pub fn of_held_back(ppm: f64, standby: &str) -> Option<String> {
         .then(|| format!("the guest is held back for {percent:.0} % of the time: it writes more than {standby} takes"))
 }
 
+/// That a host's stealtime is to be updated, too.
+pub fn of_older_release(host: &str, spoken: ProtocolVersion) -> Option<String> {
+    let (spoken, newest) = (spoken.number(), ProtocolVersion::NEWEST.number());
+    (spoken < newest).then(|| {
+        format!(
+            "{host} has an older stealtime, of protocol version {spoken} instead of {newest} (hint: update it there, too)"
+        )
+    })
+}
+
+/// That a host's QEMU is not the same.
+pub fn of_other_qemu(host: &str, theirs: Option<&str>, ours: Option<&str>) -> Option<String> {
+    let (theirs, ours) = (theirs?, ours?);
+    (theirs != ours).then(|| {
+        format!("QEMU is {ours:?} here and {theirs:?} on {host}: that it can resume the guest is known by trials only")
+    })
+}
+
+/// What a log may take that standard error goes to, and QEMU's.
+pub const LOG_BYTES: u64 = 16 << 20;
+
 /// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:
-/// `eprintln!` would panic, and a protected guest would end for the sake of its log.
+/// `eprintln!` would panic, and a protected guest would end for the sake of its log. Where it is a log that
+/// is appended to, it is kept within its bound.
 pub fn say(line: &str) {
+    static LOG: LazyLock<Option<PathBuf>> = LazyLock::new(appended_log);
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    if let Some(log) = LOG.as_deref() {
+        let _ = bound_appended(log, LOG_BYTES);
+    }
+}
+
+/// The file that standard error goes to, if it is one that all append to; not a terminal, a pipe or a journal.
+fn appended_log() -> Option<PathBuf> {
+    let appends = rustix::fs::fcntl_getfl(io::stderr()).ok()?.contains(OFlags::APPEND);
+    let path = fs::read_link("/proc/self/fd/2").ok()?;
+    (appends && fs::metadata(&path).ok()?.is_file()).then_some(path)
 }
 
 #[cfg(test)]
@@ -113,6 +151,17 @@ mod tests {
     fn each_cause_is_said_once() {
         assert_eq!(in_full(&Outer::Silent(Inner("full"))), "it cannot be written: the disk is full");
         assert_eq!(in_full(&Outer::Quoting(Inner("full"))), "it cannot be written, as the disk is full");
+    }
+
+    #[test]
+    fn what_is_older_or_other_on_the_standbys_host_is_said() {
+        assert_eq!(of_older_release("b", ProtocolVersion::NEWEST), None);
+        let older = of_older_release("b", ProtocolVersion::PREVIOUS).unwrap();
+        assert!(older.starts_with("b has an older stealtime, of protocol version "), "{older}");
+        assert_eq!(of_other_qemu("b", Some("7.2.22"), Some("7.2.22")), None);
+        assert_eq!(of_other_qemu("b", None, Some("7.2.22")), None);
+        let other = of_other_qemu("b", Some("7.2.19"), Some("7.2.22")).unwrap();
+        assert!(other.starts_with("QEMU is \"7.2.22\" here and \"7.2.19\" on b: "), "{other}");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct StandbyLink {
 
 struct OpenLink {
     host: StandbyHost,
+    /// What is not as wanted with that host, as long as it is this one.
+    remarks: Vec<String>,
     sender: LinkSender,
     reader: AbortHandle,
 }
@@ -57,10 +59,10 @@ impl StandbyLink {
         }
     }
 
-    pub fn open(&mut self, host: StandbyHost, sender: LinkSender, receiver: LinkReceiver) {
+    pub fn open(&mut self, host: StandbyHost, remarks: Vec<String>, sender: LinkSender, receiver: LinkReceiver) {
         self.number += 1;
         let reader = tokio::spawn(read(receiver, self.number, self.inputs.clone())).abort_handle();
-        self.open = Some(OpenLink { host, sender, reader });
+        self.open = Some(OpenLink { host, remarks, sender, reader });
         self.addresses_told = false;
     }
 
@@ -72,6 +74,11 @@ impl StandbyLink {
     /// Whom it goes to; None: it is not open.
     pub fn host(&self) -> Option<&StandbyHost> {
         self.open.as_ref().map(|open| &open.host)
+    }
+
+    /// What is not as wanted with the standby's host.
+    pub fn remarks(&self) -> impl Iterator<Item = String> {
+        self.open.iter().flat_map(|open| open.remarks.iter().cloned())
     }
 
     /// A heartbeat came back.

@@ -6,6 +6,7 @@ mod guest_events;
 mod inquire;
 mod life;
 mod link;
+mod peer;
 mod requests;
 mod seek;
 mod status;
@@ -400,57 +401,6 @@ impl Active {
                 self.tell(ActiveInput::StandbyOver { standby });
             }
             Input::Terminate => self.leave_host(),
-        }
-    }
-
-    fn found(&mut self, found: Found) {
-        let Found { host, standby, delta, sender, receiver } = found;
-        self.events.add(&Event::Linked { peer: standby.to_string() });
-        self.events.withdraw("");
-        self.guest.order(Order::Link { sender: sender.clone(), delta });
-        self.link.open(host, sender, receiver);
-        self.tell(ActiveInput::StandbyConnected { standby });
-    }
-
-    fn message(&mut self, message: Message) {
-        match message {
-            Message::Acknowledge(acknowledge) => {
-                faults::point("on-acknowledge");
-                let (term, epoch) = (acknowledge.term, acknowledge.epoch);
-                let logged = self.epochs.acknowledged(epoch, self.spec.mode.gates_on_ack());
-                self.tell(ActiveInput::Acknowledged { term, epoch });
-                self.guest.order(Order::Acknowledged(epoch));
-                self.check_log(logged);
-            }
-            Message::Heartbeat(Heartbeat { term, echo_ns: Some(echo_ns), .. }) => {
-                let sent = Duration::from_nanos(echo_ns);
-                self.link.echoed(sent);
-                self.tell(ActiveInput::Echo { term, sent });
-            }
-            Message::Confirmed(confirmed) => {
-                let term = confirmed.term;
-                self.link.confirmed(confirmed);
-                self.tell(ActiveInput::Confirmed { term });
-            }
-            Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
-            // The standby has found that it could not resume the guest.
-            Message::Refuse { refusal, .. } => {
-                let Some(host) = self.link.host().map(|host| host.name.clone()) else { return };
-                let reason = format!("{host} refuses: {refusal} (hint: {})", refusal.hint());
-                self.events.add(&Event::Refused { reason: reason.clone() });
-                self.seeker.leave_alone(host, reason.clone());
-                self.give_up_link(reason);
-            }
-            other => {
-                self.events.warn(format!("the standby sent {:?}, which it never should", other.kind()));
-            }
-        }
-    }
-
-    fn give_up_link(&mut self, reason: String) {
-        if self.link.host().is_some() {
-            self.events.add(&Event::LinkLost { reason });
-            self.tell(ActiveInput::LinkClosed);
         }
     }
 

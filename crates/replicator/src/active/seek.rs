@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use super::Input;
-use crate::assignment::Assignment;
+use crate::assignment::{self, Assignment};
 use crate::clock::now;
 use crate::guest::GuestFacts;
 use crate::host_facts;
@@ -120,6 +120,8 @@ pub struct Found {
     pub standby: MemberId,
     /// Whether it takes differences.
     pub delta: bool,
+    /// What QEMU says of its version there, if that is known.
+    pub qemu_version: Option<String>,
     pub sender: LinkSender,
     pub receiver: LinkReceiver,
 }
@@ -203,11 +205,12 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
     if matches!(endpoint, Endpoint::Tcp { .. }) {
         leave_out_socket_files(&mut hello);
     }
+    assignment::leave_out_what_is_unknown(&mut hello.specification, sender.version());
     sender.send(&Message::Hello(Box::new(hello))).await?;
     let answer = tokio::time::timeout(WELCOME_WITHIN, receiver.receive()).await;
     match answer.map_err(|_| odd(format!("gave no answer within {} s", WELCOME_WITHIN.as_secs())))?? {
-        Message::Welcome(Welcome { member, delta, .. }) => {
-            Ok(Found { host: host.clone(), standby: member, delta, sender, receiver })
+        Message::Welcome(Welcome { member, delta, qemu_version, .. }) => {
+            Ok(Found { host: host.clone(), standby: member, delta, qemu_version, sender, receiver })
         }
         Message::Refuse { refusal, .. } => Err(SeekError::Refused { host: host.name.clone(), refusal }),
         other => Err(odd(format!("answered {:?}", other.kind()))),

@@ -19,7 +19,8 @@ impl Active {
         let facts = self.life.facts.as_ref();
         let standby = self.link.host().map(|host| Peer { name: host.name.clone(), endpoint: host.endpoint.clone() });
         // Those of the guest hold as long as it lives, the others until there is a standby.
-        let warnings = self.life.remarks().chain(self.seeker.refusals()).chain(self.events.warnings());
+        let warnings =
+            self.life.remarks().chain(self.link.remarks()).chain(self.seeker.refusals()).chain(self.events.warnings());
         let held_back = self.link.host().and_then(|host| words::of_held_back(figures.held_back_ppm(), &host.name));
         Status {
             vm: self.spec.machine.name.clone(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stealtime_capture::{QEMU_LOG, bound_appended};
 use stealtime_succession::{ActiveInput, ActiveState};
 
 use super::Active;
@@ -52,6 +53,8 @@ impl Active {
         if now() >= self.port.look_at {
             self.port.look_at = now() + LOOK_AT_PORT_EVERY;
             self.look_at_port(is_protected);
+            // A guest may make its QEMU say much; on a full disk nothing can be done about it.
+            let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
         }
     }
 

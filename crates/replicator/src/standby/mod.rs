@@ -2,10 +2,12 @@
 //! memory of a QEMU that waits, and becomes the active member when it wins.
 
 mod preparing;
+mod requests;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use stealtime_capture::{QEMU_LOG, bound_appended};
 use stealtime_memory::usable_bytes;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
@@ -24,7 +26,7 @@ use crate::admission::Admitted;
 use crate::alarms::AlarmKind;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now};
-use crate::control::{Command, Refusal, Request};
+use crate::control::Request;
 use crate::events::{Event, EventLog};
 use crate::guest::{Guest, GuestEvent, GuestFacts};
 use crate::machine::{Machine, MachineError};
@@ -32,7 +34,7 @@ use crate::member_folder::FolderError;
 use crate::registers::Registrar;
 use crate::spec::Spec;
 use crate::staging::{Piece, Staging, StagingError, StagingEvent};
-use crate::status::{FullCopy, Peer, Role, Status};
+use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
@@ -267,6 +269,7 @@ impl Standby {
                 self.events.alarm(AlarmKind::Memory, words::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
                 self.certificates.look();
                 self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
+                let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
                 self.tell(StandbyInput::Register(answer));
             }
             // What it holds may be all that is left of the machine; the active member that it becomes is
@@ -427,56 +430,6 @@ impl Standby {
         // A link that fails is told by its reader.
         if let Some(sender) = &self.sender {
             let _ = sender.try_send(message);
-        }
-    }
-
-    fn answer(&mut self, request: Request) {
-        let Request { command, answer } = request;
-        let outcome = match command {
-            Command::Status => Ok(serde_json::json!(self.status())),
-            Command::Stop => {
-                self.ending = Some(End::Left);
-                Ok(serde_json::json!({"left": self.spec.machine.name}))
-            }
-            Command::Failover { force: true } if self.member.state() == StandbyState::Claiming => {
-                self.tell(StandbyInput::ClaimForced);
-                Ok(serde_json::json!({"claims": self.spec.machine.name}))
-            }
-            Command::Failover { .. } | Command::Detach | Command::Fault { .. } => Err(Refusal::new(
-                format!("{} does not run here, it stands by", self.spec.machine.name),
-                format!("ask on {}, where it runs", self.active.name),
-            )),
-        };
-        let _ = answer.send(outcome);
-    }
-
-    fn status(&self) -> Status {
-        let committed = self.member.committed().unwrap_or(Epoch(0)).0;
-        let full_copy = self.full_copy.filter(|_| committed == 0);
-        Status {
-            vm: self.spec.machine.name.clone(),
-            host: self.spec.host.clone(),
-            role: Role::Standby,
-            protected: self.member.state() == StandbyState::Eligible,
-            mode: self.spec.mode,
-            term: self.member.term().0,
-            epoch: self.staged.0,
-            acknowledged: committed,
-            full_copy,
-            standby: Some(self.active.clone()),
-            tracker: self.facts.tracker.to_owned(),
-            device_state: self.spec.device_state.name().to_owned(),
-            register: self.registrar.name.clone(),
-            refused_messages: self.member.refusals().wrong_term,
-            since_unix_ns: self.since_unix_ns,
-            pid: std::process::id(),
-            qemu_pid: Some(self.facts.qemu_pid),
-            register_age_ns: self.registrar.age().map(nanoseconds),
-            register_went_back: self.registrar.went_back,
-            certificates_end_in_s: self.certificates.left_s(),
-            alarms: self.events.alarms(),
-            warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
-            ..Status::default()
         }
     }
 }

@@ -363,6 +363,18 @@ async fn a_standby_that_could_not_resume_the_guest_is_left_alone() {
     assert!(warnings.contains("b refuses: no KVM (hint: load it)"), "{warnings}");
 }
 
+#[tokio::test]
+async fn a_standby_may_call_the_machine_to_its_host_in_its_term_only() {
+    let mut rig = Rig::boot("net").await;
+    let standby = rig.protect(Epoch(1)).await;
+    let term = standby.term.next();
+    standby.send(&Message::Call { term: standby.term });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(rig.status().await["protected"], true, "that was of a term that is over");
+    standby.send(&Message::Call { term });
+    rig.see(Deed::Last).await;
+}
+
 /// A standby that was found, and its side of the link.
 async fn found(folder: &std::path::Path) -> (Box<Found>, LinkReceiver) {
     let endpoint = Endpoint::Unix(folder.join("found.sock"));
@@ -371,7 +383,7 @@ async fn found(folder: &std::path::Path) -> (Box<Found>, LinkReceiver) {
     let (ours, theirs) = tokio::join!(connect(&endpoint, None), there);
     let (sender, receiver) = Link::split(ours.unwrap());
     let host = StandbyHost { name: "b".to_owned(), endpoint: endpoint.to_string() };
-    let found = Found { host, standby: MemberId::new("b", 1), delta: true, sender, receiver };
+    let found = Found { host, standby: MemberId::new("b", 1), delta: true, qemu_version: None, sender, receiver };
     (Box::new(found), theirs.unwrap().split().1)
 }
 

@@ -171,7 +171,8 @@ impl Rig {
             }
         };
         let (term, member) = (hello.term, MemberId::new("b", 7));
-        let welcome = Welcome { term, host: "b".to_owned(), member, delta: true };
+        let welcome =
+            Welcome { term, host: "b".to_owned(), member, delta: true, qemu_version: Some("other".to_owned()) };
         sender.send(&Message::Welcome(welcome)).await.unwrap();
         let is_alive = Arc::new(AtomicBool::new(true));
         let (pass_on, messages) = unbounded_channel();

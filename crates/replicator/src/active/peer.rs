@@ -1,0 +1,73 @@
+//! What the standby says, from when it was found until it is given up.
+
+use std::time::Duration;
+
+use stealtime_shipping::{Heartbeat, Message};
+use stealtime_succession::ActiveInput;
+
+use super::Active;
+use super::seek::Found;
+use crate::engine::Order;
+use crate::events::Event;
+use crate::{faults, words};
+
+impl Active {
+    pub(super) fn found(&mut self, found: Found) {
+        let Found { host, standby, delta, qemu_version, sender, receiver } = found;
+        let ours = self.life.facts.as_ref().map(|facts| facts.qemu_version.as_str());
+        let remarks = [
+            words::of_older_release(&host.name, sender.version()),
+            words::of_other_qemu(&host.name, qemu_version.as_deref(), ours),
+        ];
+        self.events.add(&Event::Linked { peer: standby.to_string() });
+        self.events.withdraw("");
+        self.guest.order(Order::Link { sender: sender.clone(), delta });
+        self.link.open(host, remarks.into_iter().flatten().collect(), sender, receiver);
+        self.tell(ActiveInput::StandbyConnected { standby });
+    }
+
+    pub(super) fn message(&mut self, message: Message) {
+        match message {
+            Message::Acknowledge(acknowledge) => {
+                faults::point("on-acknowledge");
+                let (term, epoch) = (acknowledge.term, acknowledge.epoch);
+                let logged = self.epochs.acknowledged(epoch, self.spec.mode.gates_on_ack());
+                self.tell(ActiveInput::Acknowledged { term, epoch });
+                self.guest.order(Order::Acknowledged(epoch));
+                self.check_log(logged);
+            }
+            Message::Heartbeat(Heartbeat { term, echo_ns: Some(echo_ns), .. }) => {
+                let sent = Duration::from_nanos(echo_ns);
+                self.link.echoed(sent);
+                self.tell(ActiveInput::Echo { term, sent });
+            }
+            Message::Confirmed(confirmed) => {
+                let term = confirmed.term;
+                self.link.confirmed(confirmed);
+                self.tell(ActiveInput::Confirmed { term });
+            }
+            // As the operator here may, too: whether it can be handed over is for the state machine to say.
+            Message::Call { term } if term == self.member.term() => self.tell(ActiveInput::FailoverRequested),
+            Message::Call { .. } => {}
+            Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
+            // The standby has found that it could not resume the guest.
+            Message::Refuse { refusal, .. } => {
+                let Some(host) = self.link.host().map(|host| host.name.clone()) else { return };
+                let reason = format!("{host} refuses: {refusal} (hint: {})", refusal.hint());
+                self.events.add(&Event::Refused { reason: reason.clone() });
+                self.seeker.leave_alone(host, reason.clone());
+                self.give_up_link(reason);
+            }
+            other => {
+                self.events.warn(format!("the standby sent {:?}, which it never should", other.kind()));
+            }
+        }
+    }
+
+    pub(super) fn give_up_link(&mut self, reason: String) {
+        if self.link.host().is_some() {
+            self.events.add(&Event::LinkLost { reason });
+            self.tell(ActiveInput::LinkClosed);
+        }
+    }
+}

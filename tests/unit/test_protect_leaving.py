@@ -79,7 +79,7 @@ def start(state: State) -> Iterator[Start]:
 
 def test_a_member_that_is_told_to_leave_leaves_and_a_standby_stays(state: State, start: Start) -> None:
     member, standby = start("phone"), start("fax", role="standby")
-    assert hand_over_all(state, LONG_S) == (["phone"], [])
+    assert hand_over_all(state.members(), LONG_S) == (["phone"], [])
     assert member.wait(timeout=LONG_S) == 0
     assert standby.poll() is None
 
@@ -97,7 +97,7 @@ def test_a_member_that_ends_before_it_is_told_hinders_no_other(
         return status
 
     monkeypatch.setattr(leaving, "read_status", read_and_end)
-    assert hand_over_all(state, LONG_S) == (["fax", "phone"], [])
+    assert hand_over_all(state.members(), LONG_S) == (["fax", "phone"], [])
     assert member.wait(timeout=LONG_S) == 0
 
 
@@ -106,13 +106,13 @@ def test_a_member_that_does_not_answer_any_more_but_lives_is_still_here(
     state: State, start: Start, is_noted: bool
 ) -> None:
     member = start(when_told="falls silent", is_noted=is_noted)
-    assert hand_over_all(state, 1.0) == ([], ["phone"])
+    assert hand_over_all(state.members(), 1.0) == ([], ["phone"])
     assert member.poll() is None
 
 
 def test_a_member_that_does_not_answer_is_told_all_the_same(state: State, start: Start) -> None:
     member = start(role="silent")
-    assert hand_over_all(state, LONG_S) == (["phone"], [])
+    assert hand_over_all(state.members(), LONG_S) == (["phone"], [])
     assert member.wait(timeout=LONG_S) == 0
 
 
@@ -123,7 +123,7 @@ def test_a_member_that_answers_late_is_told_then_if_it_has_the_machine(
     member = start(role=role, is_noted=False)
     answers = [MemberStatus(vm="phone", host="a", role="starting", protected=False)]
     monkeypatch.setattr(leaving, "read_status", lambda folder: answers.pop() if answers else read_status(folder))
-    assert hand_over_all(state, LONG_S) == (left, [])
+    assert hand_over_all(state.members(), LONG_S) == (left, [])
     assert (member.poll() is None) == (role == "standby")
 
 

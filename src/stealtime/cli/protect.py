@@ -11,6 +11,7 @@ from stealtime.cli import protect_hosts
 from stealtime.cli.parameters import AsJson, duration_of
 from stealtime.cli.protect_hosts import Mode
 from stealtime.cli.protect_recover import recover
+from stealtime.cli.protect_upgrade import upgrade
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def application() -> typer.Typer:
         protect_hosts.host,
         protect_hosts.serve,
         protect_hosts.leave,
+        upgrade,
         protect_hosts.identity,
         protect_hosts.etcd_access,
         protect_hosts.systemd,
@@ -216,20 +218,30 @@ def failover(
         ),
     ] = False,
 ) -> None:
-    """Move a machine to its standby without loss, for example before maintenance of this host."""
+    """Move a machine to its standby without loss, for example before maintenance of this host.
+
+    On the standby's host, the machine is handed over to it.
+    """
     from stealtime.cli.output import message_console
+    from stealtime.protect.calling import call
     from stealtime.protect.control import ControlClient
     from stealtime.protect.members import read_status, running_member
     from stealtime.protect.state import default_state
+    from stealtime.protect.status import RUNNING_ROLES
 
+    members = [(one, read_status(one).role) for one in default_state().members(vm)]
+    standby = next((one for one, role in members if role == "standby"), None)
     if force:
-        standby = next((one for one in default_state().members(vm) if read_status(one).role == "standby"), None)
         if standby is None:
             raise StealtimeError(
                 f"the VM {vm!r} has no standby on this host", hint="run this command on its standby's host"
             )
         ControlClient(standby.control_socket).failover(force=True)
         message_console().print(f"{vm} will run on {standby.host} as soon as the register answers", markup=False)
+        return
+    if standby is not None and not any(role in RUNNING_ROLES for _, role in members):
+        call(standby)
+        message_console().print(f"{vm} runs on {standby.host}", markup=False)
         return
     folder, before = running_member(default_state(), vm)
     if before.standby is None or not before.protected:

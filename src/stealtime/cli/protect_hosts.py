@@ -120,7 +120,7 @@ def leave(
     from stealtime.protect.leaving import hand_over_all
     from stealtime.protect.state import default_state
 
-    left, staying = hand_over_all(default_state(), (duration_of("--timeout", timeout) or 0) / 1e9)
+    left, staying = hand_over_all(default_state().members(), (duration_of("--timeout", timeout) or 0) / 1e9)
     for vm in left:
         message_console().print(f"{vm} has left", markup=False)
     for vm in staying:

@@ -2,12 +2,13 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psutil
 
 from stealtime.protect.members import is_running, read_status
-from stealtime.protect.state import MemberFolder, State, recorded_process
+from stealtime.protect.state import MemberFolder, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus, Role
 
 _POLL_S = 0.05
@@ -41,17 +42,17 @@ class _Member:
         return self.role == "gone" or (self.role in RUNNING_ROLES and not self.stays())
 
 
-def hand_over_all(state: State, within_s: float) -> tuple[list[str], list[str]]:
+def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[list[str], list[str]]:
     """Ask all members that run a machine here to leave, and wait until they have; a host's standbys stay.
 
     Args:
-        state: Where they live.
+        folders: Where they live.
         within_s: How long they may take.
 
     Returns:
         The machines that have left, and those that are still here.
     """
-    members = [_Member(folder) for folder in state.members()]
+    members = [_Member(folder) for folder in folders]
     for member in members:
         member.tell_to_leave()
     members = [member for member in members if member.role in RUNNING_ROLES]

@@ -1,0 +1,44 @@
+"""Having a machine handed over to this host, where its standby is."""
+
+import time
+
+from stealtime.protect.control import ControlClient
+from stealtime.protect.members import read_status
+from stealtime.protect.state import MemberFolder
+from stealtime.protect.status import RUNS_NOW, MemberStatus
+from stealtime.vocabulary.errors import StealtimeError
+
+_POLL_S = 0.05
+
+
+def call(standby: MemberFolder, within_s: float = 60.0) -> MemberStatus:
+    """Ask the member that runs a machine to hand it over to its standby here, and wait until it runs here.
+
+    Args:
+        standby: The folder of the standby.
+        within_s: How long that may take.
+
+    Returns:
+        How the member stands that has it now.
+
+    Raises:
+        StealtimeError: It cannot be asked from here, or did not come; then it runs where it ran.
+    """
+    before = read_status(standby)
+    if not before.protected:
+        raise StealtimeError(
+            f"the VM {standby.vm!r} is not protected, so its standby {standby.host!r} cannot take it over",
+            hint="wait until `stealtime protect status` says that it is",
+        )
+    ControlClient(standby.control_socket).failover()
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        status = read_status(standby)
+        if status.role in RUNS_NOW:
+            return status
+        time.sleep(_POLL_S)
+    where = before.standby.name if before.standby is not None else "the other host"
+    raise StealtimeError(
+        f"the VM {standby.vm!r} did not come to {standby.host!r} within {within_s:g} s",
+        hint=f"see `stealtime protect status {standby.vm}` there and on {where}",
+    )

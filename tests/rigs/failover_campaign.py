@@ -2,16 +2,20 @@
 
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 from two_hosts import HOSTS, PATIENCE_S, TwoHosts, await_that, lives, other
 
 from stealtime.protect.control import ControlError
-from stealtime.protect.laboratory_network import Direction
+from stealtime.protect.laboratory import ARBITER
+from stealtime.protect.laboratory_network import Direction, run
 from stealtime.protect.status import MemberStatus
 
 DEATHS = ("kill", "kill-guest")
@@ -50,7 +54,26 @@ MOVES = {
     for point in MOVING_POINTS
 }
 
-POINTS = (*ACTIVE_POINTS, *STANDBY_POINTS, *SUCCESSION_POINTS, *NAMING_POINTS, *LATE, *MOVES)
+PORT_FAULTS = {"port, TAP deleted": "link delete {tap}", "port, TAP down": "link set {tap} down"}
+"""What makes the guest unreachable where it runs, though it runs: it moves."""
+
+STANDBY_DIES, ACTIVE_DIES = "register away, the standby dies", "register away, the active dies"
+REGISTER_FAULTS = (STANDBY_DIES, ACTIVE_DIES)
+"""Nobody can decide while one of the two dies, and then somebody can again."""
+REGISTER_AWAY_S = (0.5, 3.0)
+
+POINTS = (
+    *ACTIVE_POINTS,
+    *STANDBY_POINTS,
+    *SUCCESSION_POINTS,
+    *NAMING_POINTS,
+    *LATE,
+    *MOVES,
+    *PORT_FAULTS,
+    *REGISTER_FAULTS,
+)
+MOVING = (*ACTIVE_POINTS, *SUCCESSION_POINTS, *LATE, *PORT_FAULTS, ACTIVE_DIES)
+"""After these the guest is on the other host, whatever else happens."""
 LONGEST_REPROTECTION_S = 60.0
 """On an idle host it takes 1 to 2 s."""
 
@@ -100,6 +123,14 @@ class Campaign:
             self.hosts.control(standby).fault(what, "stop")
             before = self.hosts.strike("kill")
             self._hold_still(standby_pid)
+        elif what in PORT_FAULTS:
+            self._break_port(before, PORT_FAULTS[what])
+        elif what in REGISTER_FAULTS:
+            dies = _pid(before) if what == ACTIVE_DIES else standby_pid
+            with self._register_away():
+                self.hosts.kill(dies)
+                time.sleep(self.chance.uniform(*REGISTER_AWAY_S))
+            return before, dies
         elif what in MOVES:
             return before, self._break_move(before, standby_pid, *MOVES[what])
         elif what in LATE:
@@ -157,6 +188,31 @@ class Campaign:
             os.kill(standby_pid, signal.SIGCONT)
             assert isinstance(asked.exception(PATIENCE_S), ControlError)
         return active_pid
+
+    def _break_port(self, before: MemberStatus, change: str) -> None:
+        """Take the guest's TAP away, and wait until the member is gone from which nobody is reached."""
+        prefix = self.hosts.laboratory.host(before.host).prefix
+        (tap,) = set(re.findall(r"(?:tap-|stt)[^:@ ]+", run(*prefix, "ip", "-oneline", "link")))
+        run(*prefix, "ip", *change.format(tap=tap).split())
+        self.hosts.await_end(_pid(before))
+
+    @contextmanager
+    def _register_away(self) -> Iterator[None]:
+        """No member reaches the register inside."""
+        if self.hosts.etcd is not None:
+            self.hosts.laboratory.cut(ARBITER, "register")
+            try:
+                yield
+            finally:
+                self.hosts.laboratory.mend(ARBITER, "register")
+            return
+        folder = self.hosts.stand.register.folder
+        assert folder is not None
+        away = folder.rename(folder.with_name("register.away"))
+        try:
+            yield
+        finally:
+            away.rename(folder)
 
     def _hold_still(self, pid: int) -> None:
         self.hosts.stand_still(pid)

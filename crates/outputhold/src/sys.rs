@@ -43,10 +43,18 @@ pub(crate) fn create_tap(file: &File, name: &str) -> io::Result<()> {
     ioctl(file.as_fd(), libc::TUNSETIFF as libc::Ioctl, &mut request)
 }
 
-/// Set the largest packet of an interface, without the Ethernet header.
-pub(crate) fn set_mtu(name: &str, mtu_bytes: u16) -> io::Result<()> {
+/// The largest packet of an interface, without the Ethernet header.
+pub(crate) fn mtu_bytes(name: &str) -> io::Result<libc::c_int> {
     let mut request = request(name)?;
-    request.ifr_ifru.ifru_mtu = libc::c_int::from(mtu_bytes);
+    ioctl(interface_socket()?.as_fd(), libc::SIOCGIFMTU as libc::Ioctl, &mut request)?;
+    // SAFETY: SIOCGIFMTU has just written this member of the union.
+    Ok(unsafe { request.ifr_ifru.ifru_mtu })
+}
+
+/// Set the largest packet of an interface, without the Ethernet header.
+pub(crate) fn set_mtu(name: &str, mtu_bytes: libc::c_int) -> io::Result<()> {
+    let mut request = request(name)?;
+    request.ifr_ifru.ifru_mtu = mtu_bytes;
     ioctl(interface_socket()?.as_fd(), libc::SIOCSIFMTU as libc::Ioctl, &mut request)
 }
 

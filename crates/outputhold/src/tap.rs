@@ -22,6 +22,9 @@ const TUN_DEVICE: &str = "/dev/net/tun";
 /// `IFNAMSIZ` of Linux, less the closing zero.
 const LONGEST_NAME_BYTES: usize = 15;
 
+/// `ETH_MAX_MTU` of Linux, less the header.
+const LARGEST_MTU_BYTES: libc::c_int = 65535 - 14;
+
 /// The highest first byte of an address that is of one interface and locally administered.
 const HIGHEST_OWN_ADDRESS_BYTE: u8 = 0xfe;
 
@@ -30,10 +33,9 @@ const HIGHEST_OWN_ADDRESS_BYTE: u8 = 0xfe;
 pub struct TapSettings {
     /// Its name, which must be free.
     pub name: String,
-    /// The bridge that it becomes a port of.
+    /// The bridge that it becomes a port of. Its largest packet is the bridge's: a bridge takes the smallest of its
+    /// ports' for its own, and should not change it when a guest comes.
     pub bridge: Option<String>,
-    /// The largest packet; 1500 bytes if not given.
-    pub mtu_bytes: Option<u16>,
     /// The guest's hardware address. The TAP's own is then the same with 0xfe in front, as libvirt does it: a
     /// bridge takes the lowest address of its ports for its own, and should not change it when a guest comes.
     pub guest: Option<HardwareAddress>,
@@ -112,8 +114,10 @@ impl Tap {
             Some(libc::EBUSY) => TapError::Exists(name.to_owned()),
             _ => failed("make the TAP", name, error),
         })?;
-        if let Some(mtu_bytes) = settings.mtu_bytes {
-            sys::set_mtu(name, mtu_bytes).map_err(|error| failed("set the MTU of", name, error))?;
+        if let Some(bridge) = bridge {
+            let mtu_bytes = sys::mtu_bytes(bridge).map_err(|error| failed("read the MTU of", bridge, error))?;
+            sys::set_mtu(name, mtu_bytes.min(LARGEST_MTU_BYTES))
+                .map_err(|error| failed("set the MTU of", name, error))?;
         }
         if let Some(HardwareAddress(mut address)) = settings.guest {
             address[0] = HIGHEST_OWN_ADDRESS_BYTE;

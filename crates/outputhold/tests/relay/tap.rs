@@ -127,11 +127,36 @@ fn bridge_and_tap() -> (String, Tap) {
     let bridge = name("b");
     ip(&format!("link add {bridge} type bridge"));
     ip(&format!("link set {bridge} up"));
-    let settings =
-        TapSettings { name: name("t"), bridge: Some(bridge.clone()), mtu_bytes: Some(1400), guest: Some(GUEST) };
+    let settings = TapSettings { name: name("t"), bridge: Some(bridge.clone()), guest: Some(GUEST) };
     let tap = Tap::open(&settings).unwrap();
     wait_for_link(tap.name(), "state forwarding");
     (bridge, tap)
+}
+
+#[test]
+#[ignore = "makes network namespaces: needs root"]
+fn the_mtu_of_a_bridge_stays_when_a_guest_comes_and_goes() {
+    on_a_host(|| {
+        for mtu in [1400, 9000] {
+            let (bridge, port) = (name("m"), name("o"));
+            ip(&format!("link add {bridge} type bridge"));
+            ip(&format!("link add {port} mtu {mtu} type veth peer name {}", name("q")));
+            ip(&format!("link set {port} master {bridge} up"));
+            ip(&format!("link set {bridge} up"));
+            let has_mtu = |interface: &str| {
+                let shown = Command::new("ip").args(["link", "show", interface]).output().unwrap();
+                String::from_utf8(shown.stdout).unwrap().contains(&format!("mtu {mtu} "))
+            };
+            assert!(has_mtu(&bridge));
+            let settings = TapSettings { name: name("t"), bridge: Some(bridge.clone()), guest: Some(GUEST) };
+            let tap = Tap::open(&settings).unwrap();
+            assert!(has_mtu(tap.name()) && has_mtu(&bridge), "{mtu}");
+            drop(tap);
+            assert!(has_mtu(&bridge), "{mtu}");
+            ip(&format!("link delete {bridge}"));
+            ip(&format!("link delete {port}"));
+        }
+    });
 }
 
 #[test]
@@ -143,7 +168,7 @@ fn frames_and_announcements_pass_a_bridge_and_the_tap_ends_with_the_relay() {
         let peer = Peer::join(&bridge);
         let described = Command::new("ip").args(["-d", "link", "show", &tap_name]).output().unwrap();
         let described = String::from_utf8(described.stdout).unwrap();
-        for fact in ["mtu 1400", "fe:54:00:12:34:56", "bridge_slave", "tun type tap pi off"] {
+        for fact in ["mtu 1500", "fe:54:00:12:34:56", "bridge_slave", "tun type tap pi off"] {
             assert!(described.contains(fact), "{fact} in {described}");
         }
 

@@ -79,8 +79,9 @@ impl BoundedFile {
     }
 }
 
-/// Bound a file that others only append to (`O_APPEND`) to the same two parts: what they wrote becomes the older one, if
-/// it is more than half the bound, and they go on in the empty file. What comes in that very moment is lost.
+/// Bound a file that others only append to (`O_APPEND`) to the same two parts: what they wrote becomes the
+/// older one, if it is more than half the bound, and they go on in the empty file. What comes in that very
+/// moment is lost.
 ///
 /// # Errors
 /// What the system says; that there is no such file is no error.

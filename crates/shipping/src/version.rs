@@ -9,8 +9,8 @@
 /// | version | since then |
 /// | -- | -- |
 /// | 5 | the last that two hosts do not agree upon |
-/// | 6 | ALPN; [`Refusal::Busy`](crate::Refusal::Busy); [`Message::Call`](crate::Message::Call); a machine has a longest hold |
-/// |   | and an order of copies |
+/// | 6 | ALPN; [`Refusal::Busy`](crate::Refusal::Busy), [`Message::Call`](crate::Message::Call) |
+/// |   | a machine has a longest hold and an order of copies |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);
 

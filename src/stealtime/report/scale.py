@@ -7,7 +7,7 @@ that the values of one run can be multiplied with so that the test tells them fr
 Math. Stat. 19, 1948; exact as in SciPy's `ks_2samp`).
 
 Two sessions of one machine are not alike in this figure, as a host's own stalls come in bursts that last longer than
-a run: hence a confidence of 99.5 %. ``benchmarks/different_runs.py`` shows what that calls different and what it finds.
+a run: hence a confidence of 99 %. ``benchmarks/different_runs.py`` shows what that calls different and what it finds.
 """
 
 from bisect import bisect_left
@@ -21,13 +21,13 @@ from scipy.stats import ks_2samp
 
 from stealtime.report.interval import Interval
 
-CONFIDENCE_OF_SCALE = 0.995
+CONFIDENCE_OF_SCALE = 0.99
 METHOD_OF_SCALE = (
     "longest stall of each repetition: the factors by which both runs' distributions can differ, exact (Kolmogorov, "
-    f"Smirnov); {CONFIDENCE_OF_SCALE:.1%} confidence, as a host's own stalls come in bursts"
+    f"Smirnov); {CONFIDENCE_OF_SCALE:.0%} confidence, as a host's own stalls come in bursts"
 )
 REPETITIONS_FOR_SCALE = 6
-"""On each side. With five, two runs that have nothing in common are no evidence at this confidence."""
+"""On each side. With five, only two runs that have nothing in common are evidence at this confidence."""
 
 
 def judge_scale(base: Sequence[float], other: Sequence[float]) -> tuple[Interval | None, str | None]:

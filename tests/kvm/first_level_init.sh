@@ -55,24 +55,36 @@ echo 1 >/whole/sys/devices/system/cpu/cpu1/online
 # As systemd's udev rules do on a host.
 "$busybox" chmod 666 /whole/dev/kvm
 
+"$busybox" cat >/whole/run/commands.sh <<'END'
+ip link set lo up
+. /exchange/environment
+# KVM_CREATE_VM
+.venv/bin/python -c "import fcntl, signal; kvm = open('/dev/kvm'); fcntl.ioctl(kvm, 0xAE01, 0); signal.pause()" &
+if [[ -e /exchange/shell ]]; then
+    echo "KVM runs here, inside an emulated machine: its times mean nothing. Leave with exit."
+    setsid --ctty bash --noprofile -i <>/dev/ttyS0 >&0 2>&1
+else
+    exec 3<>/dev/ttyS1
+    stty -F /dev/ttyS1 raw -echo
+    echo ready >&3
+    while read -r number command <&3; do
+        bash -c "$command" </dev/null >"/exchange/$number.log" 2>&1
+        echo "$number $?" >&3
+    done
+fi
+echo o >/proc/sysrq-trigger
+sleep 60
+END
 export HOME=/root TERM=linux PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
-exec "$busybox" switch_root /whole /bin/bash -c '
-    ip link set lo up
-    . /exchange/environment
-    # KVM_CREATE_VM
-    .venv/bin/python -c "import fcntl, signal; kvm = open(\"/dev/kvm\"); fcntl.ioctl(kvm, 0xAE01, 0); signal.pause()" &
-    if [[ -e /exchange/shell ]]; then
-        echo "KVM runs here, inside an emulated machine: its times mean nothing. Leave with exit."
-        setsid --ctty bash --noprofile -i <>/dev/ttyS0 >&0 2>&1
-    else
-        exec 3<>/dev/ttyS1
-        stty -F /dev/ttyS1 raw -echo
-        echo ready >&3
-        while read -r number command <&3; do
-            bash -c "$command" </dev/null >"/exchange/$number.log" 2>&1
-            echo "$number $?" >&3
-        done
-    fi
-    echo o >/proc/sysrq-trigger
-    sleep 60
-'
+
+if "$busybox" grep -qw stealtime.systemd /whole/proc/cmdline; then
+    units=/whole/run/systemd/system
+    "$busybox" mkdir -p "$units"
+    # It would look through all of the host's /tmp and /var.
+    "$busybox" ln -s /dev/null "$units/systemd-tmpfiles-setup.service"
+    printf '[Unit]\nWants=basic.target\nAfter=basic.target\n[Service]\nExecStart=/bin/bash /run/commands.sh\n' \
+        >"$units/commands.service"
+    printf '[Unit]\nRequires=commands.service\nAllowIsolate=yes\n' >"$units/commands.target"
+    exec "$busybox" switch_root /whole /lib/systemd/systemd --system --unit=commands.target
+fi
+exec "$busybox" switch_root /whole /bin/bash /run/commands.sh

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from first_level import FirstLevel
+from first_level import FirstLevel, first_level
 from two_hosts import assert_unharmed
 
 from stealtime.lab.image.kernel import find_kernel
@@ -27,6 +27,7 @@ EPOCHS = 50
 """Of each comparison; of the four whose tracker protects pages, 200 together."""
 _COMPARED_WITHIN_S = 1500.0
 """A machine with nothing else to do takes half of what one with load takes: 586 s."""
+_UNITS_WITHIN_S = 1200.0
 _TOLD = re.compile(
     r"^---- (\w+) stdout ----$(?:(?!^----).*\n)*"
     r"^page faults that KVM handled: median (\d+) an epoch\n(\d+) epochs, (\d+) pages written, 0 missed$",
@@ -65,6 +66,22 @@ def test_what_a_client_saw_outlives_its_host(failover: dict[str, Any], tell: Cal
     assert failover["moved"] >= failover["blows"] - 1
     assert failover["status"]["tracker"] == failover["tracker"]
     tell(f"KVM, {failover['tracker']}: {failover['blows']} blows, {seen['acknowledged']} acknowledged, none missing")
+
+
+@long
+@pytest.mark.skipif(not Path("/lib/systemd/systemd").exists(), reason="this host has no systemd")
+def test_the_units_do_in_their_sandbox_what_they_are_for(possible: None, tell: Callable[[str], None]) -> None:
+    with first_level(arguments="kvm_amd.npt=0 stealtime.systemd") as booted:
+        said = booted.run([".venv/bin/python", "tests/kvm/units_inside.py"], within_s=_UNITS_WITHIN_S)
+    seen = json.loads(said.splitlines()[-1])
+    assert (seen["started"]["host"], seen["moved"]["host"]) == ("a", "b"), "stopping the unit moves the machine"
+    assert seen["taken"]["resume_ns"] > 0, "the standby of stealtime-host took it over"
+    assert seen["left"]["host"] == "b", "stopping stealtime-leave moves it again"
+    assert set(seen["active"]["stealtime-host"]) == {"NRestarts=0", "Result=success", "ActiveState=active"}, seen
+    assert "Result=success" in seen["active"]["stealtime-vm@counter"], seen
+    confined = dict(line.split(":\t", 1) for line in seen["daemon"].splitlines())
+    assert (confined["NoNewPrivs"], confined["Seccomp"]) == ("1", "2"), confined
+    tell(f"units under systemd: {seen['active']}, capabilities {confined['CapBnd']}")
 
 
 COMPARED = {

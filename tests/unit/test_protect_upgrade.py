@@ -1,0 +1,117 @@
+"""`stealtime protect upgrade`, where it cannot be done: it is told before anything is changed, and can be resumed."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Command
+
+from stealtime.protect.state import STATE_VARIABLE, State, record_process
+
+
+@pytest.fixture
+def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> State:
+    # A short path: sockets are made in it.
+    made = State(tmp_path_factory.mktemp("s"))
+    monkeypatch.setenv(STATE_VARIABLE, str(made.path))
+    return made
+
+
+def with_daemon(state: State, name: str) -> None:
+    """Have this very process taken for the daemon of a host."""
+    record_process(state.host(name).pid_file, os.getpid())
+
+
+@contextmanager
+def member(state: State, vm: str, **status: Any) -> Iterator[None]:
+    """Somebody who answers as a member of a machine does."""
+    folder = state.host("a").member(vm)
+    folder.path.mkdir()
+    told = {"vm": vm, "host": "a", "role": "active", "protected": True, "pid": os.getpid(), **status}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(folder.control_socket))
+        listener.listen()
+        listener.settimeout(30.0)
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(json.dumps(told).encode() + b"\n")
+
+        answering = threading.Thread(target=answer, daemon=True)
+        answering.start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+    answering.join(30.0)
+
+
+def test_it_takes_a_command_or_goes_on_with_one(stealtime: Command, state: State) -> None:
+    for arguments in ((), ("--resume", "--", "true")):
+        ended = stealtime("protect", "upgrade", *arguments)
+        assert ended.code == 2
+        assert "error: name the command that installs the new version, or --resume" in ended.err
+
+
+def test_without_a_daemon_no_machine_could_come_back(stealtime: Command, state: State) -> None:
+    ended = stealtime("protect", "upgrade", "--", "true")
+    assert ended.code == 2
+    assert "error: no daemon receives machines here" in ended.err
+    assert "hint: start it, so that machines can come back" in ended.err
+
+
+def test_of_several_hosts_one_is_named(stealtime: Command, state: State) -> None:
+    with_daemon(state, "a")
+    with_daemon(state, "b")
+    ended = stealtime("protect", "upgrade", "--", "true")
+    assert ended.code == 2
+    assert "the daemons of several hosts run here: a, b" in ended.err
+    ended = stealtime("protect", "upgrade", "--host", "c", "--", "true")
+    assert "no daemon of the host 'c' runs here" in ended.err
+
+
+def test_a_command_that_is_no_program_is_told_before_a_machine_moves(stealtime: Command, state: State) -> None:
+    with_daemon(state, "a")
+    with member(state, "phone"):
+        ended = stealtime("protect", "upgrade", "--", "nosuchprogram")
+    assert ended.code == 2
+    assert "error: there is no program 'nosuchprogram'" in ended.err
+    assert not (state.path / "a" / "upgrade.json").exists()
+
+
+def test_a_machine_that_is_not_protected_stays_and_nothing_is_changed(
+    stealtime: Command, state: State, tmp_path: Path
+) -> None:
+    with_daemon(state, "a")
+    with member(state, "phone", role="solo", protected=False):
+        ended = stealtime("protect", "upgrade", "--", "touch", str(tmp_path / "ran"))
+    assert ended.code == 1
+    assert "the VM 'phone' is not protected, so it cannot leave a: nothing was changed" in ended.err
+    assert not (tmp_path / "ran").exists()
+    assert not (state.path / "a" / "upgrade.json").exists()
+
+
+def test_a_command_that_fails_leaves_the_daemon_and_can_be_resumed(stealtime: Command, state: State) -> None:
+    with_daemon(state, "a")
+    ended = stealtime("protect", "upgrade", "--", "false")
+    assert ended.code == 1
+    assert "error: false ended with 1; the machines go on elsewhere" in ended.err
+    assert "stealtime protect upgrade --resume" in ended.err
+    assert json.loads((state.path / "a" / "upgrade.json").read_text())["machines"] == []
+
+
+def test_there_is_nothing_to_resume(stealtime: Command, state: State) -> None:
+    with_daemon(state, "a")
+    ended = stealtime("protect", "upgrade", "--resume")
+    assert ended.code == 2
+    assert "error: no upgrade of a has begun" in ended.err

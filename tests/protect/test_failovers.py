@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from evidence import Witness
-from failover_campaign import BLOWS, MOVING, POINTS, Campaign
+from failover_campaign import BLOWS, BLOWS_AND_FAULTS, MOVING, POINTS, Campaign
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
 from stealtime.protect.stand import COUNTER
@@ -41,8 +41,10 @@ def hosts() -> Iterator[TwoHosts]:
 
 def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:
     chance = random.Random(SEED)  # noqa: S311 - it must be repeatable
-    plan = [BLOWS[number % len(BLOWS)] for number in range(FAILOVERS)]
-    plan += POINTS if FAILOVERS >= 100 else [*ALWAYS, *chance.sample(POINTS, POINTS_IN_SHORT)]
+    is_long = FAILOVERS >= 100
+    kinds = BLOWS_AND_FAULTS if is_long else BLOWS
+    plan = [kinds[number % len(kinds)] for number in range(FAILOVERS)]
+    plan += POINTS if is_long else [*ALWAYS, *chance.sample(POINTS, POINTS_IN_SHORT)]
     chance.shuffle(plan)
     sys.stdout.write(f"seed {SEED}: {', '.join(plan)}\n")
     with Witness(hosts) as witness:

@@ -74,6 +74,8 @@ POINTS = (
 )
 MOVING = (*ACTIVE_POINTS, *SUCCESSION_POINTS, *LATE, *PORT_FAULTS, ACTIVE_DIES)
 """After these the guest is on the other host, whatever else happens."""
+BLOWS_AND_FAULTS = (*BLOWS, *PORT_FAULTS, *REGISTER_FAULTS, *MOVES)
+"""Of these, one after the other, a long campaign is made, beside one pass of each point."""
 LONGEST_REPROTECTION_S = 60.0
 """On an idle host it takes 1 to 2 s."""
 

@@ -76,6 +76,7 @@ def test_the_units_do_in_their_sandbox_what_they_are_for(possible: None, tell: C
     seen = json.loads(said.splitlines()[-1])
     assert (seen["started"]["host"], seen["moved"]["host"]) == ("a", "b"), "stopping the unit moves the machine"
     assert seen["taken"]["resume_ns"] > 0, "the standby of stealtime-host took it over"
+    assert seen["is_another_daemon"], "systemd has started it anew for the upgrade"
     assert seen["left"]["host"] == "b", "stopping stealtime-leave moves it again"
     assert set(seen["active"]["stealtime-host"]) == {"NRestarts=0", "Result=success", "ActiveState=active"}, seen
     assert "Result=success" in seen["active"]["stealtime-vm@counter"], seen

@@ -104,6 +104,11 @@ def protected_on(host: str) -> dict[str, Any]:
     return dict(await_that(f"a protected machine on {host}", find))
 
 
+def main_pid(unit: str) -> str:
+    """Give the process of a unit."""
+    return run("systemctl", "show", "--value", "--property=MainPID", unit).strip()
+
+
 def start_b() -> None:
     """Start the daemon of the second host."""
     file = FOLDER / "b.toml"
@@ -153,14 +158,18 @@ def main() -> None:
     os.kill(moved["pid"], 9)
     seen["taken"] = await_that("a machine taken over on a", lambda: (it := status("a")) and it["role"] == "solo" and it)
     protected_on("a")
+    # It goes away and comes back, and systemd starts the daemon anew.
+    daemon_before = main_pid("stealtime-host")
+    seen["upgraded"] = run(str(STEALTIME), "protect", "upgrade", "--timeout", "240s", "--", "true")
+    seen["is_another_daemon"] = main_pid("stealtime-host") != daemon_before
+    protected_on("a")
     run("systemctl", "stop", "stealtime-leave")
     seen["left"] = protected_on("b")
     seen["active"] = {
         unit: run("systemctl", "show", "--property=ActiveState,Result,NRestarts", unit).split()
         for unit in ("stealtime-host", "stealtime-vm@counter", "stealtime-leave")
     }
-    daemon = run("systemctl", "show", "--value", "--property=MainPID", "stealtime-host").strip()
-    seen["daemon"] = Path(f"/proc/{daemon}/status").read_text()
+    seen["daemon"] = Path(f"/proc/{main_pid('stealtime-host')}/status").read_text()
     print(json.dumps(seen))
 
 

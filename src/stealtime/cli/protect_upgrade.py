@@ -54,7 +54,7 @@ def upgrade(
         )
     within_s = (duration_of("--timeout", timeout) or 0) / 1e9
     folder = host_to_upgrade(default_state(), host)
-    if command is not None and command:
+    if command:
         if shutil.which(command[0]) is None:
             raise UsageError(f"there is no program {command[0]!r}", hint="nothing was changed")
         begin(folder, within_s, say)

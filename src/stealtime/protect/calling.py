@@ -1,14 +1,10 @@
 """Having a machine handed over to this host, where its standby is."""
 
-import time
-
 from stealtime.protect.control import ControlClient
-from stealtime.protect.members import read_status
+from stealtime.protect.members import await_status, read_status
 from stealtime.protect.state import MemberFolder
 from stealtime.protect.status import RUNS_NOW, MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
-
-_POLL_S = 0.05
 
 
 def call(standby: MemberFolder, within_s: float = 60.0) -> MemberStatus:
@@ -31,12 +27,9 @@ def call(standby: MemberFolder, within_s: float = 60.0) -> MemberStatus:
             hint="wait until `stealtime protect status` says that it is",
         )
     ControlClient(standby.control_socket).failover()
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        status = read_status(standby)
-        if status.role in RUNS_NOW:
-            return status
-        time.sleep(_POLL_S)
+    found = await_status(standby, None, until=lambda status: status.role in RUNS_NOW, within_s=within_s)
+    if found is not None:
+        return found
     where = before.standby.name if before.standby is not None else "the other host"
     raise StealtimeError(
         f"the VM {standby.vm!r} did not come to {standby.host!r} within {within_s:g} s",

@@ -19,16 +19,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import stealtime
 from stealtime.protect.calling import call
 from stealtime.protect.leaving import hand_over_all
-from stealtime.protect.members import is_running, read_status, start_host_daemon
+from stealtime.protect.members import await_status, is_running, read_status, start_host_daemon
 from stealtime.protect.programs import find_replicator
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
-from stealtime.protect.status import RUNNING_ROLES
+from stealtime.protect.status import RUNNING_ROLES, MemberStatus
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 UNIT = "stealtime-host.service"
 
-_POLL_S = 0.1
-_ENDS_WITHIN_S = 10.0
+_STARTS_WITHIN_S = 60.0
 _STAYS_S = 0.5
 """A daemon that cannot listen ends before that."""
 
@@ -82,9 +81,10 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
     Raises:
         StealtimeError: One is not protected, or has not left: then nothing was replaced.
     """
-    running = [folder for folder in host.members() if read_status(folder).role in RUNNING_ROLES]
-    for folder in running:
-        if not read_status(folder).protected:
+    statuses = [(folder, read_status(folder)) for folder in host.members()]
+    running = [folder for folder, status in statuses if status.role in RUNNING_ROLES]
+    for folder, status in statuses:
+        if folder in running and not status.protected:
             raise StealtimeError(
                 f"the VM {folder.vm!r} is not protected, so it cannot leave {host.host}: nothing was changed",
                 hint=f"wait for its standby, or stop it: stealtime protect stop {folder.vm}",
@@ -112,7 +112,8 @@ def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
         say: Hears what happens.
 
     Returns:
-        Why machines are not back, a sentence each.
+        Why it did not come to its end, a sentence for each machine; it can be resumed then. After a standby that could
+        not be replaced all others are left as they are: what was installed may be good for none.
 
     Raises:
         UsageError: No upgrade has begun.
@@ -125,19 +126,26 @@ def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
         )
     daemon = _restart_daemon(host)
     say(f"the daemon of {host.host} is stealtime {stealtime.__version__} now; it was {upgrade.version}")
-    not_back = []
     for folder in host.members():
         try:
             _renew_standby(folder, daemon.create_time(), within_s, say)
         except StealtimeError as error:
-            not_back.append(error.message)
+            return [f"{_in_full(error)}; other machines keep their old standbys"]
+    not_back = {}
     for vm in upgrade.machines:
         try:
             _bring_back(host.member(vm), within_s, say)
         except StealtimeError as error:
-            not_back.append(error.message if error.hint is None else f"{error.message} (hint: {error.hint})")
-    _file(host).unlink(missing_ok=True)
-    return not_back
+            not_back[vm] = _in_full(error)
+    if not_back:
+        _file(host).write_text(upgrade.model_copy(update={"machines": tuple(not_back)}).model_dump_json())
+    else:
+        _file(host).unlink(missing_ok=True)
+    return list(not_back.values())
+
+
+def _in_full(error: StealtimeError) -> str:
+    return error.message if error.hint is None else f"{error.message} (hint: {error.hint})"
 
 
 def _file(host: HostFolder) -> Path:
@@ -152,20 +160,21 @@ def _read(host: HostFolder) -> Upgrade | None:
 
 
 def _restart_daemon(host: HostFolder) -> psutil.Process:
-    """End the daemon, and have it started anew by whoever started it; members outlive it."""
+    """End the daemon, and have it started anew: by systemd, if that has started it; members outlive it."""
     old = recorded_process(host.pid_file)
-    if old is not None and _is_systemds(old):
+    is_systemds = old is not None and _is_systemds(old)
+    if is_systemds:
         subprocess.run(["systemctl", "restart", UNIT], check=False)
     elif old is not None:
         old.terminate()
-    deadline = time.monotonic() + _ENDS_WITHIN_S
-    while old is not None and is_running(old) and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
+    deadline = time.monotonic() + _STARTS_WITHIN_S
     while time.monotonic() < deadline:
-        # A supervisor may have started it already.
-        daemon = recorded_process(host.pid_file) or start_host_daemon(host)
+        daemon = recorded_process(host.pid_file)
+        if daemon is None and not is_systemds:
+            daemon = start_host_daemon(host)
+        # One of systemd's notes itself some time after it was started.
         time.sleep(_STAYS_S)
-        if is_running(daemon) and daemon != old:
+        if daemon is not None and daemon != old and is_running(daemon):
             _check_program(host, daemon)
             return daemon
     raise StealtimeError(
@@ -222,12 +231,12 @@ def _await_standby(folder: MemberFolder, within_s: float, unlike: int | None = N
     Raises:
         StealtimeError: It did not come so far.
     """
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        status = read_status(folder)
-        if status.role == "standby" and status.protected and status.pid != unlike:
-            return
-        time.sleep(_POLL_S)
+
+    def is_ready(status: MemberStatus) -> bool:
+        return status.role == "standby" and status.protected and status.pid != unlike
+
+    if await_status(folder, None, until=is_ready, within_s=within_s) is not None:
+        return
     raise StealtimeError(
         f"{folder.vm} has no standby on {folder.host} after {within_s:g} s",
         hint=f"see `stealtime protect status {folder.vm}` where it runs, and {folder.path.parent / 'host.log'}",
@@ -242,10 +251,7 @@ def _bring_back(folder: MemberFolder, within_s: float, say: Say) -> None:
     """
     if read_status(folder).role not in RUNNING_ROLES:
         _await_standby(folder, within_s)
-        call(folder)
-    deadline = time.monotonic() + within_s
-    while not read_status(folder).protected:
-        if time.monotonic() > deadline:
-            raise StealtimeError(f"{folder.vm} is back, and not protected after {within_s:g} s")
-        time.sleep(_POLL_S)
+        call(folder, within_s)
+    if await_status(folder, None, until=lambda status: status.protected, within_s=within_s) is None:
+        raise StealtimeError(f"{folder.vm} is back, and not protected after {within_s:g} s")
     say(f"{folder.vm} is back")

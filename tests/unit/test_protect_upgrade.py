@@ -115,3 +115,23 @@ def test_there_is_nothing_to_resume(stealtime: Command, state: State) -> None:
     ended = stealtime("protect", "upgrade", "--resume")
     assert ended.code == 2
     assert "error: no upgrade of a has begun" in ended.err
+
+
+def test_a_command_that_is_no_program_after_all_is_told_in_a_sentence(
+    stealtime: Command, state: State, tmp_path: Path
+) -> None:
+    with_daemon(state, "a")
+    text = tmp_path / "install"
+    text.write_bytes(b"\0 no program")
+    text.chmod(0o755)
+    ended = stealtime("protect", "upgrade", "--", str(text))
+    assert ended.code == 1
+    assert f"error: {text} cannot be run: Exec format error; the machines go on elsewhere" in ended.err
+
+
+def test_where_nothing_can_be_noted_no_machine_moves(stealtime: Command, state: State) -> None:
+    with_daemon(state, "a")
+    (state.path / "a" / "upgrade.json").symlink_to("/proc/nowhere/upgrade.json")
+    ended = stealtime("protect", "upgrade", "--", "true")
+    assert ended.code == 1
+    assert "upgrade.json" in ended.err.splitlines()[0]

@@ -58,10 +58,13 @@ def upgrade(
         if shutil.which(command[0]) is None:
             raise UsageError(f"there is no program {command[0]!r}", hint="nothing was changed")
         begin(folder, within_s, say)
-        ended = subprocess.run(command, check=False)
-        if ended.returncode != 0:
+        try:
+            ended = f"ended with {code}" if (code := subprocess.run(command, check=False).returncode) else None
+        except OSError as error:
+            ended = f"cannot be run: {error.strerror}"
+        if ended is not None:
             raise StealtimeError(
-                f"{command[0]} ended with {ended.returncode}; the machines go on elsewhere",
+                f"{command[0]} {ended}; the machines go on elsewhere",
                 hint="correct it and call the same again, or let them come back: stealtime protect upgrade --resume",
             )
         # What is installed now goes on: this process is of what was.

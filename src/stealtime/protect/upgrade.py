@@ -21,6 +21,7 @@ from stealtime.protect.calling import call
 from stealtime.protect.leaving import hand_over_all
 from stealtime.protect.members import await_status, is_running, read_status, start_host_daemon
 from stealtime.protect.programs import find_replicator
+from stealtime.protect.specification import unwritable
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -92,7 +93,7 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
     before = _read(host)
     machines = tuple(dict.fromkeys((*(before.machines if before else ()), *(folder.vm for folder in running))))
     upgrade = Upgrade(host=host.host, version=before.version if before else stealtime.__version__, machines=machines)
-    _file(host).write_text(upgrade.model_dump_json())
+    _write(host, upgrade)
     left, staying = hand_over_all(running, within_s)
     for vm in left:
         say(f"{vm} has left")
@@ -138,7 +139,7 @@ def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
         except StealtimeError as error:
             not_back[vm] = _in_full(error)
     if not_back:
-        _file(host).write_text(upgrade.model_copy(update={"machines": tuple(not_back)}).model_dump_json())
+        _write(host, upgrade.model_copy(update={"machines": tuple(not_back)}))
     else:
         _file(host).unlink(missing_ok=True)
     return list(not_back.values())
@@ -150,6 +151,13 @@ def _in_full(error: StealtimeError) -> str:
 
 def _file(host: HostFolder) -> Path:
     return host.path / "upgrade.json"
+
+
+def _write(host: HostFolder, upgrade: Upgrade) -> None:
+    try:
+        _file(host).write_text(upgrade.model_dump_json())
+    except OSError as error:
+        raise unwritable(_file(host), error) from error
 
 
 def _read(host: HostFolder) -> Upgrade | None:
@@ -197,8 +205,12 @@ def _check_program(host: HostFolder, daemon: psutil.Process) -> None:
         StealtimeError: It is another program.
     """
     installed = find_replicator()
-    theirs, ours = Path(f"/proc/{daemon.pid}/exe").stat(), installed.stat()
-    if (theirs.st_dev, theirs.st_ino) != (ours.st_dev, ours.st_ino):
+    try:
+        runs_it = installed.samefile(f"/proc/{daemon.pid}/exe")
+    except OSError:
+        # It has just ended, or is somebody else's.
+        runs_it = False
+    if not runs_it:
         raise StealtimeError(
             f"the daemon of {host.host} does not run {installed}, which is installed now",
             hint="see how it is started; then `stealtime protect upgrade --resume`",

@@ -111,7 +111,7 @@ DISTURBANCES = {
         Disturbance(
             "stall",
             "5 ms stolen once in each 10 s of trial",
-            {"": (*_TICK[2:], MustShow("tick", "longest_stalls"))},
+            {"": (*_TICK[2:], MustShow("tick", "longest_stalls"), MustShow("tick", "recurring_stalls"))},
             # The first theft comes that long after the begin of a trial: there is one in 10 s.
             campaign_prefix='injection = { every = "9s", steal = "5ms" }\n',
         ),

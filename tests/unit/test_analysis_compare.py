@@ -22,7 +22,7 @@ from stealtime.report.terminal.comparison import render_comparison
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.compare import FLOOR, STATISTICS, LatencyComparison
 
-LOSSES = ("mean_overhead_ns", "frequent_stalls", "stalls", "rare_stalls", "longest_stalls")
+LOSSES = ("mean_overhead_ns", "frequent_stalls", "stalls", "rare_stalls", "longest_stalls", "recurring_stalls")
 REPEATS = 400
 WRONG_MAX = 32
 """Of 400 comparisons at 95 %, 20 are expected to be wrong; more than 32 are 1 in 250."""

@@ -58,5 +58,5 @@ def test_what_was_not_judged_is_counted_by_its_reason(template: RunSummary) -> N
     run = run_of(template, [1.0, 1.1])
     counted = tally([(run, run)])
     assert (counted.judged, counted.share) == (0, None)
-    assert sum(counted.not_judged.values()) == len(STATISTICS) + 5
+    assert sum(counted.not_judged.values()) == len(STATISTICS) + 6
     assert "valid repetitions" in next(iter(counted.not_judged))

@@ -8,7 +8,9 @@ time moves the percentiles of half of the repetitions. Compared are besides
   and without looking at whose they are, in the widest gap behind some of them: the longest ten, some fifty, some two
   hundred. Chosen so, it favours neither run. Of a trial at most those count that it keeps;
 - *longest stalls*: whether the longest samples of one run's repetitions are longer than those of the other's. On a host
-  where stalls come in bursts, seven more among twenty are nothing; that no repetition is without one is.
+  where stalls come in bursts, seven more among twenty are nothing; that no repetition is without one is;
+- *recurring stalls*: whether a length of stalls is in the repetitions of one run and not in those of the other. What
+  has a timetable takes about as long each time, and so shows in the midst of a burst.
 """
 
 from collections.abc import Sequence
@@ -20,8 +22,10 @@ from stealtime.report import notation
 from stealtime.report.amounts import Amounts, ratio_of_amounts
 from stealtime.report.comparison import StatisticComparison, judged
 from stealtime.report.rates import Counts, judge_rates, method_of_rates
+from stealtime.report.recurrence import Repetition, judge_recurrence
 from stealtime.report.scale import METHOD_OF_SCALE, judge_scale
 from stealtime.studies.latency.analysis.model import Stalls
+from stealtime.studies.latency.analysis.stalls import KEPT
 
 _METHOD_OF_MEAN = "mean overhead: all repetitions of a run together; its error by leaving out each in turn (jackknife)"
 _FEWEST_TRIALS = 2
@@ -89,6 +93,28 @@ class LongestStallsComparison(StatisticComparison):
         return "longest stalls", notation.duration(self.a_median_ns), notation.duration(self.b_median_ns)
 
 
+class RecurringStallsComparison(StatisticComparison):
+    """In how many repetitions there is a stall of a length. Its ratio is of the odds that there is one."""
+
+    from_ns: float | None
+    """Over the floor: the length by which the runs lie furthest apart; None where it is not judged."""
+    to_ns: float | None
+    a_repetitions: int | None
+    """Of the valid ones, those that have such a stall."""
+    b_repetitions: int | None
+    of_a: int
+    """Valid repetitions."""
+    of_b: int
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """Its name, and its value in each run."""
+        if self.from_ns is None or self.to_ns is None:
+            return "recurring stalls", notation.ABSENT, notation.ABSENT
+        name = f"{notation.duration(self.from_ns, 3)} to {notation.duration(self.to_ns, 3)}"
+        return name, f"in {self.a_repetitions} of {self.of_a}", f"in {self.b_repetitions} of {self.of_b}"
+
+
 @dataclass(frozen=True)
 class Side:
     """The valid trials of one run, one of each an entry."""
@@ -107,9 +133,17 @@ class Side:
         """The longest of each trial over its floor; 0 of one that lost nothing."""
         return [max(trial.longest_ns, default=0.0) for trial in self.stalls]
 
+    @property
+    def repetitions(self) -> list[Repetition]:
+        """The stalls of each trial, of which only so many are kept."""
+        return [
+            Repetition(trial.longest_ns, min(trial.longest_ns) if len(trial.longest_ns) >= KEPT else 0.0)
+            for trial in self.stalls
+        ]
+
 
 def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticComparison]:
-    """Compare the mean overhead, stalls of several kinds, and the longest of each repetition.
+    """Compare the mean overhead, stalls of several kinds, the longest of each repetition, and which length recurs.
 
     Args:
         a: The run that is the base of the ratios.
@@ -120,6 +154,7 @@ def compare_stalls(a: Side, b: Side, because: str | None) -> list[StatisticCompa
         _compare_mean(a, b, because),
         *(_compare_beyond(a, b, cut, because) for cut in CUTS),
         _compare_longest(a, b, because),
+        _compare_recurring(a, b, because),
     ]
 
 
@@ -196,4 +231,20 @@ def _compare_longest(a: Side, b: Side, because: str | None) -> LongestStallsComp
         a_median_ns=medians_ns[0],
         b_median_ns=medians_ns[1],
         **judged(ratio, because, METHOD_OF_SCALE),
+    )
+
+
+def _compare_recurring(a: Side, b: Side, because: str | None) -> RecurringStallsComparison:
+    found = None
+    if because is None:
+        found, because = judge_recurrence(a.repetitions, b.repetitions)
+    return RecurringStallsComparison(
+        statistic="recurring_stalls",
+        from_ns=None if found is None else found.from_ns,
+        to_ns=None if found is None else found.to_ns,
+        a_repetitions=None if found is None else found.a_repetitions,
+        b_repetitions=None if found is None else found.b_repetitions,
+        of_a=len(a.stalls),
+        of_b=len(b.stalls),
+        **judged(None if found is None else found.odds, because, None if found is None else found.method),
     )

@@ -17,12 +17,12 @@ THREAD_ID = 40
 
 
 def play(probe: RtloadProbe, duration_ns: int) -> tuple[Any, RtloadOutcome]:
-    """Give the table of all jobs, of which the last task leaves one unstarted, and what became of the tasks."""
+    """Give the table of all jobs, of which the last of several tasks leaves one unstarted, and what the tasks did."""
     rows: list[tuple[int, int, int, int, int, int]] = []
     tasks: list[RealTimeTaskOutcome] = []
     for number, task in enumerate(probe.tasks):
         released = (duration_ns - task.deadline_ns) // task.period_ns + 1
-        unstarted = int(number == len(probe.tasks) - 1)
+        unstarted = int(0 < number == len(probe.tasks) - 1)
         responses = []
         for job in range(released - unstarted):
             release = START_TSC + job * task.period_ns * UNITS_A_NS

@@ -109,7 +109,7 @@ def say_the_same(stealtime: Command, run: Run, tmp_path: Path, *, invalid: int, 
     (cell,) = summary.cells
     assert (cell.valid, why in cell.reasons) == (False, True), cell.reasons
     assert [one.valid for one in cell.trials].count(False) == invalid + failed
-    code, remarks = judge([], summary)
+    code, remarks = judge(summary)
     assert code == (4 if cell.is_measured else 1), remarks
     assert f"{invalid} cells are invalid" in str(remarks) or not invalid
     shown = stealtime("show", str(run.folder), "--json")
@@ -307,7 +307,7 @@ def test_show_of_a_run_without_a_cell_is_no_success(stealtime: Command, runs: Pa
     assert (ended.code, "the run has no cell: nothing was measured" in ended.err) == (4, True)
     assert stealtime("show", str(run.folder), "--accept", "rhel-rt").code == 4
     assert stealtime("show", str(run.folder), "--tails").code == 4
-    assert judge([], summarize(run))[0] == 1
+    assert judge(summarize(run))[0] == 1
 
 
 def test_a_cell_that_says_two_things_at_once_is_none() -> None:

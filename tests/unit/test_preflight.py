@@ -62,12 +62,14 @@ def test_a_kernel_that_no_usable_machine_boots_is_told(stealtime: Command) -> No
 
 
 @dry_too
+@pytest.mark.parametrize("kernel", ["cloud", "rt"])
 def test_a_kernel_that_no_named_machine_boots_is_refused(
-    stealtime: Command, tmp_path: Path, dry: tuple[str, ...]
+    stealtime: Command, tmp_path: Path, kernel: str, dry: tuple[str, ...]
 ) -> None:
-    ended = stealtime(*SHORT, "-P", "native", "--kernel", "cloud", *dry)
+    """The default one, too, where it was asked for."""
+    ended = stealtime(*SHORT, "-P", "native", "--kernel", kernel, *dry)
     assert ended.code == 2
-    assert "error: the kernel 'cloud' was chosen, and no machine of this run boots it" in ended.err
+    assert f"error: the kernel '{kernel}' was chosen, and no machine of this run boots it" in ended.err
     assert "hint: add a machine of QEMU" in ended.err
     assert nothing_began(stealtime, tmp_path)
 

@@ -214,6 +214,17 @@ def test_it_has_a_section_of_the_page_and_lines_of_a_table(
     assert {line["silence_tcp_ns"] for line in [head, *lines]} == {"301000000.0", ""}
 
 
+def test_a_protocol_over_which_nothing_is_answered_any_more_is_named() -> None:
+    def flow(protocol: str, acknowledged: int, *silences: tuple[int, bool]) -> dict[str, Any]:
+        told = [{"length_ns": length_ns, "ended": ended} for length_ns, ended in silences]
+        return {"protocol": protocol, "acknowledged": acknowledged, "silences": told}
+
+    lived = flow("tcp", 90, (700_000_000, True), (120_000_000, False))
+    assert stage.unanswered_protocols([lived, flow("udp", 90)]) == ()
+    assert stage.unanswered_protocols([lived, flow("udp", 90, (1_400_000_000, False))]) == ("udp",)
+    assert stage.unanswered_protocols([flow("tcp", 0), flow("udp", 0)]) == ("tcp", "udp")
+
+
 def test_a_probe_and_a_scenario_that_do_not_belong_together_are_refused() -> None:
     text = """
     name = "mixed"

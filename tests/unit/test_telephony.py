@@ -151,9 +151,17 @@ def test_statistics_without_a_column_are_refused_by_name() -> None:
 
 def test_the_silence_is_the_longest_gap_that_ends_after_the_blow() -> None:
     # 300 before the blow at 1,000 is longer, and over before it.
-    assert silence_ns([100, 600, 900, 1_150, 1_200, 1_700], 1_000) == 500
-    assert silence_ns([900, 1_150, 1_200], 1_000) == 250
-    assert silence_ns([900, 950], 1_000) is None
+    assert silence_ns([100, 600, 900, 1_150, 1_200, 1_700], [], 1_000) == 500
+    assert silence_ns([900, 1_150, 1_200], [], 1_000) == 250
+    assert silence_ns([900, 950], [], 1_000) is None
+
+
+def test_an_answer_that_was_on_its_way_at_the_blow_ends_no_silence() -> None:
+    # One more at 1,003, and none to whoever asked later.
+    assert silence_ns([900, 950, 1_003], [1_010, 1_100], 1_000) is None
+    # Whoever was lost in the middle may be one of many who were answered.
+    assert silence_ns([900, 1_003, 1_200], [1_010], 1_000) == 197
+    assert silence_ns([], [1_010], 1_000) is None
 
 
 def test_answers_are_counted_in_steps_around_the_blow() -> None:

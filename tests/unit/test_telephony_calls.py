@@ -164,7 +164,9 @@ def _talk(sent: int, delays_ns: dict[int, int], silence_ns: int | None = None, *
         "received": received, "duplicated": 0, "reordered": 0, "late": 1, "streams_heard": int(received > 0),
         "delay_is": "one_way", "delay_ns": _quartiles(delays_ns), "jitter_max_ns": None,
         "delay_buckets_ns": {str(most): count for most, count in delays_ns.items()},
-        "longest_silence": None if silence_ns is None else {"length_ns": silence_ns, "start_monotonic_ns": sent},
+        "longest_silence": None
+        if silence_ns is None
+        else {"length_ns": silence_ns, "start_monotonic_ns": sent, "ended": True},
     }  # fmt: skip
     spoken = {"sent": sent, "streams": 1, "refused": 1, "lateness_ns": {"p99": sent}}
     return {"spoken": spoken, "heard": {"total": {**total, **changed}, "streams": []}, "reasons": [], "limits": []}

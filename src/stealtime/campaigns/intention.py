@@ -23,6 +23,8 @@ class Intention:
     runs_folder: Path
     threshold_ns: int | None
     """The longest overhead that the user accepts (``--max-overhead``); None accepts each."""
+    is_kernel_named: bool = False
+    """Whether the kernel stands on the command line: the default one is a choice then, too."""
 
     @property
     def boots(self) -> tuple[PlannedBoot, ...]:

@@ -22,7 +22,7 @@ def refuse_unusable_kernel(intention: Intention) -> list[str]:
     if any(traits_of(boot.platform).boots_chosen_kernel for boot in intention.on_machines):
         check_kernel(campaign.kernel)
         return []
-    if campaign.kernel == _DEFAULT:
+    if campaign.kernel == _DEFAULT and not intention.is_kernel_named:
         return []
     nobody = f"the kernel {campaign.kernel!r} was chosen, and no machine of this run boots it"
     if USABLE in campaign.platforms:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from stealtime.campaigns.aliases import alias_words, resolve
-from stealtime.campaigns.model import Campaign
+from stealtime.campaigns.model import USABLE, Campaign
 from stealtime.campaigns.places import HostCpus, Places, SkippedScenario, find_places
 from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
@@ -58,6 +58,8 @@ class Plan:
     """Platforms that cannot be used here."""
     skipped_pairs: tuple[str, ...] = ()
     """A sentence for each platform whose machines cannot have as many virtual CPUs as a scenario wants."""
+    unplaced: tuple[str, ...] = ()
+    """A sentence for each platform of the campaign that can be used and is measured in none of its scenarios."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """What an alias of the campaign stands for here."""
     alias_words: tuple[str, ...] = ()
@@ -173,6 +175,7 @@ def plan(
             hint="name others with -P or --scenario",
         )
     _refuse_twins(boots)
+    measured = {boot.platform for boot in boots}
     return Plan(
         campaign=campaign,
         boots=tuple(boots),
@@ -184,6 +187,13 @@ def plan(
             for platform in usable
             for name in campaign.scenarios
             if (placement := places.of(platform, name)) is not None and not _has_room(platform, placement)
+        ),
+        unplaced=tuple(
+            f"{platform} was asked for and can be had in none of the scenarios {', '.join(campaign.scenarios)}"
+            for platform in usable
+            if platform not in measured
+            and USABLE not in campaign.platforms
+            and any(_is_impossible(platform, places.of(platform, name)) for name in campaign.scenarios)
         ),
         aliases=aliases,
         alias_words=tuple(alias_words(aliases, platforms)),
@@ -197,6 +207,11 @@ def _is_possible(campaign: Campaign, platform: str, placement: Placement | None)
     if campaign.scenario(placement.scenario).guests_only and traits_of(platform).is_native:
         return False
     return _has_room(platform, placement)
+
+
+def _is_impossible(platform: str, placement: Placement | None) -> bool:
+    """Tell whether a platform cannot take part in a scenario, though it was meant to."""
+    return placement is None or not _has_room(platform, placement)
 
 
 def _has_room(platform: str, placement: Placement) -> bool:

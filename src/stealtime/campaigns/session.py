@@ -48,6 +48,8 @@ class Order:
     resume: Run | None = None
     named_scenarios: tuple[str, ...] = ()
     """Scenarios that stand on the command line, and not only in the campaign."""
+    is_kernel_named: bool = False
+    """Whether the kernel stands there."""
     loop_of: Run | None = None
     """Measure with the busy loop of this run."""
     threshold_ns: int | None = None
@@ -79,11 +81,12 @@ class Prepared:
         platforms = [
             f"{record.name} was asked for and cannot be used: {record.reason}" for record in self.plan.skipped_by_name
         ]
-        return platforms + [
+        scenarios = [
             f"the scenario {one.name} was asked for and is not possible here: {one.reason}"
             for one in self.plan.skipped_scenarios
             if one.name in self.named_scenarios
         ]
+        return [*platforms, *scenarios, *self.plan.unplaced]
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ async def prepare(order: Order) -> Prepared:
     if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
         platforms[NATIVE] = everything[NATIVE]
-    intention = Intention(left, platforms, host, order.runs_folder, order.threshold_ns)
+    intention = Intention(left, platforms, host, order.runs_folder, order.threshold_ns, order.is_kernel_named)
     remarks = await check_before_start(intention)
     return Prepared(
         left,
@@ -264,6 +267,9 @@ def _manifest(order: Order, prepared: Prepared, now: Provenance) -> Manifest:
         platforms=list(prepared.records),
         aliases=dict(prepared.plan.aliases),
         scenarios=_scenario_records(prepared.plan),
+        planned=list({one.cell.name: one.cell for one in prepared.plan.cells}.values()),
+        repetitions=order.campaign.repetitions,
+        unobtainable=prepared.skipped_by_name,
         loops=list(prepared.loops),
         seed=order.campaign.seed,
     )

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from stealtime.store.model import TrialRecord
 
 
+_COUNTS = ("measured", "invalid", "not_as_asked", "failed", "missing")
+"""Of each run's trials."""
+
+
 def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     """List the runs, oldest first."""
     from stealtime.cli.output import message_console, print_document, print_table
@@ -34,20 +38,20 @@ def ls(out: RunsFolder = None, json: AsJson = False) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "date", "campaign", "state"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("measured", "invalid", "failed", "size"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    for heading in (*_COUNTS, "size"):
+        table.add_column(heading.replace("_", " "), justify="right", no_wrap=True)
     for row in rows:
         if row["state"] == "damaged":
-            table.add_row(
-                row["run"], "", "", Text("damaged", style="red"), "", "", "", approximate_size(row["size_bytes"])
-            )
+            empty = [""] * len(_COUNTS)
+            damaged = Text("damaged", style="red")
+            table.add_row(row["run"], "", "", damaged, *empty, approximate_size(row["size_bytes"]))
             continue
         table.add_row(
             row["run"],
             row["created_at"][:16].replace("T", " "),
             row["campaign"],
             row["state"],
-            *(str(row[f"cells_{kind}"]) for kind in ("measured", "invalid", "failed")),
+            *("?" if (count := row[f"cells_{kind}"]) is None else str(count) for kind in _COUNTS),
             approximate_size(row["size_bytes"]),
         )
     print_table(table)
@@ -67,7 +71,7 @@ def _describe(path: Path) -> dict[str, Any]:
         run = Run.open(path)
         records = [trial.record for trial in run.trials]
         run.check_tables()
-        invalid = _invalid(records)
+        invalid, short = _invalid(records), _not_as_asked(records)
     except StealtimeError as error:
         return {"run": path.name, "state": "damaged", "size_bytes": size_bytes, "problem": error.message}
     state: str = run.manifest.state
@@ -82,6 +86,8 @@ def _describe(path: Path) -> dict[str, Any]:
         "state": state,
         "cells_measured": len(measured),
         "cells_invalid": invalid,
+        "cells_not_as_asked": short,
+        "cells_missing": None if run.missing is None else len(run.missing),
         "cells_failed": len(records) - len(measured),
         "size_bytes": size_bytes,
         "problem": None,
@@ -100,3 +106,10 @@ def _invalid(records: "Sequence[TrialRecord]") -> int:
         for own in cells.values()
         for record, reasons in zip(own, reasons_of(own), strict=True)
     )
+
+
+def _not_as_asked(records: "Sequence[TrialRecord]") -> int:
+    """Count the measured trials that may be used and are less than was asked for."""
+    from stealtime.campaigns.validity import is_usable, not_as_asked, too_short
+
+    return sum(is_usable(one) and (too_short(one) is not None or bool(not_as_asked(one))) for one in records)

@@ -204,7 +204,7 @@ def run(
         prepared = asyncio.run(_prepare(order))
         (print_plan_document if json else print_plan)(prepared)
         return
-    prepared, finished = _measure(order, wait=wait)
+    prepared, finished = _measure(order, junit, wait=wait)
     raise typer.Exit(_conclude(finished, prepared, order, junit, json))
 
 
@@ -265,6 +265,7 @@ def _order(
         measured_cpu=measured_cpu,
         resume=resumed,
         named_scenarios=overrides.scenarios,
+        is_kernel_named=overrides.kernel is not None,
         loop_of=find_run(loop_of, runs_folder) if loop_of is not None else None,
     )
 
@@ -292,17 +293,17 @@ async def _prepare(order: "Order") -> "Prepared":
         return await prepare(order)
 
 
-def _measure(order: "Order", *, wait: bool) -> "tuple[Prepared, Finished]":
+def _measure(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepared, Finished]":
     """Prepare and measure; an interruption ends in one sentence and how to go on."""
     try:
-        return asyncio.run(_prepare_and_execute(order, wait=wait))
+        return asyncio.run(_prepare_and_execute(order, junit, wait=wait))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise StealtimeError(
             "interrupted before anything was measured", hint="start it again with the same command"
         ) from None
 
 
-async def _prepare_and_execute(order: "Order", *, wait: bool) -> "tuple[Prepared, Finished]":
+async def _prepare_and_execute(order: "Order", junit: Path | None, *, wait: bool) -> "tuple[Prepared, Finished]":
     from stealtime.campaigns.busy_host import findings_before, sentence_of
     from stealtime.campaigns.claims import claimed
     from stealtime.campaigns.like_with_like import unlike_words
@@ -324,6 +325,7 @@ async def _prepare_and_execute(order: "Order", *, wait: bool) -> "tuple[Prepared
             f"there is nothing left to measure: all {prepared.already_there} cells have been measured",
             hint="see them with `stealtime show`",
         )
+    _forget(junit)
     what = f"stealtime run {order.campaign.name}"
     async with claimed(prepared.plan, what, wait=wait, tell=partial(_warn, console)) as claims:
         before = await asyncio.to_thread(findings_before, prepared.plan)
@@ -335,6 +337,12 @@ async def _prepare_and_execute(order: "Order", *, wait: bool) -> "tuple[Prepared
 
 def _warn(console: "Console", words: str) -> None:
     console.print(words, style="yellow", soft_wrap=True)
+
+
+def _forget(junit: Path | None) -> None:
+    """Remove an earlier run's results: after an interruption they would be taken for this one's."""
+    if junit is not None and junit.is_file():
+        junit.unlink()
 
 
 def _conclude(
@@ -358,7 +366,7 @@ def _conclude(
         if order.threshold_ns is not None:
             summary = summary.model_copy(update={"gate": hold(summary.cells, order.threshold_ns)})
         _print_result(stored, summary, as_json)
-        code, remarks = judge(prepared.skipped_by_name, summary)
+        code, remarks = judge(summary)
         for remark in remarks:
             message_console().print(remark, soft_wrap=True)
         steps = [partial(_write_report, stored, summary, where, as_json)]
@@ -417,16 +425,15 @@ def _write_junit(run: "Run", summary: "RunSummary", path: Path) -> None:
         ) from error
 
 
-def judge(skipped: list[str], summary: "RunSummary") -> tuple[ExitCode, list[str]]:
+def judge(summary: "RunSummary") -> tuple[ExitCode, list[str]]:
     """Give the exit code of a run that came to its end, and a sentence for each thing that was not fine.
 
     Args:
-        skipped: A sentence for each platform and scenario that was asked for by name and cannot be had.
         summary: The figures; with its gate, where a threshold was given.
     """
     from stealtime.report.ending import exit_code, remarks_on
 
-    remarks = [*skipped, *remarks_on(summary)]
+    remarks = remarks_on(summary)
     if not any(cell.is_measured for cell in summary.cells):
         return ExitCode.FAILED, remarks
     return exit_code(summary, remarks), remarks

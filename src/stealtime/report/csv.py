@@ -24,6 +24,7 @@ def write_summary_csv(summary: RunSummary, target: Path) -> None:
             "traced": cell.traced,
             "valid": cell.valid,
             "reasons": "; ".join(cell.reasons),
+            "not_as_asked": "; ".join(cell.fell_short),
             "limits": "; ".join(cell.limits),
             **cell.columns,
         }

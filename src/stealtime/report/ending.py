@@ -7,6 +7,9 @@ from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.summary import RunSummary
 from stealtime.vocabulary.errors import ExitCode
 
+_NAMED = 5
+"""Of the missing cells; a long campaign that has just begun misses hundreds."""
+
 
 def remarks_on(summary: RunSummary) -> list[str]:
     """Say what failed, must not be used, or is not what was asked for, each with its trials; nothing where all is fine.
@@ -15,9 +18,10 @@ def remarks_on(summary: RunSummary) -> list[str]:
         summary: Of the whole run; with its gate, where it was held against a threshold.
     """
     cells = summary.cells
+    beside = what_is_missing(summary)
     if not cells:
-        return ["the run has no cell: nothing was measured"]
-    remarks = [] if summary.gate is None else summary.gate.remarks
+        return [*beside, "the run has no cell: nothing was measured"]
+    remarks = [*([] if summary.gate is None else summary.gate.remarks), *beside]
     for words, is_meant in (
         ("failed", lambda one: not one.is_measured),
         ("are invalid", lambda one: one.is_measured and not one.valid),
@@ -36,6 +40,18 @@ def exit_code(summary: RunSummary, remarks: Sequence[str]) -> ExitCode:
     if summary.gate is not None and summary.gate.verdict == "exceeded":
         return ExitCode.THRESHOLD
     return ExitCode.NOT_JUDGED if remarks else ExitCode.FINE
+
+
+def what_is_missing(summary: RunSummary) -> list[str]:
+    """Say what of a run is not there though it was asked for or planned; nothing where it is whole."""
+    if summary.missing_trials is None:
+        return [*summary.unobtainable, f"the run is {summary.state}, and cells may be missing"]
+    if not summary.missing:
+        return summary.unobtainable
+    names = [cell.name for cell in summary.missing]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    told = f"{summary.missing_trials} planned cells were not measured: {', '.join(names[:_NAMED])}{more}"
+    return [*summary.unobtainable, told]
 
 
 def _trials(cells: Sequence[CellFigures], is_meant: Callable[[MeasuredTrial], bool]) -> list[str]:

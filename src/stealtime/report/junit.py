@@ -45,6 +45,15 @@ def write_junit(run: Run, summary: RunSummary, path: Path) -> None:
         beside = [] if cell.not_alone is None else [cell.not_alone]
         case.system_out = "\n".join([*cell.lines, *(f"limit: {text}" for text in (*cell.limits, *beside))])
         suite.add_testcase(case)
+    there = {cell.stored.name for cell in summary.cells}
+    for missing in summary.missing:
+        if missing.name not in there:
+            suite.add_testcase(_case(_names(summary.campaign, missing), [Error("it was not measured", "missing")]))
+    if summary.missing_trials is None:
+        why = f"the run is {summary.state}, and cells may be missing"
+        suite.add_testcase(_case((summary.campaign, "all cells"), [Error(why, "missing")]))
+    for words in summary.unobtainable:
+        suite.add_testcase(_case((summary.campaign, words), [Error(words, "not to be had")]))
     for missing, reason in _cells_not_to_be_had(run, summary):
         suite.add_testcase(_case(_names(summary.campaign, missing), [Skipped(reason)]))
     document = JUnitXml(f"stealtime {summary.campaign}")

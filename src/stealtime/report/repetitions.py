@@ -5,7 +5,8 @@ from statistics import median
 from typing import Self
 
 from stealtime.report.cells.figures import Figures
-from stealtime.report.comparison import StatisticComparison, judged
+from stealtime.report.cells.model import CellFigures
+from stealtime.report.comparison import CellComparison, StatisticComparison, judged
 from stealtime.report.interval import (
     REPETITIONS_MIN,
     Interval,
@@ -34,9 +35,18 @@ class FigureOfRepetitions(Figures):
     """Why it is not judged."""
 
     @classmethod
-    def of(cls, name: str, numbers: list[float]) -> Self:
-        """Judge the values of the repetitions; there may be none."""
+    def of(cls, name: str, values: Sequence[float | None]) -> Self:
+        """Judge the values of the repetitions; there may be none.
+
+        Args:
+            name: Of the figure.
+            values: One a repetition; None where it has none, and then nothing is judged: that repetition may be the
+                worst.
+        """
+        numbers = [one for one in values if one is not None]
         because = _why_not_judged(numbers)
+        if numbers and len(numbers) < len(values):
+            because = f"{len(values) - len(numbers)} of {len(values)} repetitions have none"
         interval = interval_of_repetitions(numbers) if because is None else None
         return cls(
             name=name,
@@ -67,18 +77,37 @@ class ComparisonOfRepetitions(StatisticComparison):
     b_p50: float | None
 
     @classmethod
-    def of(cls, a: FigureOfRepetitions, b: FigureOfRepetitions) -> Self:
-        """Compare a figure of a cell that two runs have."""
-        ratio, because = ratio_to(a, b, same_session=False)
+    def of(cls, a: FigureOfRepetitions, b: FigureOfRepetitions, because: str | None = None) -> Self:
+        """Compare a figure of a cell that two runs have; or say why nothing of the cell is judged."""
+        ratio = None
+        if because is None:
+            ratio, because = ratio_to(a, b, same_session=False)
         method = method_of_ratio(len(a.of_repetitions), len(b.of_repetitions))
         return cls(statistic=a.name, a_p50=a.p50, b_p50=b.p50, **judged(ratio, because, method))
+
+
+def compared_repetitions(
+    comparison: type[ComparisonOfRepetitions],
+    cells: tuple[CellFigures, CellFigures],
+    both: Sequence[tuple[FigureOfRepetitions, FigureOfRepetitions]],
+) -> CellComparison:
+    """Compare a cell that two runs have, by its valid repetitions; where one has none, nothing is judged.
+
+    Args:
+        comparison: What becomes of a figure.
+        cells: In a and in b.
+        both: The figures that both have, each in a and in b.
+    """
+    valid = [sum(trial.valid for trial in cell.trials) for cell in cells]
+    because = None if all(valid) else "a run has no valid repetition"
+    return CellComparison.of(cells[0], (valid[0], valid[1]), [comparison.of(a, b, because) for a, b in both])
 
 
 def ratio_to(
     base: FigureOfRepetitions, other: FigureOfRepetitions, *, same_session: bool
 ) -> tuple[Interval | None, str | None]:
     """Give how many times ``base`` another figure is, or why that is not judged."""
-    because = _why_not_judged(base.of_repetitions) or _why_not_judged(other.of_repetitions)
+    because = base.because or other.because
     if because is not None:
         return None, because
     return ratio_of_repetitions(base.of_repetitions, other.of_repetitions, same_session=same_session), None

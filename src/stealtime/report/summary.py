@@ -13,6 +13,7 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.cells.rule import under_the_rule
 from stealtime.report.gate import Gate
+from stealtime.store.model import Cell
 from stealtime.store.run import Run, Trial
 from stealtime.vocabulary.findings import Finding
 from stealtime.vocabulary.late_type import LateType
@@ -44,6 +45,14 @@ class RunSummary(Figures):
     cells: Sequence[Annotated[CellFigures, LateType(_any_cell)]]
     skipped: dict[str, str] = Field(default_factory=dict)
     """Scenarios of the campaign that cannot be honest on this host, and why."""
+    state: str = "finished"
+    """Of the run: ``running``, ``finished`` or ``interrupted``."""
+    missing: list[Cell] = Field(default_factory=list)
+    """Cells that were planned, of which a repetition is not there."""
+    missing_trials: int | None = 0
+    """How many repetitions of them; None where that is not known, as an earlier version was interrupted."""
+    unobtainable: list[str] = Field(default_factory=list)
+    """A sentence for each platform and scenario that was asked for by name and cannot be had."""
     aliases: dict[str, str] = Field(default_factory=dict)
     """What an alias of the campaign, such as ``emulated``, stands for on this host."""
     findings: list[Finding] = Field(default_factory=list)
@@ -63,12 +72,17 @@ def summarize(run: Run) -> RunSummary:
     cells: dict[str, list[Trial]] = {}
     for trial in run.trials:
         cells.setdefault(trial.record.cell.name, []).append(trial)
+    missing = run.missing
     return RunSummary(
         run_id=run.manifest.run_id,
         created_at=run.manifest.created_at,
         campaign=run.manifest.campaign_name,
         host=run.manifest.host,
         cells=_related([_summarized(trials) for trials in cells.values()]),
+        state=run.manifest.state,
+        missing=list({cell.name: cell for cell, _ in missing or ()}.values()),
+        missing_trials=None if missing is None else len(missing),
+        unobtainable=run.manifest.unobtainable,
         aliases=run.manifest.aliases,
         findings=run.manifest.findings,
         skipped={record.name: record.skipped for record in run.manifest.scenarios if record.skipped is not None},

@@ -338,6 +338,11 @@ class Manifest(Model):
     """What an alias of the campaign, such as ``emulated``, stands for here."""
     scenarios: list[ScenarioRecord] = Field(default_factory=list)
     """Those of the campaign, in its order, also the skipped ones."""
+    planned: list[Cell] | None = None
+    """The cells that were to be measured, each in ``repetitions``; None in runs of earlier versions."""
+    repetitions: int = 1
+    unobtainable: list[str] = Field(default_factory=list)
+    """A sentence for each platform and scenario that was asked for by name and cannot be had."""
     loops: list[LoopRecord] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
     """What was found of the host just before the run, or before its last resumption."""

@@ -21,7 +21,7 @@ from stealtime.store.documents import (
     damaged,
     read_document,
 )
-from stealtime.store.model import Manifest, TrialRecord
+from stealtime.store.model import Cell, Manifest, TrialRecord
 from stealtime.store.results import OwnResult, read_as
 from stealtime.store.sequence import moment_after, moment_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -156,6 +156,21 @@ class Run:
     def whole(self) -> list[Trial]:
         """The trials that measured all of their time: those that a resumed run does not measure again."""
         return [trial for trial in self.trials if trial.record.state == "measured"]
+
+    @property
+    def missing(self) -> list[tuple[Cell, int]] | None:
+        """The cells that were planned and are not there, each with a repetition, in the order of the plan.
+
+        None where that is not known, since an earlier version was interrupted.
+        """
+        planned = self.manifest.planned
+        if self.part is not None or (planned is None and self.manifest.state == "finished"):
+            return []
+        if planned is None:
+            return None
+        there = {trial.record.trial_id for trial in self.trials}
+        repetitions = range(1, self.manifest.repetitions + 1)
+        return [(cell, number) for number in repetitions for cell in planned if cell.trial_id(number) not in there]
 
     @property
     def size_bytes(self) -> int:

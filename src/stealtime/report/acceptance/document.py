@@ -49,3 +49,5 @@ class Acceptance(Figures):
     cells: tuple[HeldCell, ...]
     unmeasured: tuple[str, ...]
     """Quantities of bars that no cell measures, which makes the verdict "not judged"."""
+    missing: tuple[str, ...] = ()
+    """What of the run is not there though it was planned, which makes the verdict "not judged" as well."""

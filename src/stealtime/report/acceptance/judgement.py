@@ -3,6 +3,7 @@
 from stealtime.report.acceptance.document import Acceptance, HeldCell, Verdict
 from stealtime.report.acceptance.model import Bar, BarFile
 from stealtime.report.cells.model import CellFigures, Watched, plain_cells
+from stealtime.report.ending import what_is_missing
 from stealtime.report.summary import RunSummary
 from stealtime.vocabulary.errors import ExitCode
 
@@ -31,7 +32,8 @@ def hold(summary: RunSummary, bars: BarFile, name: str) -> Acceptance:
     measured = {one.quantity for one in held}
     unmeasured = tuple(bar.quantity for bar in bars.bars if bar.quantity not in measured)
     verdicts: list[Verdict] = [one.verdict for one in held]
-    if unmeasured:
+    missing = what_is_missing(summary)
+    if unmeasured or missing:
         verdicts.append("not judged")
     return Acceptance(
         run_id=summary.run_id,
@@ -42,6 +44,7 @@ def hold(summary: RunSummary, bars: BarFile, name: str) -> Acceptance:
         verdict=min(verdicts, key=_WORST_FIRST.index),
         cells=held,
         unmeasured=unmeasured,
+        missing=tuple(missing),
     )
 
 

@@ -28,6 +28,10 @@ def write_junit(acceptance: Acceptance, path: Path) -> None:
         case = TestCase(quantity, classname=f"{acceptance.bars}.unmeasured")
         case.result = [Error(f"no cell of the run measures {quantity}", "not judged")]
         suite.add_testcase(case)
+    for words in acceptance.missing:
+        case = TestCase(words, classname=f"{acceptance.bars}.missing")
+        case.result = [Error(words, "not judged")]
+        suite.add_testcase(case)
     document = JUnitXml(f"stealtime {acceptance.bars}")
     document.add_testsuite(suite)
     document.update_statistics()

@@ -15,7 +15,19 @@ from stealtime.report.cells.surroundings import (
 )
 from stealtime.report.strangers import strangers_figures
 from stealtime.store.model import Alignment, NeighbourRecord, TrialRecord
+from stealtime.store.run import Trial
 from stealtime.vocabulary.clock_agreement import worst
+
+
+def used_trials(trials: Sequence[Trial]) -> list[Trial]:
+    """Give the trials that a cell's figures are of: the valid ones; where none is, all that have a result.
+
+    Args:
+        trials: Of one cell, at least one.
+    """
+    invalid = reasons_of([trial.record for trial in trials])
+    valid = [trial for trial, reasons in zip(trials, invalid, strict=True) if not reasons]
+    return valid or [trial for trial in trials if trial.record.result is not None]
 
 
 def measured_trials(records: Sequence[TrialRecord]) -> list[MeasuredTrial]:

@@ -34,6 +34,7 @@ def render_acceptance(acceptance: Acceptance) -> RenderableType:
             name = f"{one.platform}, {one.scenario}, {cell_title(one.probe, one.parameters)}"
             lines.append(Text(f"{name}: {sentence(one)}"))
     lines += [Text(f"{quantity}: not judged: no cell of this run measures it") for quantity in acceptance.unmeasured]
+    lines += [Text(f"not judged: {words}") for words in acceptance.missing]
     if acceptance.conditions is not None:
         lines.append(Text(f"\nNot checked, but asked for by the source: {acceptance.conditions}"))
     if acceptance.source is not None:

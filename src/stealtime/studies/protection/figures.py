@@ -5,16 +5,16 @@ hosts to the next, and a variance between sessions.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from stealtime.report import notation
 from stealtime.report.cells.model import Bounded, CellFigures
-from stealtime.report.cells.records import cell_figures
+from stealtime.report.cells.records import cell_figures, used_trials
 from stealtime.report.comparison import CellComparison
-from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
+from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions, compared_repetitions
 from stealtime.store.run import Trial
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
@@ -56,15 +56,19 @@ class ProtectionFigures(CellFigures):
 
     study: Literal["protection"] = "protection"
     repetitions: int
-    """Measured ones."""
+    """The valid ones; where none is, all that were measured."""
     acknowledged: int
     """Values that clients were told, in all repetitions."""
     unanswered: int
     """Requests that were not answered when the client ended."""
     violations: dict[str, int]
     """What a client saw that must not happen, by kind: values that were forgotten, repeated or wrong."""
+    pages_wrong: int = 0
+    """Of the guest's own memory, by its own check after each failover."""
     connections_lost: int
     """TCP connections that did not live through the failover."""
+    unanswered_protocols: dict[str, int] = Field(default_factory=dict)
+    """After how many failovers nothing was answered any more over a protocol."""
     figures: list[FigureOfRepetitions]
 
     @property
@@ -89,8 +93,13 @@ class ProtectionFigures(CellFigures):
 
     def bounded(self) -> Bounded:
         """Give the longest silence over TCP or UDP of a client whose guest's host died."""
+        if self.violations or self.pages_wrong:
+            # What is gone does not come back in any time.
+            return Bounded(None, endless="; ".join(_wrongs(self.violations, self.pages_wrong)))
         if self.connections_lost:
             return Bounded(None, endless=f"{self.connections_lost} of {self.repetitions} TCP connections were lost")
+        if self.unanswered_protocols:
+            return Bounded(None, endless="; ".join(_silent(self.unanswered_protocols)))
         silences = [one for name in _SILENCES for one in self.figure(name).of_repetitions]
         return Bounded(max(silences, default=None))
 
@@ -111,9 +120,9 @@ class ProtectionComparison(ComparisonOfRepetitions):
 def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
     """Compute the figures of a cell from all its trials, at least one."""
     cell = trials[0].record.cell
-    measured = [trial for trial in trials if trial.record.result is not None]
     results: list[Failover | RoundTrips] = [
-        trial.result(Failover) if cell.probe == "failover" else trial.result(RoundTrips) for trial in measured
+        trial.result(Failover) if cell.probe == "failover" else trial.result(RoundTrips)
+        for trial in used_trials(trials)
     ]
     values = {name: [float(getattr(one, name)) for one in results] for name in OF_PROBE[cell.probe]}
     checkpoints = [one.checkpoints for one in results if one.checkpoints is not None]
@@ -123,14 +132,21 @@ def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
     for result in results:
         violations.update(result.violations)
     figures = cell_figures([trial.record for trial in trials])
-    pages = sum(one.pages_wrong for one in results if isinstance(one, Failover))
+    failovers = [one for one in results if isinstance(one, Failover)]
+    pages = sum(one.pages_wrong for one in failovers)
+    silent = Counter(name for one in failovers for name in one.unanswered_protocols)
+    told = [*_wrongs(violations, pages), *_silent(silent)]
+    if lapses := sum(one.lapses for one in results):
+        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
     return ProtectionFigures(
-        **figures | {"limits": [*figures["limits"], *_limits(violations, pages, sum(one.lapses for one in results))]},
+        **figures | {"limits": [*figures["limits"], *told]},
         repetitions=len(results),
         acknowledged=sum(one.acknowledged for one in results),
         unanswered=sum(one.requests - one.acknowledged for one in results),
         violations=dict(violations),
-        connections_lost=sum(isinstance(one, Failover) and not one.tcp_lived for one in results),
+        pages_wrong=pages,
+        connections_lost=sum(not one.tcp_lived for one in failovers),
+        unanswered_protocols=dict(silent),
         figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items()],
     )
 
@@ -138,8 +154,7 @@ def summarize_cell(trials: Sequence[Trial]) -> ProtectionFigures:
 def compare_cells(a: ProtectionFigures, b: ProtectionFigures) -> CellComparison:
     """Compare each figure that both have."""
     both = [(one, other) for one in a.figures if (other := b.figure(one.name)).of_repetitions]
-    statistics = [ProtectionComparison.of(one, other) for one, other in both]
-    return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
+    return compared_repetitions(ProtectionComparison, (a, b), both)
 
 
 def in_words(name: str, value: float | None) -> str:
@@ -153,10 +168,11 @@ def in_words(name: str, value: float | None) -> str:
     return f"{notation.three_digits(value)}/s"
 
 
-def _limits(violations: Counter[str], pages: int, lapses: int) -> list[str]:
+def _wrongs(violations: Mapping[str, int], pages: int) -> list[str]:
     told = [f"clients saw what must not happen: {count} x {kind}" for kind, count in sorted(violations.items())]
-    if pages:
-        told.append(f"{pages} pages of the guest's memory are wrong")
-    if lapses:
-        told.append(f"begun anew {lapses}x, because the guest lost its standby meanwhile on this busy host")
-    return told
+    return [*told, f"{pages} pages of the guest's memory are wrong"] if pages else told
+
+
+def _silent(protocols: Mapping[str, int]) -> list[str]:
+    told = "nothing was answered any more after"
+    return [f"over {name.upper()} {told} {count} failovers" for name, count in protocols.items()]

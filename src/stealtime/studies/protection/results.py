@@ -67,6 +67,8 @@ class Failover(_Counted):
     """Until the guest ran again."""
     decision_to_running_ns: int
     """Of it, from when the standby had won the register."""
+    unanswered_protocols: tuple[str, ...] = ()
+    """Over which nothing was answered any more once the guest ran again, until the client ended."""
     tcp_lived: bool
     pages_wrong: int
     """Of the guest's own memory, by its own check at the end."""

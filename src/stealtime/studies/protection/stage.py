@@ -7,7 +7,7 @@ A guest that has just lost its standby, as on a crowded host, rightly does not o
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
@@ -205,9 +205,25 @@ def _strike(guest: CountingGuest, blow: str, duration_s: float) -> Failover:
         silence_udp_ns=seen["longest_outage_ns"]["udp"],
         blow_to_running_ns=running_ns - blown_ns,
         decision_to_running_ns=after.resume_ns or 0,
+        unanswered_protocols=unanswered_protocols(seen["flows"]),
         tcp_lived=bool(seen["tcp_lived"]),
         pages_wrong=int(seen["check"]["mismatches"]),
     )
+
+
+def unanswered_protocols(flows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Name the protocols of which a flow was never answered, or not any more when the client ended.
+
+    Args:
+        flows: As ``stealtime-agent count --json`` tells them, with their longer silences.
+    """
+    silent = [flow["protocol"] for flow in flows if not flow["acknowledged"] or any(map(_is_open, flow["silences"]))]
+    return tuple(sorted(set(silent)))
+
+
+def _is_open(silence: Mapping[str, Any]) -> bool:
+    # The last answer may be waiting for its epoch.
+    return not silence["ended"] and silence["length_ns"] / 1e9 > _AFTER_S / 2
 
 
 def refuse_lapse(guest: CountingGuest, active: MemberStatus, from_ns: int, client: Client) -> None:

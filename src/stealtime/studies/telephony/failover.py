@@ -66,11 +66,19 @@ def fail_over(
     return _result(load, registered, blow, lost)
 
 
-def silence_ns(answered_ns: list[int], blow_ns: int) -> int | None:
+def silence_ns(answered_ns: list[int], unanswered_ns: list[int], blow_ns: int) -> int | None:
     """Give the longest time between two answers that follow each other, the second one after the blow.
 
-    None where there is no answer after the blow: a TCP connection that lost its state, for one.
+    None where the last silence has no end, since there is no answer after the blow (a TCP connection that lost its
+    state, for one) or none to what was asked later than that: one that was on its way already ends nothing.
+
+    Args:
+        answered_ns: When answers came.
+        unanswered_ns: When what was never answered was asked.
+        blow_ns: When the host died.
     """
+    if any(at_ns > max(answered_ns, default=blow_ns) for at_ns in unanswered_ns):
+        return None
     gaps = [later - earlier for earlier, later in pairwise(sorted(answered_ns)) if later > blow_ns]
     return max(gaps, default=None)
 
@@ -101,7 +109,7 @@ def _result(load: Load, registered: Registered, blow: Blow, lost: list[str]) -> 
         unanswered=registered.unanswered,
         retransmissions=registered.finished.counts.retransmissions,
         connections_failed=registered.finished.counts.reconnects,
-        silence_ns=silence_ns(answered, blow.struck_ns),
+        silence_ns=silence_ns(answered, registered.unanswered_ns, blow.struck_ns),
         blow_to_detection_ns=blow.detected_ns - blow.struck_ns,
         blow_to_running_ns=blow.running_ns - blow.struck_ns,
         blow_to_answer_ns=after[0] - blow.struck_ns if after else None,

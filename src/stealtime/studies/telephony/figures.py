@@ -11,9 +11,9 @@ from pydantic import JsonValue, ValidationError
 from stealtime.campaigns.probe import whole
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures
-from stealtime.report.cells.records import cell_figures
+from stealtime.report.cells.records import cell_figures, used_trials
 from stealtime.report.comparison import CellComparison
-from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions
+from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions, compared_repetitions
 from stealtime.store.model import TrialRecord
 from stealtime.store.results import read_as
 from stealtime.store.run import Trial
@@ -34,6 +34,10 @@ _WITH_VOICE = tuple(name for name, kind in KINDS.items() if issubclass(kind.mode
 """Probes that make calls."""
 
 
+_LOST = ("lost", "registrations_lost", "lost_while_added")
+"""Counts of what was acknowledged and is known to nobody any more, by the probes."""
+
+
 class TimeLine(Figures):
     """One failover: times after the blow, and what phones were told meanwhile."""
 
@@ -47,13 +51,18 @@ class TimeLine(Figures):
     """To the users of other primaries, where there were any."""
     others_silence_ns: int | None = None
 
+    @property
+    def silences_ns(self) -> list[int | None]:
+        """The longest silence of the users of each kind of primary; None has no end."""
+        return [self.silence_ns, *([] if self.others_over_time is None else [self.others_silence_ns])]
+
 
 class TelephonyFigures(CellFigures):
     """A cell of this study."""
 
     study: Literal["telephony"] = "telephony"
     repetitions: int
-    """Measured ones."""
+    """The valid ones; where none is, all that were measured."""
     counts: dict[str, int]
     """Added up over the repetitions: ``sent``, ``acknowledged``, ``lost`` ... as the probe has them."""
     figures: list[FigureOfRepetitions]
@@ -80,9 +89,16 @@ class TelephonyFigures(CellFigures):
 
     def bounded(self) -> Bounded:
         """Give the longest registration, or the longest time in which phones were not answered or nothing was heard."""
+        if lost := sum(self.counts.get(name, 0) for name in _LOST):
+            # Who is forgotten is not reached in any time.
+            return Bounded(None, endless=f"{lost} acknowledged registrations were lost")
         if self.calls is not None:
             if self.calls.unheard:
                 return Bounded(None, endless=f"of {self.calls.unheard} streams of voice nothing was heard")
+            if self.calls.failover is not None and (cut := self.calls.answered - self.calls.ended):
+                return Bounded(None, endless=f"{cut} of {self.calls.answered} calls were not kept")
+            if self.calls.unended:
+                return Bounded(None, endless=f"{self.calls.unended} streams of voice fell silent and stayed so")
             return Bounded(self.calls.silence_ns)
         if self.time_lines:
             return _longest_silence(self.time_lines)
@@ -108,18 +124,15 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
     """Compute the figures of a cell from all its trials, at least one."""
     cell = trials[0].record.cell
     kind = KINDS[cell.probe]
-    results: list[Any] = [trial.result(kind.model) for trial in trials if trial.record.result is not None]
-    values = {
-        name: [value for one in results if (value := quantity.take(one)) is not None]
-        for name, quantity in kind.quantities.items()
-    }
+    results: list[Any] = [trial.result(kind.model) for trial in used_trials(trials)]
+    values = {name: [quantity.take(one) for one in results] for name, quantity in kind.quantities.items()}
     called = [one for one in results if isinstance(one, Calls | CallFailover)]
     cell_of_all = cell_figures([trial.record for trial in trials])
     return TelephonyFigures(
         **cell_of_all | {"limits": [*cell_of_all["limits"], *limits(results)]},
         repetitions=len(results),
         counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
-        figures=[FigureOfRepetitions.of(name, numbers) for name, numbers in values.items() if numbers],
+        figures=[one for name, own in values.items() if (one := FigureOfRepetitions.of(name, own)).of_repetitions],
         responses=[one.response for one in results if isinstance(one, Registrations) and one.response is not None],
         time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)],
         calls=_calls(cell.parameters, called),
@@ -127,10 +140,9 @@ def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
 
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
-    """Give the longest silence of the users of any primary."""
-    several = [one for one in failovers if one.others_over_time is not None]
-    silences = [*(one.silence_ns for one in failovers), *(one.others_silence_ns for one in several)]
-    if silent := silences.count(None):
+    """Give the longest silence of the users of any primary; one that nobody has answered since has no end."""
+    silences = [silence for one in failovers for silence in one.silences_ns]
+    if silent := sum(one.blow_to_answer_ns is None or None in one.silences_ns for one in failovers):
         return Bounded(None, endless=f"after {silent} of {len(failovers)} failovers phones were not answered any more")
     return Bounded(max(one for one in silences if one is not None))
 
@@ -158,8 +170,7 @@ def _voice(record: TrialRecord) -> Voice:
 def compare_cells(a: TelephonyFigures, b: TelephonyFigures) -> CellComparison:
     """Compare each figure that both have."""
     both = [(one, other) for one in a.figures if (other := b.figure(one.name)).of_repetitions]
-    statistics = [TelephonyComparison.of(one, other) for one, other in both]
-    return CellComparison.of(a, (a.repetitions, b.repetitions), statistics)
+    return compared_repetitions(TelephonyComparison, (a, b), both)
 
 
 def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:

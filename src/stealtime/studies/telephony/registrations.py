@@ -77,9 +77,14 @@ class Registered:
         return offered_per_s(self.sent_ns.values())
 
     @property
+    def unanswered_ns(self) -> list[int]:
+        """When those were sent first that got no acknowledgement in time, or a refusal."""
+        return [at_ns for user, at_ns in self.sent_ns.items() if user not in self.answered_ns]
+
+    @property
     def unanswered(self) -> int:
-        """Registrations that got no acknowledgement in time, or a refusal."""
-        return len(self.sent_ns) - len(self.answered_ns)
+        """How many they are."""
+        return len(self.unanswered_ns)
 
 
 def fresh_names() -> str:

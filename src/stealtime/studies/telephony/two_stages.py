@@ -98,9 +98,9 @@ class Answers:
         return {user: at_ns for one in self.each for user, at_ns in one.answered_ns.items()}
 
     @property
-    def unanswered(self) -> int:
-        """Registrations without an acknowledgement."""
-        return sum(one.unanswered for one in self.each)
+    def unanswered_ns(self) -> list[int]:
+        """When those were sent that got no acknowledgement."""
+        return [at_ns for one in self.each for at_ns in one.unanswered_ns]
 
 
 def fail_over_of_several(
@@ -173,7 +173,7 @@ def add_primary(place: TwoStagePlace, transport: Transport, folder: Path) -> Pri
     return PrimaryAdded(
         host=guest.known_as,
         acknowledged=len(acknowledged),
-        unanswered=answers.unanswered,
+        unanswered=len(answers.unanswered_ns),
         lost=len(lost),
         lost_users=lost[:LOST_SHOWN],
         before=len(before),
@@ -218,6 +218,8 @@ def _result(
     took_ns = {user: at_ns - sent[user] for user, at_ns in answered.items()}
     killed, others = times[0], [at_ns for each in times[1:] for at_ns in each]
     after = [at_ns for at_ns in sorted(killed) if at_ns >= blow.running_ns]
+    # Whose users they are nobody can say; those of the primaries that went on were answered.
+    unanswered_ns = answers.unanswered_ns
     return TwoStageFailover(
         host=blow.died,
         rate_per_s=led.load.rate_per_s,
@@ -227,7 +229,7 @@ def _result(
         acknowledged=len(answered),
         lost=len(lost),
         lost_users=lost[:LOST_SHOWN],
-        unanswered=answers.unanswered,
+        unanswered=len(unanswered_ns),
         retransmissions=sum(one.finished.counts.retransmissions for one in answers.each),
         connections_failed=sum(one.finished.counts.reconnects for one in answers.each),
         primaries=[
@@ -235,10 +237,10 @@ def _result(
                 host=host,
                 users=len(each),
                 silence_before_ns=longest_gap_ns(each, blow.struck_ns),
-                silence_ns=silence_ns(each, blow.struck_ns),
+                silence_ns=silence_ns(each, unanswered_ns if number == 0 else [], blow.struck_ns),
                 late=sum(took_ns[user] >= _LATE_NS for user in users),
             )
-            for host, users, each in zip(led.place.homes, owners, times, strict=True)
+            for number, (host, users, each) in enumerate(zip(led.place.homes, owners, times, strict=True))
         ],
         added=added,
         blow_to_detection_ns=blow.detected_ns - blow.struck_ns,

@@ -238,9 +238,14 @@ class CellSummary(CellFigures, _Measured):
         return {**figures, "unresolved": "" if self.stats is None else " ".join(self.stats.unresolved)}
 
     def bounded(self) -> Bounded:
-        """Give the longest overhead of those that no limit explains."""
-        if self.worst_overhead_ns is not None or self.held_back is None:
-            return Bounded(self.worst_overhead_ns)
+        """Give the longest overhead of those that no limit explains, of each repetition over its own floor.
+
+        So ``stealtime-agent -b``, which knows one repetition, says the same of its samples.
+        """
+        own = [trial.worst_overhead_ns for trial in self.trials if trial.valid]
+        longest_ns = max((one for one in own if one is not None), default=self.worst_overhead_ns)
+        if longest_ns is not None or self.held_back is None:
+            return Bounded(longest_ns)
         return Bounded(None, unknown_because=f"{self.held_back.cause} explains every sample")
 
 

@@ -83,7 +83,8 @@ def _tail(
     of: Callable[[Repetition], float | None],
 ) -> TailComparison:
     sides = [_values(cell.repetitions, of) for cell in (a, b)]
-    if because is None and min(map(len, sides)) < REPETITIONS_MIN:
+    if because is None and any(len(side) < len(cell.repetitions) for side, cell in zip(sides, (a, b), strict=True)):
+        # Those without one may be the worst.
         because = "not every repetition has a finished job"
     ratio = None if because else ratio_of_repetitions(*sides, same_session=False)
     means = [geometric_mean(side) if side else None for side in sides]

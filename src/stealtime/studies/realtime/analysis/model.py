@@ -106,25 +106,26 @@ class RealTimeCell(CellFigures):
         """Give the latest start of the most urgent task."""
         if quantity not in self.quantities:
             return None
-        if self.urgent_latency_ns is None:
-            return Watched(None, 0.0, "no job of the most urgent task began")
+        bounded = self.bounded()
         urgent = [one.tasks[0] for one in self.repetitions if one.tasks]
-        return Watched(self.urgent_latency_ns.max, sum(one.released * one.period_ns for one in urgent) / 1e9)
+        watched_s = sum(one.released * one.period_ns for one in urgent) / 1e9
+        return Watched(bounded.longest_ns, watched_s, bounded.unknown_because)
 
     def bounded(self) -> Bounded:
         """Give the latest start of the most urgent task.
 
-        Of its jobs that had been released but not begun at the end, the last may just have been released; that there
-        are others shows how late it was at least.
+        A job that had not begun at the end is at least as late as its deadline, which lies within the trial, and the
+        first of several by a period more for each of the others.
         """
         longest_ns = None if self.urgent_latency_ns is None else self.urgent_latency_ns.max
         waiting = 0
         for one in self.repetitions:
             urgent, begun = one.tasks[0], 0 if one.urgent_latency_ns is None else one.urgent_latency_ns.count
-            if (others := urgent.released - begun - 1) > 0:
-                waiting += others + 1
-                longest_ns = max(longest_ns or 0.0, float(others * urgent.period_ns))
-        because = "no job of the most urgent task began" if longest_ns is None else None
+            if (unstarted := urgent.released - begun) > 0:
+                waiting += unstarted
+                late_ns = urgent.deadline_ns + (unstarted - 1) * urgent.period_ns
+                longest_ns = max(longest_ns or 0.0, float(late_ns))
+        because = "no job of the most urgent task was released" if longest_ns is None else None
         if waiting:
             because = f"{waiting} jobs of the most urgent task had not begun at the end, which were later than is known"
         return Bounded(longest_ns, unknown_because=because)

@@ -73,6 +73,8 @@ class CallFigures(CallLoad):
     """The longest of any stream."""
     unheard: int = 0
     """Streams of which nothing came."""
+    unended: int = 0
+    """Streams of which nothing came any more after their longest silence."""
     mos: Spread | None
     """Of the streams of all repetitions."""
     host_cpu_share: float | None
@@ -125,6 +127,7 @@ def figures_of(load: CallLoad, results: Sequence[Calls | CallFailover]) -> CallF
         jitter_ns=max((one.jitter_ns for one in voices if one.jitter_ns is not None), default=None),
         silence_ns=max((one.silence_ns for one in voices if one.silence_ns is not None), default=None),
         unheard=sum(one.streams - one.heard for one in voices),
+        unended=sum(not one.silence_ended for one in each),
         mos=spread_of([one.mos for one in each]),
         host_cpu_share=median(host) if host else None,
         server_cpu_share=median(server) if server else None,

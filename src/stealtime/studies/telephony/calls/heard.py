@@ -93,6 +93,7 @@ def _stream(towards: Towards, document: Mapping[str, Any]) -> StreamVoice:
         delay_ns=_spread(document["delay_ns"]),
         jitter_ns=None if document["jitter_ns"] is None else document["jitter_ns"]["max"],
         silence_ns=None if silence is None else silence["length_ns"],
+        silence_ended=silence is None or bool(silence["ended"]),
         mos=document["quality"]["mos"],
     )
 

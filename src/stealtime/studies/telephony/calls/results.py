@@ -49,6 +49,8 @@ class StreamVoice(Model):
     """The most that RFC 3550 section 6.4.1 gave at any time."""
     silence_ns: int | None
     """From one packet to the next at most; it contains the 20 ms between two packets."""
+    silence_ended: bool = True
+    """Whether a packet ended that; if not, nothing was heard any more, though the stream had not told its end."""
     mos: float
     """What a listener would say on the average, by the E-model (ITU-T G.107)."""
 

@@ -48,6 +48,7 @@ def machine(possible: None, tell: Callable[[str], None]) -> Iterator[FirstLevel]
     with first_level() as booted:
         tell(f"KVM, first level (counts and truth, no times): up after {time.monotonic() - began_s:.1f} s")
         yield booted
+        _tell_panics(booted, tell)
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +59,12 @@ def sound_machine(possible: None, tell: Callable[[str], None]) -> Iterator[First
         tell(f"KVM without nested paging, first level: up after {time.monotonic() - began_s:.1f} s")
         assert booted.run("cat /sys/module/kvm_amd/parameters/npt", within_s=10.0).strip() == "N"
         yield booted
+        _tell_panics(booted, tell)
+
+
+def _tell_panics(booted: FirstLevel, tell: Callable[[str], None]) -> None:
+    if booted.boots > 1:
+        tell(f"KVM, first level: its kernel panicked, and it was booted {booted.boots} times")
 
 
 @pytest.fixture(scope="session", params=FAILOVERS)

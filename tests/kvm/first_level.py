@@ -65,6 +65,8 @@ class FirstLevel:
         self._kernel = kernel
         self._kernel_arguments = arguments
         self._count = 0
+        self.boots = 0
+        """How often it was booted: more than once where its kernel has panicked."""
         self._running = ExitStack()
         _fill(self.exchange)
 
@@ -80,11 +82,11 @@ class FirstLevel:
             except FirstLevelError:
                 if attempt == _BOOTS or not self._has_panicked():
                     raise
-                print(f"the first level's kernel panicked while it booted: attempt {attempt + 1}", file=sys.stderr)
             else:
                 return
 
     def _boot(self) -> None:
+        self.boots += 1
         self._running.close()
         ours, theirs = socket.socketpair()
         self._running.enter_context(ours)

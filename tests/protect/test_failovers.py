@@ -11,6 +11,7 @@ from evidence import Witness
 from failover_campaign import BLOWS, BLOWS_AND_FAULTS, MOVING, POINTS, Campaign
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
+from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.stand import COUNTER
 
 pytestmark = [
@@ -26,6 +27,9 @@ SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 WRITES = os.environ.get("STEALTIME_CAMPAIGN_WRITES")
 """How much the guest writes beside, as `counter` takes it (``4000/10ms``); else little."""
 
+REGISTER = os.environ.get("STEALTIME_CAMPAIGN_REGISTER", "folder")
+"""Who decides: a register in a ``folder``, or a real ``etcd``."""
+
 POINTS_IN_SHORT = 5
 ALWAYS = ("after-stage, delay", "planned, the standby dies after-load", "planned, the active dies after-claim")
 """An epoch is whole and not yet committed when the standby wins: it waited for that for ever once. And a planned
@@ -36,7 +40,8 @@ failover during which either of the two dies: it was the machine's end once."""
 def hosts() -> Iterator[TwoHosts]:
     with laboratory_or_skip() as laboratory:
         program = [*COUNTER[:-1], COUNTER[-1] if WRITES is None else f"dirty={WRITES}"]
-        yield TwoHosts(laboratory, interval="50ms", program_arguments=program)
+        etcd = Etcd(laboratory) if REGISTER == "etcd" else None
+        yield TwoHosts(laboratory, etcd, interval="50ms", program_arguments=program)
 
 
 def test_what_a_client_saw_outlives_every_death(hosts: TwoHosts) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -22,6 +23,31 @@ FIRST_OWN_USER = 0x7000_0000
 """As in ``crates/capture/src/rights.rs``."""
 METRICS = "127.0.0.1:9464"
 LOG_BYTES = 64 << 10
+# An ordinary user who opens all the connections that he may and says nothing on any of them.
+_CROWD = """
+import resource, socket, sys, time
+host, port = sys.argv[1].rsplit(":", 1)
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[2])
+    sys.exit("the control socket is open to everybody")
+except PermissionError:
+    pass
+held, until = [], time.monotonic() + float(sys.argv[3])
+while time.monotonic() < until:
+    one = socket.socket()
+    one.settimeout(0.05)
+    try:
+        one.connect((host, int(port)))
+    except OSError:
+        time.sleep(0.01)
+    held.append(one)
+    if len(held) > 4000:
+        held.pop(0).close()
+print(len(held))
+"""
+CROWDED_S = 8.0
+NOBODY = "65534"
 _FETCH = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
 
 
@@ -106,6 +132,38 @@ def test_a_qemu_that_does_not_answer_is_given_up_and_figures_go_on(hosts: TwoHos
 
     await_that(is_counted, lambda: "the member that took over tells no figures")
     assert metrics(hosts, after.host)["stealtime_protect_protected"] == 1
+
+
+def test_a_crowd_of_strangers_takes_neither_figures_nor_control_nor_the_guest(hosts: TwoHosts) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    active = settled(hosts)
+    assert active.pid is not None
+    member = psutil.Process(active.pid)
+    before = member.num_fds()
+    crowd = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c", _CROWD]
+    crowd += [METRICS, str(hosts.member(active.host).control_socket), str(CROWDED_S)]
+    crowding = hosts.laboratory.start(active.host, crowd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    most = 0
+    while crowding.poll() is None:
+        assert hosts.status(active.host) is not None
+        most = max(most, member.num_fds())
+    told, said = crowding.communicate()
+    assert crowding.returncode == 0, said.decode()
+    assert int(told) > 100, "there was no crowd"
+    assert most <= before + 16, f"strangers took {most - before} descriptors"
+    assert metrics(hosts, active.host)["stealtime_protect_protected"] == 1
+    (serving,) = (task for task in _threads(member.pid) if task[0] == "metrics")
+    assert serving[1] == 0, "it answers before what protects the guest"
+    assert settled(hosts).pid == active.pid, "nobody moved for a stranger"
+    assert_unharmed(counting.end())
+
+
+def _threads(pid: int) -> list[tuple[str, int]]:
+    """Give the name and the nice value of each thread of a process."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    halves = [stat[stat.index("(") + 1 :].rsplit(") ", 1) for stat in stats]
+    return [(name, int(rest.split()[16])) for name, rest in halves]
 
 
 def test_a_qemu_has_a_user_of_its_own_and_dies_with_its_member(hosts: TwoHosts) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from evidence import Witness
 from memory_group import MemoryGroup
-from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip, other
 
 from stealtime.protect.state import recorded_process
 from stealtime.protect.status import MemberStatus
@@ -17,9 +17,6 @@ pytestmark = [
 ]
 
 _ROOM_FOR_ONE_BYTES = 16 << 20
-_LESS_THAN_A_GUEST_BYTES = 40 << 20
-_ENOUGH_BYTES = 4 << 30
-_KILLED_AT_LEAST = 3
 
 
 @pytest.fixture
@@ -66,7 +63,6 @@ def test_each_process_may_be_killed_for_want_of_memory(hosts: TwoHosts) -> None:
             with MemoryGroup(_ROOM_FOR_ONE_BYTES) as group:
                 group.kill(pid)
                 hosts.await_end(pid)
-                assert group.killed == 1, whom
             if whom == "the daemon of the standby's host":
                 assert hosts.settled().pid == before.pid, "a machine does not need the daemon that has received it"
                 hosts.start_daemon(other(before.host))
@@ -74,25 +70,3 @@ def test_each_process_may_be_killed_for_want_of_memory(hosts: TwoHosts) -> None:
             assert (after.host != before.host) == (whom in _MOVING), whom
         assert_unharmed(counting.end())
         witness.assert_all()
-
-
-def test_a_host_with_too_little_memory_for_a_standby_harms_nobody(hosts: TwoHosts) -> None:
-    """Its service's own limit, as of ``MemoryMax=``, that doctor and admission have not seen when it was started."""
-    hosts.laboratory.power_off("b")
-    hosts.start()
-    hosts.await_running("a")
-    counting = Counting(hosts)
-    counting.await_answers()
-    hosts.start_daemon("b")
-    with MemoryGroup(_LESS_THAN_A_GUEST_BYTES) as group:
-        group.add(_daemon(hosts, "b"))
-        await_that(lambda: group.killed >= _KILLED_AT_LEAST, lambda: f"{group.killed} killed\n{hosts.last_words()}")
-        counting.await_answers()
-        status = hosts.status("a")
-        assert status is not None
-        assert (status.role, status.protected) == ("solo", False)
-        assert status.warnings, "somebody has to be told why it is not protected"
-        group.limit(_ENOUGH_BYTES)
-        hosts.start_daemon("b") if recorded_process(hosts.state.host("b").pid_file) is None else None
-        assert hosts.settled().host == "a"
-        assert_unharmed(counting.end())

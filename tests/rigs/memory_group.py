@@ -7,21 +7,21 @@ import time
 from pathlib import Path
 from typing import Self
 
+import psutil
 import pytest
 
 _VERSION_1 = Path("/sys/fs/cgroup/memory")
 _VERSION_2 = Path("/sys/fs/cgroup")
 _KILLED_WITHIN_S = 30.0
 
-# Takes more than the group may have, and can itself not be chosen.
+# Takes more than the group may have, as a file in memory: so it is itself small, and others are chosen before it.
 _EATER = """
-import mmap, sys, time
-open("/proc/self/oom_score_adj", "w").write("-1000")
-open(sys.argv[1], "w").write(str(__import__("os").getpid()))
-taken = mmap.mmap(-1, int(sys.argv[2]))
-for place in range(0, int(sys.argv[2]), 4096):
-    taken[place] = 1
-time.sleep(60)
+import os, sys
+with open(sys.argv[1], "w") as group:
+    group.write("0")
+taken = os.memfd_create("taken")
+for _ in range(int(sys.argv[2]) >> 16):
+    os.write(taken, bytes(1 << 16))
 """
 
 
@@ -45,7 +45,7 @@ class MemoryGroup:
 
     def __enter__(self) -> Self:
         self.path.mkdir()
-        self.limit(self._limit_bytes)
+        self._limit.write_text(str(self._limit_bytes))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -73,26 +73,25 @@ class MemoryGroup:
         told = dict(line.split() for line in (self.path / self._told).read_text().splitlines())
         return int(told["oom_kill"])
 
-    def limit(self, limit_bytes: int) -> None:
-        """Change how much its processes may take."""
-        self._limit.write_text(str(limit_bytes))
-
     def add(self, pid: int) -> None:
         """Put a process into it; its later children are born there."""
         self._move(pid, self._procs)
 
     def kill(self, pid: int) -> None:
-        """Have the kernel kill this process for want of memory."""
+        """Have the kernel kill this process for want of memory, and children that it has meanwhile as it likes."""
+        # Before whoever else is in the group.
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
         self.add(pid)
         argv = [sys.executable, "-c", _EATER, str(self._procs), str(2 * self._limit_bytes)]
         with subprocess.Popen(argv) as eater:
             try:
                 deadline = time.monotonic() + _KILLED_WITHIN_S
-                while self.killed == 0:
+                while _lives(pid):
                     assert time.monotonic() < deadline, f"the kernel does not kill {pid}"
                     time.sleep(0.01)
             finally:
                 eater.kill()
+        assert self.killed > 0, f"{pid} ended by itself"
 
     @staticmethod
     def _move(pid: int, to: Path) -> None:
@@ -100,3 +99,10 @@ class MemoryGroup:
             to.write_text(str(pid))
         except ProcessLookupError:
             return
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -7,6 +7,7 @@ import pytest
 
 from stealtime.lab.platforms.ssh_shell import MarkedShell
 from stealtime.protect.forced_command import Serving, Taking, read_request, take_file
+from stealtime.protect.lent_machines import OWNER_FILE
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 
@@ -45,8 +46,12 @@ def test_files_go_into_lent_folders_only(tmp_path: Path) -> None:
     take_file(lent / "kernel", io.BytesIO(b"bzImage"), [images])
     assert (lent / "kernel").read_bytes() == b"bzImage"
     (lent / "link").symlink_to(tmp_path / "elsewhere")
-    for target in (images / "kernel", tmp_path / "kernel", lent / ".." / "kernel", lent / ".profile", lent / "link"):
+    (images / "stealtime-lent-elsewhere").symlink_to(tmp_path)
+    inside = (lent / ".." / "kernel", lent / ".profile", lent / "link", lent / OWNER_FILE)
+    for target in (images / "kernel", tmp_path / "kernel", *inside, images / "stealtime-lent-elsewhere" / "kernel"):
         with pytest.raises(StealtimeError):
             take_file(target, io.BytesIO(b"x"), [images])
     assert not (tmp_path / "elsewhere").exists()
-    assert sorted(path.name for path in images.iterdir()) == [lent.name]
+    assert sorted(path.name for path in images.iterdir()) == ["stealtime-lent-elsewhere", lent.name]
+    assert not (tmp_path / "kernel").exists()
+    assert not (lent / OWNER_FILE).exists()

@@ -59,6 +59,12 @@ def checked_endpoint(endpoint: str) -> str:
     return endpoint
 
 
+def tcp_address(endpoint: str) -> tuple[str, int]:
+    """Give the name or address, and the port, of an endpoint ``tcp:HOST:PORT``."""
+    host, _, port = endpoint.removeprefix("tcp:").rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def parse_target(text: str, known: Sequence[StandbyHost]) -> StandbyHost:
     """Read what ``--to`` takes: a name of ``VM.toml``, ``NAME=ENDPOINT``, an endpoint, or ``HOST[:PORT]``.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from stealtime.protect.lent_machines import FOLDER_PREFIX
+from stealtime.protect.lent_machines import FOLDER_PREFIX, OWNER_FILE
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 ORIGINAL = "SSH_ORIGINAL_COMMAND"
@@ -71,8 +71,9 @@ def take_file(target: Path, source: IO[bytes], images: Sequence[Path]) -> None:
         StealtimeError: The path leads elsewhere, or cannot be written.
     """
     folder = target.parent
-    is_lent = folder.parent in images and folder.name.startswith(FOLDER_PREFIX)
-    if not is_lent or _FILE_NAME.fullmatch(target.name) is None:
+    is_lent = folder.parent in images and folder.name.startswith(FOLDER_PREFIX) and not folder.is_symlink()
+    is_file_name = _FILE_NAME.fullmatch(target.name) is not None and target.name != OWNER_FILE
+    if not is_lent or not is_file_name:
         raise StealtimeError(f"{target} is in no folder that was lent", hint="the campaign begins with `lend`")
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)

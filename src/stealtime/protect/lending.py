@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import psutil
-from pydantic import ValidationError
 
 import stealtime
 from stealtime.lab.platforms import below
@@ -25,6 +24,7 @@ from stealtime.protect.blow import kill_protected, last_state
 from stealtime.protect.control import ControlClient, ControlError
 from stealtime.protect.daemon import daemon_of
 from stealtime.protect.ending import ending_error
+from stealtime.protect.lending_terms import read_machine
 from stealtime.protect.lent_machines import (
     FOLDER_PREFIX,
     clear,
@@ -37,10 +37,10 @@ from stealtime.protect.lent_machines import (
 )
 from stealtime.protect.members import is_running, prepare_member, read_status, start_member
 from stealtime.protect.process_times import thread_times_ns
-from stealtime.protect.session import first_fault, make_spec
+from stealtime.protect.session import make_spec
 from stealtime.protect.stand import EMULATED_TIMING, NotProtectedError, poll
 from stealtime.protect.state import MemberFolder, State, recorded_process
-from stealtime.protect.vm_file import VM_NAME, VmFile
+from stealtime.protect.vm_file import VM_NAME
 from stealtime.vocabulary.errors import StealtimeError
 
 VERSION = 1
@@ -114,8 +114,12 @@ class Lending:
 
     def _lend(self, prefix: str, folder: str) -> dict[str, Any]:
         path = Path(folder)
+        if self._prefix is not None:
+            raise StealtimeError(f"the host {self._told.name!r} was lent to this campaign already")
         if re.fullmatch(_PREFIX, prefix) is None:
             raise StealtimeError(f"names of machines of a campaign do not begin with {prefix!r}")
+        if lent_members(self._state, prefix):
+            raise StealtimeError(f"there are machines of another campaign whose names begin with {prefix!r}")
         if path.parent not in self._told.images or path.name != f"{FOLDER_PREFIX}{prefix}":
             raise StealtimeError(
                 f"machines of the host {self._told.name!r} may not boot from {path.parent}",
@@ -132,13 +136,7 @@ class Lending:
         return {}
 
     def _start(self, machine: dict[str, Any]) -> dict[str, Any]:
-        network = {**machine.get("network", {}), "bridge": self._told.bridge}
-        identity = None if self._told.identity is None else self._told.identity.model_dump()
-        timing = EMULATED_TIMING if below.is_emulated() else {}
-        try:
-            vm = VmFile.model_validate({"timing": timing, **machine, "network": network, "identity": identity})
-        except ValidationError as error:
-            raise StealtimeError(f"the machine cannot be had on {self._told.name!r}: {first_fault(error)}") from error
+        vm = read_machine(machine, self._told, EMULATED_TIMING if below.is_emulated() else {})
         folder = self._member(vm.name)
         spec = make_spec(vm, self._state, self._told.name)
         # The register, QEMU and its user are the host's own.
@@ -200,7 +198,11 @@ class Lending:
 
     def _words(self) -> dict[str, Any]:
         logs = [log for folder in self._members() for log in (folder.path / "console.log", folder.log)]
-        return {"words": "\n".join(f"--- {self._told.name}: {log}\n{_end_of(log)}" for log in (*logs, self._host.log))}
+        said = [f"--- {self._told.name}: {log}\n{_end_of(log)}" for log in logs]
+        if self._prefix is not None:
+            # The daemon's log has the words of all machines that were received here.
+            said.append(f"--- {self._told.name}: {self._host.log}\n{_end_of(self._host.log, f'{self._prefix}-')}")
+        return {"words": "\n".join(said)}
 
     def _member(self, vm: str) -> MemberFolder:
         if self._prefix is None or not is_of(vm, self._prefix) or re.fullmatch(VM_NAME, vm) is None:
@@ -211,11 +213,13 @@ class Lending:
         return [] if self._prefix is None else lent_members(self._state, self._prefix)
 
 
-def _end_of(log: Path) -> str:
+def _end_of(log: Path, about: str = "") -> str:
+    """Give the last lines of a log, of those that hold a word."""
     try:
-        return "\n".join(log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:])
+        lines = log.read_text("utf-8", "replace").splitlines()
     except OSError:
         return ""
+    return "\n".join([line for line in lines if about in line][-_LAST_LINES:])
 
 
 def serve(state: State, requests: int, answers: IO[str]) -> None:

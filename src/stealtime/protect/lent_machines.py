@@ -24,7 +24,8 @@ from stealtime.protect.status import RUNNING_ROLES
 
 FOLDER_PREFIX = "stealtime-lent-"
 """Of the folder's name; then the machines' prefix."""
-_OWNER_FILE = "owner"
+OWNER_FILE = "owner"
+"""In it: the mark of the process that serves the campaign."""
 _ENDS_WITHIN_S = 20.0
 _KILLED_WITHIN_S = 5.0
 _RUNNING_ROLES = ("solo", "active")
@@ -37,7 +38,7 @@ def make_folder(path: Path) -> None:
         OSError: It cannot be made, or is there.
     """
     path.mkdir(mode=0o755)
-    (path / _OWNER_FILE).write_text(owner_of())
+    (path / OWNER_FILE).write_text(owner_of())
 
 
 def lent_members(state: State, prefix: str) -> list[MemberFolder]:
@@ -55,7 +56,7 @@ def clear_left_over(state: State, parents: Iterable[Path]) -> None:
     for parent in parents:
         for folder in parent.glob(f"{FOLDER_PREFIX}*"):
             try:
-                owner = (folder / _OWNER_FILE).read_text()
+                owner = (folder / OWNER_FILE).read_text()
             except OSError:
                 continue
             if is_left_over(owner):

@@ -19,11 +19,12 @@ from synthetic_run import SyntheticCell, write_synthetic_run
 from test_runner import only
 
 from stealtime import cli
-from stealtime.cli import streams
+from stealtime.cli import output, streams
 from stealtime.cli.ascii_forms import in_ascii
 from stealtime.cli.console import PlainConsole
+from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import ExitCode, weightiest
-from stealtime.vocabulary.visible import visible
+from stealtime.vocabulary.visible import is_visible, visible
 
 NASTY = "[migration/0] x[/] :boom: \x1b[31mred\x07 5 µs × 3 → … \u202e naïve ─│ 日本"
 """A name that markup, emoji, escape sequences and every encoding have something against."""
@@ -156,6 +157,22 @@ def test_what_an_encoding_has_stays(captured: Captured, runs: Path) -> None:
 
 def test_text_that_steers_a_terminal_is_shown_as_python_writes_it() -> None:
     assert visible("a\x1b[31m\tb\nc\x9b\u202e\x7f") == "a\\x1b[31m\tb\nc\\x9b\\u202e\\x7f"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_json_document_steers_a_terminal(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    said = "a\x1b\tb\x7f\x9b31m\\\x9c\u202e\u2066\u2028 µ"
+    member = MemberStatus(vm=said, host="a", role="gone", protected=False)
+    documents: tuple[dict[str, object] | MemberStatus, ...] = ({"name": said, said: 1}, member)
+    for document in documents:
+        out = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding=encoding))
+        output.print_document(document)
+        sys.stdout.flush()
+        text = out.getvalue().decode(encoding)
+        assert is_visible(text)
+        assert ("µ" in text) == (encoding == "utf-8")
+        assert said in json.loads(text).values()
 
 
 def test_a_terminal_gets_escape_sequences_of_our_own_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, weightiest
-from stealtime.vocabulary.visible import visible
+from stealtime.vocabulary.visible import visible, visible_in_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -23,7 +23,7 @@ def print_document(document: "BaseModel | Mapping[str, Any]") -> None:
         text = json.dumps(document, indent=2, ensure_ascii=_must_be_ascii(), allow_nan=False)
     else:
         text = document.model_dump_json(indent=2, ensure_ascii=_must_be_ascii())
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(f"{visible_in_json(text)}\n")
 
 
 def print_line(text: str) -> None:

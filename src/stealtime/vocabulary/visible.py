@@ -1,4 +1,4 @@
-"""Text that came from elsewhere, such as the names of threads and files, made harmless for a terminal and for XML."""
+"""Text from elsewhere, such as the names of threads and files, made harmless for a terminal, JSON and XML."""
 
 import re
 
@@ -9,6 +9,11 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 def visible(text: str) -> str:
     r"""Write characters that would steer a terminal as Python writes them: the escape character becomes ``\x1b``."""
     return _STEERING.sub(lambda match: _escaped(match[0]), text)
+
+
+def visible_in_json(document: str) -> str:
+    r"""Write them in a JSON document as ``\u009b``: they stand within its strings only, and mean the same there."""
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", document)
 
 
 def is_visible(text: str) -> bool:

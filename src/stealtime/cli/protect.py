@@ -13,6 +13,7 @@ from stealtime.cli.protect_hosts import Mode
 from stealtime.cli.protect_recover import recover
 from stealtime.cli.protect_upgrade import upgrade
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
+from stealtime.vocabulary.visible import visible_in_json
 
 if TYPE_CHECKING:
     from stealtime.protect.state import MemberFolder, State
@@ -329,15 +330,15 @@ def spec(
     )
     vm = session.apply_choices(read_vm_file(file), choices)
     told = session.make_spec(vm, default_state(), host or this_host(), folder.absolute() if folder else None)
-    sys.stdout.write(told.text())
+    sys.stdout.write(visible_in_json(told.text()))
 
 
 def _status_document(vm: str | None) -> "StatusDocument":
-    from stealtime.protect.members import read_status
+    from stealtime.protect.members import read_statuses
     from stealtime.protect.state import default_state
     from stealtime.protect.status import StatusDocument
 
-    return StatusDocument(members=tuple(read_status(folder) for folder in default_state().members(vm)))
+    return StatusDocument(members=tuple(read_statuses(default_state().members(vm))))
 
 
 def _show_all_hosts(file: Path, vm: str | None, *, as_json: bool) -> None:

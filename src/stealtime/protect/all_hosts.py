@@ -19,7 +19,7 @@ from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 _AT_ONCE = 16
 """Connections: each takes a key exchange here, and a hundred at once would be slower for all."""
-_ANSWERS_WITHIN_S = 20.0
+ANSWERS_WITHIN_S = 20.0
 _TELLS = (ExitCode.FINE, ExitCode.THRESHOLD, ExitCode.NOT_JUDGED)
 """How ``status`` ends when it has told how the machines stand."""
 _SHOWN_LETTERS = 200
@@ -91,7 +91,7 @@ async def _ask(host: AskedHost) -> StatusDocument:
     name, shell = host.platform.host, MarkedShell()
     async with host.platform.connect() as connection:
         try:
-            async with asyncio.timeout(_ANSWERS_WITHIN_S):
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
                 done = await connection.run(shell.command(f"{shlex.quote(host.program)} protect status --json"))
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise StealtimeError(

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from stealtime.protect.status import MemberStatus
 from stealtime.vocabulary.errors import StealtimeError
 
-_ANSWER_WITHIN_S = 10.0
+ANSWER_WITHIN_S = 10.0
 """A member answers in ms, between two epochs; one that was stopped (SIGSTOP) does not."""
 
 _HANDOVER_WITHIN_S = 60.0
@@ -34,13 +34,16 @@ class ControlClient:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def status(self) -> MemberStatus:
+    def status(self, *, within_s: float = ANSWER_WITHIN_S) -> MemberStatus:
         """Ask how it stands.
+
+        Args:
+            within_s: How long the answer may take.
 
         Raises:
             ControlError: It does not answer, or not with a status.
         """
-        answer = self.ask("status")
+        answer = self.ask("status", within_s=within_s)
         try:
             return MemberStatus.model_validate(answer)
         except ValidationError as error:
@@ -93,7 +96,7 @@ class ControlClient:
         """
         return self.ask("fault", point=point, action=action, passes=passes, only_protected=only_protected)
 
-    def ask(self, command: str, *, within_s: float = _ANSWER_WITHIN_S, **fields: Any) -> dict[str, Any]:
+    def ask(self, command: str, *, within_s: float = ANSWER_WITHIN_S, **fields: Any) -> dict[str, Any]:
         """Send a command and give its answer.
 
         Args:

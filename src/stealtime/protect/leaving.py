@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from stealtime.protect.members import is_running, read_status
+from stealtime.protect.members import at_once, is_running, read_status
 from stealtime.protect.state import MemberFolder, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus, Role
 
@@ -53,15 +53,13 @@ def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[lis
         The machines that have left, and those that are still here.
     """
     members = [_Member(folder) for folder in folders]
-    for member in members:
-        member.tell_to_leave()
+    at_once(_Member.tell_to_leave, members)
     members = [member for member in members if member.role in RUNNING_ROLES]
     deadline = time.monotonic() + within_s
     while any(member.stays() for member in members) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        for member in members:
-            if member.process is None and member.stays():
-                member.tell_to_leave()
+        unknown = [member for member in members if member.process is None and member.stays()]
+        at_once(_Member.tell_to_leave, unknown)
     # Each is looked at once, so that it is in one list.
     staying = [member for member in members if member.stays()]
     left = [member for member in members if member not in staying and member.has_left()]

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
 from stealtime.lab.platforms.process import RUN_MARK
-from stealtime.protect.control import ControlClient, ControlError
+from stealtime.protect.control import ANSWER_WITHIN_S, ControlClient, ControlError
 from stealtime.protect.ending import ending_error
 from stealtime.protect.host_file import HostFile, host_spec
 from stealtime.protect.programs import find_replicator, member_environment
@@ -25,6 +27,14 @@ _ANSWERS_WITHIN_S = 30.0
 """A member takes commands before it boots its guest; on an overloaded host that may take seconds."""
 
 _POLL_S = 0.05
+
+TOLD_WITHIN_S = 5.0
+"""What is said of all members of a host waits no longer for one: ``all_hosts`` gives a host 20 s in all."""
+_AT_ONCE = 128
+"""Members that are waited for at the same time; each takes a thread, which sleeps."""
+
+Subject = TypeVar("Subject")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -194,10 +204,10 @@ def is_running(process: psutil.Process) -> bool:
         return False
 
 
-def read_status(folder: MemberFolder) -> MemberStatus:
+def read_status(folder: MemberFolder, within_s: float = ANSWER_WITHIN_S) -> MemberStatus:
     """Give what a member says, or that nobody lives there any more."""
     try:
-        return ControlClient(folder.control_socket).status()
+        return ControlClient(folder.control_socket).status(within_s=within_s)
     except ControlError as error:
         lives = folder.lives()
         # One that has just begun has no socket yet.
@@ -210,6 +220,19 @@ def read_status(folder: MemberFolder) -> MemberStatus:
             alarms=(Alarm(kind="control", text=f"it lives and cannot be asked: {error.message}"),) if is_deaf else (),
             warnings=(error.message,) if lives and not is_deaf else (),
         )
+
+
+def read_statuses(folders: Sequence[MemberFolder]) -> list[MemberStatus]:
+    """Give what many members say, asked at the same time: one that stands still delays no other."""
+    return at_once(lambda folder: read_status(folder, TOLD_WITHIN_S), folders)
+
+
+def at_once(act: Callable[[Subject], Result], subjects: Sequence[Subject]) -> list[Result]:
+    """Do something with each of many members at the same time, and give what came of each, in their order."""
+    if not subjects:
+        return []
+    with ThreadPoolExecutor(min(len(subjects), _AT_ONCE)) as threads:
+        return list(threads.map(act, subjects))
 
 
 def running_member(state: State, vm: str) -> tuple[MemberFolder, MemberStatus]:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from command import Command
 
+from stealtime.protect import upgrade
+from stealtime.protect.specification import FileRegisterSpec, HostSpec, write_document
 from stealtime.protect.state import STATE_VARIABLE, State, record_process
 
 
@@ -135,3 +138,54 @@ def test_where_nothing_can_be_noted_no_machine_moves(stealtime: Command, state: 
     ended = stealtime("protect", "upgrade", "--", "true")
     assert ended.code == 1
     assert "upgrade.json" in ended.err.splitlines()[0]
+
+
+def described(state: State, folder: Path) -> None:
+    """Say what the daemon of the host was told: where its register is, above all."""
+    host = state.host("a")
+    told = HostSpec(
+        name="a",
+        listen="tcp:10.0.0.1:7460",
+        bridge=None,
+        register_=FileRegisterSpec(file=folder),
+        identity=None,
+        folder=host.path,
+        qemu=Path("/bin/true"),
+        qemu_user=None,
+        images=(),
+        copies=2,
+        metrics="127.0.0.1",
+        allow_faults=False,
+    )
+    write_document(host.config, told)
+
+
+def test_a_machine_that_was_stopped_meanwhile_is_told_and_forgotten(
+    state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The register is read by the replicator itself: what it is told of a machine must be enough for it."""
+    monkeypatch.setattr(upgrade, "_restart_daemon", lambda _: psutil.Process())
+    described(state, tmp_path)
+    host = state.host("a")
+    records = {
+        "stopped": {"term": 3, "holder": None, "standby": None, "renewals": 7},
+        "elsewhere": {"term": 3, "holder": "b@0000000000000001", "standby": None, "renewals": 7},
+    }
+    for vm, record in records.items():
+        (tmp_path / f"{vm}.{1:020}.json").write_text(json.dumps(record))
+    note = host.path / "upgrade.json"
+    note.write_text(json.dumps({"host": "a", "version": "0", "machines": ["stopped", "elsewhere", "unheard-of"]}))
+    said: list[str] = []
+    not_back = upgrade.complete(host, 0.1, said.append)
+    assert said[1:] == ["stopped was stopped meanwhile"]
+    assert [sentence.partition(" ")[0] for sentence in not_back] == ["elsewhere", "unheard-of"]
+    assert json.loads(note.read_text())["machines"] == ["elsewhere", "unheard-of"]
+    for vm in ("elsewhere", "unheard-of"):
+        (tmp_path / f"{vm}.{2:020}.json").write_text(json.dumps(records["stopped"]))
+    assert upgrade.complete(host, 0.1, said.append) == []
+    assert not note.exists(), "nothing is left to come back"
+
+
+def test_the_help_says_what_a_reboot_takes(stealtime: Command) -> None:
+    ended = stealtime("protect", "upgrade", "-h")
+    assert "reboots this host" in " ".join(ended.out.split())

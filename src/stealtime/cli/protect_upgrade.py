@@ -32,7 +32,8 @@ def upgrade(
 
     All machines that run here move to their standbys; COMMAND runs; the daemon is restarted; machines that stand by
     here get new standbys, one after the other, each of which resumes its machine for trial; what has left comes back.
-    The other host may be of the release before, or of the one after.
+    The other host may be of the release before, or of the one after. A COMMAND that reboots this host loses the note of
+    what is to come back: call each machine then with `stealtime protect failover VM`.
 
     For example: stealtime protect upgrade -- apt-get install --only-upgrade stealtime qemu-system-x86
 

@@ -11,8 +11,16 @@ from stealtime.lab.platforms.leftovers import temporary_folder
 from stealtime.protect.ending import parse_last_words
 from stealtime.protect.programs import find_replicator
 from stealtime.protect.session import make_spec
-from stealtime.protect.specification import write_document
-from stealtime.protect.state import State
+from stealtime.protect.specification import (
+    HostSpec,
+    ImageSpec,
+    MachineSpec,
+    MemberSpec,
+    Place,
+    member_spec,
+    write_document,
+)
+from stealtime.protect.state import HostFolder, State
 from stealtime.protect.vm_file import VmFile
 from stealtime.vocabulary.errors import StealtimeError
 
@@ -78,23 +86,75 @@ def account_of(vm: VmFile, state: State, host: str, *, prefix: Sequence[str] = (
     Raises:
         StealtimeError: The register does not say who had it.
     """
+    return _ask(make_spec(vm, state, host), prefix)
+
+
+def was_stopped(vm: str, host: HostFolder) -> bool:
+    """Tell whether a machine has ended in order, by the register that a host of this machine uses.
+
+    Args:
+        vm: Its name, which is all that has to be known of it.
+        host: The folder of the host.
+
+    Returns:
+        False also where the register does not say.
+    """
+    try:
+        told = HostSpec.model_validate_json(host.config.read_text())
+        account = _ask(_spec_of_name(vm, host, told), ())
+    except (OSError, ValidationError, StealtimeError):
+        return False
+    # Without a record nobody has ever had it, or the register was lost.
+    return account.verdict == "vacant" and account.term is not None
+
+
+def _spec_of_name(name: str, host: HostFolder, told: HostSpec) -> MemberSpec:
+    """Give a specification whose name, host and register are right: nothing else of it is looked at."""
+    vm, nothing = VmFile(name=name, program="counter"), ImageSpec(path=Path("/"), sha256="")
+    machine = MachineSpec(
+        name=name,
+        accelerator=vm.accelerator,
+        machine="none",
+        cpu=vm.cpu,
+        vcpus=vm.vcpus,
+        memory_bytes=vm.memory_bytes,
+        kernel=nothing,
+        initramfs=nothing,
+        kernel_arguments="",
+        mac=vm.mac,
+        virtio=vm.virtio,
+        devices=(),
+    )
+    place = Place(host=told.name, folder=host.member(name).path, qemu=told.qemu, register_folder=host.path)
+    own = {"register_": told.register_, "identity": told.identity}
+    return member_spec(vm, machine, place).model_copy(update=own)
+
+
+def _ask(spec: MemberSpec, prefix: Sequence[str]) -> Account:
+    name = spec.machine.name
     with temporary_folder() as folder:
         file = folder / "spec.json"
-        write_document(file, make_spec(vm, state, host))
-        asked = subprocess.run(
-            [*prefix, str(find_replicator()), "recover", "--spec", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWERS_WITHIN_S,
-            check=False,
-        )
+        write_document(file, spec)
+        try:
+            asked = subprocess.run(
+                [*prefix, str(find_replicator()), "recover", "--spec", str(file)],
+                capture_output=True,
+                text=True,
+                timeout=_ANSWERS_WITHIN_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise StealtimeError(
+                f"{name}: the register was not read within {_ANSWERS_WITHIN_S:g} s",
+                hint="does it run, and is it reached from here?",
+            ) from error
     if asked.returncode == 0:
         try:
             return Account.model_validate_json(asked.stdout)
         except ValidationError as error:
-            raise StealtimeError(f"the replicator told {asked.stdout[:80]!r} of {vm.name}") from error
+            raise StealtimeError(f"the replicator told {asked.stdout[:80]!r} of {name}") from error
     reason, hint = parse_last_words(asked.stderr.splitlines())
     raise StealtimeError(
-        f"{vm.name}: {reason or asked.stderr.strip() or 'the replicator ended without a word'}",
+        f"{name}: {reason or asked.stderr.strip() or 'the replicator ended without a word'}",
         hint=hint or "does the register run, and is it reached from here?",
     )

@@ -2,7 +2,8 @@
 
 Two processes do it, as this one is of the version that is replaced: :func:`begin` moves the machines away, then the
 operator's command runs, and :func:`complete`, in a process of what is installed by then, does the rest. What it has to
-know stands in ``upgrade.json`` in the host's folder, so that an upgrade that was interrupted can be resumed.
+know stands in ``upgrade.json`` in the host's folder, so that an upgrade that was interrupted can be resumed. A reboot
+takes it, as all that is in ``/run``: machines then stay where they went.
 
 Machines that stand by here keep their old standbys until the new daemon is there; then each gets a new one, one after
 the other.
@@ -19,8 +20,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 import stealtime
 from stealtime.protect.calling import call
 from stealtime.protect.leaving import hand_over_all
-from stealtime.protect.members import await_status, is_running, read_status, start_host_daemon
+from stealtime.protect.members import await_status, is_running, read_status, read_statuses, start_host_daemon
 from stealtime.protect.programs import find_replicator
+from stealtime.protect.recovery import was_stopped
 from stealtime.protect.specification import unwritable
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus
@@ -82,7 +84,8 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
     Raises:
         StealtimeError: One is not protected, or has not left: then nothing was replaced.
     """
-    statuses = [(folder, read_status(folder)) for folder in host.members()]
+    folders = host.members()
+    statuses = list(zip(folders, read_statuses(folders), strict=True))
     running = [folder for folder, status in statuses if status.role in RUNNING_ROLES]
     for folder, status in statuses:
         if folder in running and not status.protected:
@@ -123,7 +126,9 @@ def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
     upgrade = _read(host)
     if upgrade is None:
         raise UsageError(
-            f"no upgrade of {host.host} has begun", hint="stealtime protect upgrade -- COMMAND, without --resume"
+            f"no upgrade of {host.host} has begun",
+            hint="stealtime protect upgrade -- COMMAND, without --resume; a reboot since then has forgotten it: call "
+            "each machine where it shall run: stealtime protect failover VM",
         )
     daemon = _restart_daemon(host)
     say(f"the daemon of {host.host} is stealtime {stealtime.__version__} now; it was {upgrade.version}")
@@ -256,12 +261,16 @@ def _await_standby(folder: MemberFolder, within_s: float, unlike: int | None = N
 
 
 def _bring_back(folder: MemberFolder, within_s: float, say: Say) -> None:
-    """Have a machine that ran here handed over by where it went, and wait until it is protected again.
+    """Have a machine that ran here handed over by where it went, if it runs at all, and wait until it is protected.
 
     Raises:
         StealtimeError: It is not back, or not protected.
     """
-    if read_status(folder).role not in RUNNING_ROLES:
+    role = read_status(folder).role
+    if role == "gone" and was_stopped(folder.vm, HostFolder(folder.path.parent)):
+        say(f"{folder.vm} was stopped meanwhile")
+        return
+    if role not in RUNNING_ROLES:
         _await_standby(folder, within_s)
         call(folder, within_s)
     if await_status(folder, None, until=lambda status: status.protected, within_s=within_s) is None:

@@ -102,3 +102,36 @@ def test_a_certificate_that_is_not_there_cannot_be_revoked(tmp_path: Path) -> No
     make_identity(tmp_path, "a", [])
     with pytest.raises(StealtimeError, match=r"the certificate of c cannot be revoked"):
         revoke_identity(tmp_path, "c")
+
+
+def test_a_certificate_that_was_renewed_is_revoked_with_the_others(tmp_path: Path) -> None:
+    def serial_of(identity: Identity) -> int:
+        return x509.load_pem_x509_certificate(identity.certificate.read_bytes()).serial_number
+
+    first = serial_of(make_identity(tmp_path, "b", []))
+    # As a release made it that did not note what it issued.
+    (tmp_path / "issued.txt").unlink()
+    renewed, again, other = (serial_of(make_identity(tmp_path, name, [])) for name in ("b", "b", "a"))
+    listed = x509.load_pem_x509_crl(revoke_identity(tmp_path, "b").read_bytes())
+    assert {one.serial_number for one in listed} == {first, renewed, again}
+    fresh = serial_of(make_identity(tmp_path, "b", []))
+    for trusted in (other, fresh):
+        assert listed.get_revoked_certificate_by_serial_number(trusted) is None
+
+
+def test_notes_that_are_damaged_are_told(tmp_path: Path) -> None:
+    make_identity(tmp_path, "b", [])
+    for text in ("b\n", "b no-number\n", "\xff"):
+        (tmp_path / "issued.txt").write_text(text, "latin-1")
+        for act in (lambda: revoke_identity(tmp_path, "b"), lambda: make_identity(tmp_path, "b", [])):
+            with pytest.raises(StealtimeError, match=r"issued\.txt is damaged"):
+                act()
+
+
+@pytest.mark.parametrize("name", ["ca", "revoked"])
+def test_no_host_takes_the_files_of_the_authority(tmp_path: Path, name: str) -> None:
+    make_identity(tmp_path, "a", [])
+    before = (tmp_path / "ca.pem").read_bytes()
+    with pytest.raises(StealtimeError, match="a host cannot be named"):
+        make_identity(tmp_path, name, [])
+    assert (tmp_path / "ca.pem").read_bytes() == before

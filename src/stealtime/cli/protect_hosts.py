@@ -155,7 +155,8 @@ def identity(
         typer.Option("--address", metavar="ADDRESS", help="A DNS name or IP address of the host; repeatable."),
     ] = None,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="Trust the host's present certificate no more, instead: adds it to a list.")
+        bool,
+        typer.Option("--revoke", help="Instead, put all certificates that the host was given on a revocation list."),
     ] = False,
 ) -> None:
     """Create a host's certificate for the link between hosts, and the certificate authority if there is none."""
@@ -164,7 +165,7 @@ def identity(
     from stealtime.protect.identity import make_identity, revoke_identity
 
     if revoke and address:
-        raise UsageError("--revoke takes no --address", hint="it is the certificate in HOST.pem that is revoked")
+        raise UsageError("--revoke takes no --address", hint="all certificates that the host was given are revoked")
     if not re.fullmatch(HOST_NAME, host):
         raise UsageError(f"--host: {host!r} is not a host name", hint="use letters, digits, '.' and '-'")
     if revoke:

@@ -26,6 +26,8 @@ _HOST_DAYS = 825
 _AUTHORITY = "ca.pem"
 _AUTHORITY_KEY = "ca.key"
 _REVOKED = "revoked.pem"
+_ISSUED = "issued.txt"
+"""A line for each certificate: the host, and the serial number in hexadecimal. Renewed ones are good until they end."""
 
 _SLACK = datetime.timedelta(days=1)
 """How far the clock of a host may be behind the one that certificates were made by: a time zone set wrong, too."""
@@ -41,13 +43,15 @@ def make_identity(folder: Path, host: str, addresses: Sequence[str]) -> Identity
     """Make a host's certificate and key; the authority too where there is none in the folder.
 
     Args:
-        folder: Holds ``ca.pem`` and ``ca.key``; gets ``HOST.pem`` and ``HOST.key``.
+        folder: Holds ``ca.pem`` and ``ca.key``; gets ``HOST.pem`` and ``HOST.key``, and a line in ``issued.txt``.
         host: The host's name.
         addresses: Names and IP addresses by which others reach it; its own name is always among them.
 
     Raises:
         StealtimeError: The folder holds an authority that cannot be read, or cannot be written.
     """
+    if f"{host}.pem" in (_AUTHORITY, _REVOKED):
+        raise StealtimeError(f"a host cannot be named {host!r}: {host}.pem is the authority's", hint="choose another")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         authority = _read_authority(folder) if (folder / _AUTHORITY).exists() else _make_authority(folder)
@@ -61,6 +65,7 @@ def make_identity(folder: Path, host: str, addresses: Sequence[str]) -> Identity
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .sign(authority.key, hashes.SHA256())
         )
+        _note_issued(folder, host, certificate.serial_number)
         _write_certificate(folder / f"{host}.pem", certificate)
         _write_key(folder / f"{host}.key", key)
     except OSError as error:
@@ -69,10 +74,12 @@ def make_identity(folder: Path, host: str, addresses: Sequence[str]) -> Identity
 
 
 def revoke_identity(folder: Path, host: str) -> Path:
-    """Put a host's certificate on the authority's list of those that are not to be trusted any more.
+    """Put all certificates that a host was given on the authority's list of those that are not to be trusted any more.
+
+    Those that were renewed are among them: whoever has taken one with its key can show it until it ends.
 
     Args:
-        folder: Holds ``ca.pem``, ``ca.key`` and ``HOST.pem``, and the list if there is one.
+        folder: Holds ``ca.pem`` and ``ca.key``, ``HOST.pem`` or ``issued.txt``, and the list if there is one.
         host: The host's name.
 
     Returns:
@@ -84,12 +91,17 @@ def revoke_identity(folder: Path, host: str) -> Path:
     authority = _read_authority(folder)
     path = folder / _REVOKED
     try:
-        certificate = x509.load_pem_x509_certificate((folder / f"{host}.pem").read_bytes())
+        issued = _issued(folder, host)
         before = x509.load_pem_x509_crl(path.read_bytes()) if path.exists() else ()
     except (OSError, ValueError) as error:
         raise StealtimeError(
             f"the certificate of {host} cannot be revoked: {error}", hint=f"{folder} must hold {host}.pem"
         ) from error
+    if not issued:
+        raise StealtimeError(
+            f"the certificate of {host} cannot be revoked: it was given none",
+            hint=f"{folder} holds those of other hosts",
+        )
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -99,7 +111,8 @@ def revoke_identity(folder: Path, host: str) -> Path:
         .add_extension(x509.CRLNumber(len(list(before)) + 1), critical=False)
     )
     serials = {one.serial_number: one.revocation_date_utc for one in before}
-    serials.setdefault(certificate.serial_number, now - _SLACK)
+    for serial in issued:
+        serials.setdefault(serial, now - _SLACK)
     for serial, date in serials.items():
         builder = builder.add_revoked_certificate(
             x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(date).build()
@@ -110,6 +123,38 @@ def revoke_identity(folder: Path, host: str) -> Path:
     except OSError as error:
         raise StealtimeError(f"{path} cannot be written: {error.strerror}") from error
     return path
+
+
+def _note_issued(folder: Path, host: str, serial: int) -> None:
+    """Note a certificate before it is there, and the one that it replaces, which may be older than the notes."""
+    known = _noted(folder, host)
+    new = [one for one in (_present(folder, host), serial) if one is not None and one not in known]
+    with (folder / _ISSUED).open("a") as notes:
+        notes.writelines(f"{host} {one:x}\n" for one in new)
+
+
+def _issued(folder: Path, host: str) -> list[int]:
+    """Give the serial numbers of all certificates that a host was given."""
+    present = _present(folder, host)
+    return sorted({*_noted(folder, host), *([] if present is None else [present])})
+
+
+def _noted(folder: Path, host: str) -> set[int]:
+    notes = folder / _ISSUED
+    try:
+        words = [line.split() for line in notes.read_text().splitlines()] if notes.exists() else []
+        return {int(serial, 16) for name, serial in words if name == host}
+    except ValueError as error:
+        raise StealtimeError(
+            f"{notes} is damaged: {error}", hint="each line is a host and the serial number of a certificate of it"
+        ) from error
+
+
+def _present(folder: Path, host: str) -> int | None:
+    try:
+        return x509.load_pem_x509_certificate((folder / f"{host}.pem").read_bytes()).serial_number
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def _make_authority(folder: Path) -> _Authority:

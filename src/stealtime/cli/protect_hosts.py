@@ -196,8 +196,9 @@ def etcd_access(
 ) -> None:
     """Print the lines of etcdctl that give each host a user, which may write the records of its machines only.
 
-    For a shell with etcd's root: stealtime protect etcd-access counter --host a --host b | sh. They leave a file with a
-    password for each host: copy it there, and name it and the user in [register] of VM.toml and HOST.toml.
+    For a shell that has etcd's root: ETCDCTL_USER=root:PASSWORD, then
+    stealtime protect etcd-access counter --host a --host b | sh. They leave a file with a password for each host: copy
+    it there, and name it and the user in [register] of VM.toml and HOST.toml.
     """
     from stealtime.protect.endpoint import HOST_NAME
     from stealtime.protect.etcd_access import lines_to_grant, lines_to_revoke

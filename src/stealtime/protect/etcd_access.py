@@ -21,17 +21,16 @@ def lines_to_grant(machines: Sequence[str], hosts: Sequence[str]) -> list[str]:
         line
         for machine in machines
         for line in (
-            f"etcdctl role add {_role(machine)}",
+            f"etcdctl role get {_role(machine)} >/dev/null 2>&1 || etcdctl role add {_role(machine)}",
             f"etcdctl role grant-permission {_role(machine)} readwrite {_PREFIX}{machine}",
         )
     ]
+    # Whoever is a user already has a password, perhaps in a folder elsewhere.
     users = [
-        line
+        f"etcdctl user get {_user(host)} >/dev/null 2>&1 || {{ [ -e {_password_file(host)} ] || "
+        f"(umask 077; openssl rand -hex 24 >{_password_file(host)}); "
+        f"etcdctl user add {_user(host)} --interactive=false <{_password_file(host)}; }}"
         for host in hosts
-        for line in (
-            f"[ -e {_password_file(host)} ] || (umask 077; openssl rand -hex 24 >{_password_file(host)})",
-            f"etcdctl user add {_user(host)} --interactive=false <{_password_file(host)}",
-        )
     ]
     grants = [f"etcdctl user grant-role {_user(host)} {_role(machine)}" for host in hosts for machine in machines]
     return [*roles, *users, *grants]

@@ -146,6 +146,7 @@ impl EventLog {
             event,
         };
         let text = serde_json::to_string(&line).unwrap_or_else(|error| error.to_string());
+        let text = words::visible(&text);
         words::say(&text);
         if let Err(error) = self.lines.add(format!("{text}\n").as_bytes()) {
             words::say(&format!("events.jsonl cannot be written: {error}"));

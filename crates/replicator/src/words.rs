@@ -1,6 +1,8 @@
 //! What is said to a person.
 
+use std::borrow::Cow;
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -113,12 +115,35 @@ pub fn of_other_qemu(host: &str, theirs: Option<&str>, ours: Option<&str>) -> Op
 /// What a log may take that standard error goes to, and QEMU's.
 pub const LOG_BYTES: u64 = 16 << 20;
 
-/// Write a line to standard error. Where that is a file on a full disk the line is lost, and nothing else:
-/// `eprintln!` would panic, and a protected guest would end for the sake of its log. Where it is a log that
-/// is appended to, it is kept within its bound.
+/// A text in which nothing steers a terminal, whoever wrote it: a peer, or the register. Control characters but line
+/// feeds, separators of lines and what turns the direction of a line are written as JSON does, so that a line of JSON
+/// stays one (`visible.py` names the same).
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for one in text.chars() {
+        if steers(one) {
+            let _ = write!(shown, "\\u{:04x}", u32::from(one));
+        } else {
+            shown.push(one);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+fn steers(one: char) -> bool {
+    (one.is_control() && one != '\n')
+        || matches!(one, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Write a line to standard error, with nothing in it that steers a terminal. Where that is a file on a full disk the
+/// line is lost, and nothing else: `eprintln!` would panic, and a protected guest would end for the sake of its log.
+/// Where it is a log that is appended to, it is kept within its bound.
 pub fn say(line: &str) {
     static LOG: LazyLock<Option<PathBuf>> = LazyLock::new(appended_log);
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().write_all(format!("{}\n", visible(line)).as_bytes());
     if let Some(log) = LOG.as_deref() {
         let _ = bound_appended(log, LOG_BYTES);
     }
@@ -145,6 +170,16 @@ mod tests {
         Silent(#[source] Inner),
         #[error("it cannot be written, as {0}")]
         Quoting(#[source] Inner),
+    }
+
+    #[test]
+    fn what_a_peer_or_the_register_says_steers_no_terminal() {
+        assert_eq!(visible("a\u{1b}[31m\r\t\u{7f}\u{9b}b"), "a\\u001b[31m\\u000d\\u0009\\u007f\\u009bb");
+        assert_eq!(visible("\u{2028}\u{202e}\u{2066}\u{2069}"), "\\u2028\\u202e\\u2066\\u2069");
+        let plain = "error: größer\nhint: none";
+        assert!(matches!(visible(plain), Cow::Borrowed(text) if text == plain));
+        let line = serde_json::to_string("a\\\u{9b}").unwrap();
+        assert_eq!(serde_json::from_str::<String>(&visible(&line)).unwrap(), "a\\\u{9b}");
     }
 
     #[test]

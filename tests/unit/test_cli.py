@@ -185,11 +185,12 @@ def test_a_run_is_not_resumed_by_what_did_not_begin_it(
         begun = begun[key]
     begun[what] = value
     path.write_text(json.dumps(manifest))
-    ended = stealtime("run", "--resume", "last")
-    assert ended.code == 2
-    assert "was measured with " in ended.err
-    assert repr(value["value"] if isinstance(value, dict) else value) in ended.err
-    assert "hint: begin a new run" in ended.err
+    for dry in ((), ("--dry-run",)):
+        ended = stealtime("run", "--resume", "last", *dry)
+        assert ended.code == 2
+        assert "was measured with " in ended.err
+        assert repr(value["value"] if isinstance(value, dict) else value) in ended.err
+        assert "hint: begin a new run" in ended.err
     assert json.loads(path.read_text()) == manifest, "a refused resumption leaves the run as it is"
 
 

@@ -76,6 +76,11 @@ def estimate(plan: Plan, history: History) -> Estimate:
     )
 
 
+def lasts_s(plan: Plan, planned: PlannedCell) -> float:
+    """Give how long a cell is expected to take, in seconds, without the boot of its machine."""
+    return _planned_ns(plan, planned) / 1e9 + History().overhead(planned.cell, planned.duration_ns / 1e9)
+
+
 def _is_staged(boot: PlannedBoot) -> bool:
     return probes()[boot.cells[0].cell.probe].stage is not None
 

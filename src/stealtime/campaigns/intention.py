@@ -9,6 +9,7 @@ from stealtime.campaigns.probe import Stage
 from stealtime.campaigns.registry import probes
 from stealtime.lab.host import Host
 from stealtime.lab.platforms.model import Platform
+from stealtime.store.run import Run
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,18 @@ class Intention:
     """The longest overhead that the user accepts (``--max-overhead``); None accepts each."""
     is_kernel_named: bool = False
     """Whether the kernel stands on the command line: the default one is a choice then, too."""
+    resume: Run | None = None
+    """The run that is to go on."""
 
     @property
     def boots(self) -> tuple[PlannedBoot, ...]:
         """All machines that are to be booted, in their order."""
         return self.plan.boots
+
+    def priority_of(self, boot: PlannedBoot) -> int:
+        """Give the priority of the measuring threads: a scenario's own goes before the campaign's."""
+        own = self.plan.placement(boot.platform, boot.scenario).priority
+        return self.plan.campaign.priority if own is None else own
 
     @property
     def on_machines(self) -> list[PlannedBoot]:

@@ -4,17 +4,21 @@ Each calibration finds other iterations, by some tenths of a percent on a quiet 
 one. Two runs with different loops have done different work, and the median of ``tick`` shows nothing but that.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stealtime.campaigns.intention import Intention
 from stealtime.store.model import LoopRecord
 from stealtime.store.run import Run, runs_in
 from stealtime.vocabulary.errors import StealtimeError, UsageError
-from stealtime.vocabulary.quantities import format_duration
+from stealtime.vocabulary.quantities import NANOSECONDS, format_duration
+from stealtime.wire.connection import CALIBRATION_DEADLINE_S
 
 REUSE_LIMIT = 0.05
 """A loop within this share of a new calibration is taken again: more apart, the machine is not as fast as it was."""
 _RUNS_LOOKED_AT = 20
+_CALIBRATION_TURNS = 16
+"""At least, of each loop (``crates/probe/src/tick.rs``)."""
 
 
 def earlier_loops(runs_folder: Path) -> dict[int, LoopRecord]:
@@ -57,6 +61,23 @@ def loops_of(run: Run, wanted_ns: set[int]) -> list[LoopRecord]:
                 hint="choose the length with --loop, or leave --loop-of out",
             )
     return [loops[loop_ns] for loop_ns in sorted(wanted_ns)]
+
+
+def refuse_loops_too_long(intention: Intention) -> Sequence[str]:
+    """See that a calibration of each loop ends in time.
+
+    Raises:
+        UsageError: One does not.
+    """
+    longest_ns = int(CALIBRATION_DEADLINE_S * NANOSECONDS["s"]) // _CALIBRATION_TURNS
+    for loop_ns in sorted(intention.plan.loops_ns):
+        if loop_ns > longest_ns:
+            raise UsageError(
+                f"a loop of {format_duration(loop_ns)} is too long to be calibrated: {_CALIBRATION_TURNS} of them must "
+                f"end within {CALIBRATION_DEADLINE_S:.0f} s",
+                hint=f"choose one of {format_duration(longest_ns)} at most (--loop)",
+            )
+    return ()
 
 
 def _own_loops(run: Run) -> dict[int, LoopRecord]:

@@ -57,7 +57,8 @@ class Plan:
     skipped: tuple[PlatformRecord, ...] = ()
     """Platforms that cannot be used here."""
     skipped_pairs: tuple[str, ...] = ()
-    """A sentence for each platform whose machines cannot have as many virtual CPUs as a scenario wants."""
+    """A sentence for each platform whose machines cannot be had in a scenario: it wants too many virtual CPUs, or a
+    share on another host."""
     unplaced: tuple[str, ...] = ()
     """A sentence for each platform of the campaign that can be used and is measured in none of its scenarios."""
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -167,11 +168,18 @@ def plan(
             for scenario in campaign.scenarios
             if _is_possible(campaign, platform, places.of(platform, scenario))
         ]
+    impossible = tuple(
+        f"{name} of {platform}: {why}"
+        for platform in usable
+        for name in campaign.scenarios
+        if (placement := places.of(platform, name)) is not None and (why := _why_not(platform, placement)) is not None
+    )
     boots = [boot for boot in boots if boot.cells]
     _refuse_unmeasured(campaign, tuple(dict.fromkeys(one.scenario for one in places.named.values())))
     if not boots:
         raise StealtimeError(
-            f"none of the platforms {', '.join(usable)} can be had in any scenario of {campaign.name}",
+            f"none of the platforms {', '.join(usable)} can be had in any scenario of {campaign.name}"
+            + (f" ({'; '.join(impossible)})" if impossible else ""),
             hint="name others with -P or --scenario",
         )
     _refuse_twins(boots)
@@ -181,13 +189,7 @@ def plan(
         boots=tuple(boots),
         places=places,
         skipped=skipped,
-        skipped_pairs=tuple(
-            f"skipping {name} of {platform}: its machines have {traits_of(platform).most_vcpus} virtual CPU, and "
-            f"{len(placement.vcpu_cpus)} are wanted"
-            for platform in usable
-            for name in campaign.scenarios
-            if (placement := places.of(platform, name)) is not None and not _has_room(platform, placement)
-        ),
+        skipped_pairs=tuple(f"skipping {pair}" for pair in impossible),
         unplaced=tuple(
             f"{platform} was asked for and can be had in none of the scenarios {', '.join(campaign.scenarios)}"
             for platform in usable
@@ -206,18 +208,24 @@ def _is_possible(campaign: Campaign, platform: str, placement: Placement | None)
         return False
     if campaign.scenario(placement.scenario).guests_only and traits_of(platform).is_native:
         return False
-    return _has_room(platform, placement)
+    return _why_not(platform, placement) is None
 
 
 def _is_impossible(platform: str, placement: Placement | None) -> bool:
     """Tell whether a platform cannot take part in a scenario, though it was meant to."""
-    return placement is None or not _has_room(platform, placement)
+    return placement is None or _why_not(platform, placement) is not None
 
 
-def _has_room(platform: str, placement: Placement) -> bool:
-    """Tell whether a platform's machines can have so many virtual CPUs."""
-    most = traits_of(platform).most_vcpus
-    return most is None or len(placement.vcpu_cpus) <= most
+def _why_not(platform: str, placement: Placement) -> str | None:
+    """Say why a platform's machines cannot be had so; None where they can."""
+    traits = traits_of(platform)
+    if traits.most_vcpus is not None and len(placement.vcpu_cpus) > traits.most_vcpus:
+        return f"its machines have {traits.most_vcpus} virtual CPU, and {len(placement.vcpu_cpus)} are wanted"
+    shares = [placement.share, *(neighbour.share for neighbour in placement.neighbours)]
+    share = next((one for one in shares if one is not None), None)
+    if traits.is_remote and share is not None:
+        return f"shares ({share.words}) are made on this host, and its machines are on another"
+    return None
 
 
 def _refuse_ordinary_scheduling(campaign: Campaign, placements: Mapping[str, Placement]) -> None:

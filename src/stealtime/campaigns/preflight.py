@@ -9,7 +9,17 @@ function belongs to the file of its subject.
 import asyncio
 from collections.abc import Callable, Sequence
 
-from stealtime.campaigns import kernels, resources, rights, thresholds
+from stealtime.campaigns import (
+    disturbance,
+    keeping,
+    kernels,
+    loops,
+    provenance,
+    requests,
+    resources,
+    rights,
+    thresholds,
+)
 from stealtime.campaigns.intention import Intention
 
 Check = Callable[[Intention], Sequence[str]]
@@ -17,11 +27,18 @@ Check = Callable[[Intention], Sequence[str]]
 
 CHECKS: tuple[Check, ...] = (
     thresholds.refuse_unbounded,
+    provenance.refuse_resumption,
     kernels.refuse_unusable_kernel,
+    requests.refuse_what_agents_refuse,
+    disturbance.refuse_disturbance_without_room,
+    loops.refuse_loops_too_long,
     rights.refuse_lifting_without_rights,
     rights.refuse_shares_without_rights,
     rights.refuse_stages_that_cannot_be_had,
-    resources.refuse_guests_without_room,
+    resources.refuse_machines_without_room,
+    resources.refuse_cells_without_room,
+    rights.refuse_folder_without_rights,
+    keeping.tell_what_is_not_kept_in_part,
     resources.tell_which_cpus_were_inherited,
 )
 """In the order in which they are made: the first that raises is the one that is told."""

@@ -88,6 +88,18 @@ def whole(value: JsonValue) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is asked of a probe beside its parameters."""
+
+    duration_ns: int
+    """How long to measure."""
+    priority: int
+    """Of SCHED_FIFO; 0 is ordinary scheduling."""
+    repetition: int
+    """From 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Stage:
     """Where trials are carried out that are not requests to an agent in a machine under test."""
 
@@ -152,6 +164,11 @@ class Probe:
     threshold makes sense, and is refused."""
     result: ResultKind = DURATIONS
     """What comes out of a trial, and how it is kept."""
+    refuse: Callable[[Mapping[str, JsonValue], Asked], None] = lambda _parameters, _asked: None
+    """Raises ``UsageError`` where the agent would refuse a trial (``Probe::validate`` and ``validate_priority`` in
+    ``crates/probe``). Asked of every cell before a run begins: else it would be known after a boot only."""
+    memory_bytes: Callable[[Mapping[str, JsonValue]], int] = lambda _parameters: 0
+    """What a trial of these parameters works on: so much memory its machine must have, beside that for samples."""
     companion: "Callable[[Machine, Beside, Path], AbstractAsyncContextManager[Companion]] | None" = None
     """Begins to record beside one trial on a machine, with a folder for its tables; it raises nothing of its own."""
     hidden_threads: str | None = None

@@ -5,14 +5,16 @@ would measure now is held against what the manifest and the trials say, and a ru
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import stealtime
+from stealtime.campaigns.intention import Intention
 from stealtime.lab.host import read_git_describe
 from stealtime.lab.platforms.agent_binary import find_agent
 from stealtime.lab.platforms.model import Machine
+from stealtime.store.lock import refuse_if_written
 from stealtime.store.model import MachineRecord, Provenance
 from stealtime.store.run import Run
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -77,6 +79,22 @@ def refuse_other_maker(run: Run, now: Provenance) -> None:
                     f"{run.run_id} was measured with {what} {before.value!r}, and now it is {after.value!r}",
                     hint=_HINT,
                 )
+
+
+def refuse_resumption(intention: Intention) -> Sequence[str]:
+    """See that a run that is to go on can be written, and is resumed by what has measured it so far.
+
+    Raises:
+        OtherMakerError: The version, the agent or the host is another one.
+        UsageError: Another process writes it.
+    """
+    run, host = intention.resume, intention.host
+    if run is None or not intention.boots:
+        return ()
+    refuse_if_written(run.folder)
+    facts = host.read_facts(intention.plan.places.own.measured_cpu)
+    refuse_other_maker(run, read_provenance((), {host.name: facts}))
+    return ()
 
 
 def refuse_other_machine(run_id: str, known: Mapping[str, MachineRecord], machine: Machine) -> None:

@@ -4,6 +4,8 @@ from stealtime.campaigns.intention import Intention
 from stealtime.lab.platforms.cgroup import refuse_without_groups
 from stealtime.lab.platforms.realtime_limit import why_not_liftable
 from stealtime.lab.platforms.traits import traits_of
+from stealtime.store.files import check_writable
+from stealtime.store.writer import disk_errors
 from stealtime.vocabulary.errors import StealtimeError
 
 
@@ -47,4 +49,16 @@ def refuse_stages_that_cannot_be_had(intention: Intention) -> list[str]:
     """
     for boot, stage in intention.on_stages:
         stage.refuse(boot, intention.plan.placement(boot.platform, boot.scenario))
+    return []
+
+
+def refuse_folder_without_rights(intention: Intention) -> list[str]:
+    """See that the run can be written where it is to be.
+
+    Raises:
+        DiskError: It cannot.
+    """
+    folder = intention.runs_folder if intention.resume is None else intention.resume.folder
+    with disk_errors(folder):
+        check_writable(folder)
     return []

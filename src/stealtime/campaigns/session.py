@@ -153,7 +153,9 @@ async def prepare(order: Order) -> Prepared:
     if NATIVE not in platforms:
         # The busy loop is calibrated natively, whatever is measured.
         platforms[NATIVE] = everything[NATIVE]
-    intention = Intention(left, platforms, host, order.runs_folder, order.threshold_ns, order.is_kernel_named)
+    intention = Intention(
+        left, platforms, host, order.runs_folder, order.threshold_ns, order.is_kernel_named, order.resume
+    )
     remarks = await check_before_start(intention)
     return Prepared(
         left,

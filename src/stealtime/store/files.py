@@ -1,5 +1,6 @@
 """Files and folders that are on the disk when a function returns, and their removal."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -38,3 +39,21 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def check_writable(folder: Path) -> None:
+    """See that files can be made in a folder, or the folder itself where it is not there yet.
+
+    Raises:
+        OSError: They cannot: the right is missing, the disk is read-only, or a file is in the way.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    number = None
+    if not there.is_dir():
+        number = errno.ENOTDIR
+    elif os.statvfs(there).f_flag & os.ST_RDONLY:
+        number = errno.EROFS
+    elif not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
+        number = errno.EACCES
+    if number is not None:
+        raise OSError(number, os.strerror(number), str(there))

@@ -15,7 +15,7 @@ from stealtime.lab.platforms.share import Share
 from stealtime.lab.processors import CpuSets
 from stealtime.lab.scenarios.placement import SAME_WORK, Load, Placement, place
 from stealtime.lab.scenarios.real_hosts import RealHosts
-from stealtime.vocabulary.quantities import DurationNs, SizeBytes
+from stealtime.vocabulary.quantities import NANOSECONDS, DurationNs, SizeBytes
 
 MEASURED, ALL, OTHERS, IN_TURN = "measured", "all", "others", "in-turn"
 """The CPU that is measured; every CPU; every CPU but the measured one; one for each virtual CPU, in turn."""
@@ -36,6 +36,12 @@ def _neighbour_cpus(text: str) -> str:
             '"1,3-5"'
         )
     return text
+
+
+_SHORTEST_PHASE_NS, _LONGEST_PHASE_NS, _SMALLEST_BLOCK_BYTES = 100_000, 365 * NANOSECONDS["d"], 4096
+"""The agent refuses a load beyond these (``crates/probe/src/load/mod.rs``)."""
+PhaseNs = Annotated[DurationNs, Field(ge=_SHORTEST_PHASE_NS, le=_LONGEST_PHASE_NS)]
+BlockBytes = Annotated[SizeBytes, Field(ge=_SMALLEST_BLOCK_BYTES)]
 
 
 class _Table(BaseModel):
@@ -68,11 +74,11 @@ class NeighbourSpec(_Table):
     """Its share of the CPU time; the quota is for each of its virtual CPUs."""
     priority: int = Field(default=0, ge=0, le=99)
     """SCHED_FIFO priority of a process's load; 0 is ordinary scheduling."""
-    block_bytes: SizeBytes | None = Field(default=None, alias="block")
+    block_bytes: BlockBytes | None = Field(default=None, alias="block")
     """The size of the blocks of ``memory-load``; default: twice the last-level cache, at least the paper's 9 MB."""
-    on_ns: DurationNs | None = Field(default=None, alias="on")
+    on_ns: PhaseNs | None = Field(default=None, alias="on")
     """How long the load is on before it pauses."""
-    off_ns: DurationNs | None = Field(default=None, alias="off")
+    off_ns: PhaseNs | None = Field(default=None, alias="off")
     """How long it then pauses; without phases it never does."""
 
     @model_validator(mode="after")

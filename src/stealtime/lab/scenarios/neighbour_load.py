@@ -6,7 +6,7 @@ from pathlib import Path
 from stealtime.lab.memory import read_memory_room
 from stealtime.lab.scenarios.caches import default_block_bytes
 from stealtime.lab.scenarios.placement import PlacedNeighbour, Placement
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import approximate_size
 from stealtime.wire.connection import AgentConnection
 from stealtime.wire.load import CpuLoad, LoadOutcome, LoadRequest, MemoryLoad
@@ -51,17 +51,38 @@ class LoadOn:
         return Loaded(self.load, result.outcome, result.load)
 
 
-def refuse_too_much_memory(placement: Placement) -> None:
-    """Refuse blocks that this host has no room for, before its kernel begins to kill."""
-    blocks_bytes = [2 * _block_bytes(placed) for placed in placement.neighbours if placed.load == "memory-load"]
+def refuse_too_much_memory(placement: Placement, guest_bytes: int | None) -> None:
+    """Refuse machines and blocks that this host has no room for together, before its kernel begins to kill.
+
+    Args:
+        placement: Of a machine and its neighbours.
+        guest_bytes: The memory of the machine, and of each neighbour that is one; None where all are processes.
+
+    Raises:
+        UsageError: They take more than may still be used.
+    """
+    guests = [one for one in placement.neighbours if guest_bytes is not None and one.kind == "machine"]
+    blocks = [2 * _block_bytes(one) for one in placement.neighbours if one.load == "memory-load" and one not in guests]
+    guests_bytes = 0
+    if guest_bytes is not None:
+        guests_bytes = guest_bytes + sum(guest_memory_bytes(one, guest_bytes) for one in guests)
+    # Whichever of the processes asks its agent last finds the others there.
+    needed_bytes = guests_bytes + sum(blocks) + (_LOAD_SHARE_DIVISOR - 1) * max(blocks, default=0)
     room = read_memory_room()
-    if room is not None and sum(blocks_bytes) > room.bytes:
-        raise StealtimeError(
-            f"{len(blocks_bytes)} neighbours of {placement.scenario} copy blocks of "
-            f"{approximate_size(sum(blocks_bytes))} together, and {approximate_size(room.bytes)} are available"
-            f"{room.reason}",
-            hint="give them a smaller `block`, or free some memory",
-        )
+    if not (guests or blocks) or room is None or needed_bytes <= room.bytes:
+        return
+    words = []
+    if guests:
+        words.append(f"the machine and {len(guests)} neighbours of {placement.scenario} have")
+        words.append(f"{approximate_size(guests_bytes)} of memory")
+    if blocks:
+        words.append(f"{'and ' if guests else ''}{len(blocks)} neighbours of {placement.scenario} copy blocks of")
+        words.append(approximate_size(sum(blocks)))
+    half = ", of which a load gets no more than half" if blocks else ""
+    raise UsageError(
+        f"{' '.join(words)} together, and {approximate_size(room.bytes)} are available{room.reason}{half}",
+        hint="give them less `memory` or a smaller `block`, or free some memory",
+    )
 
 
 def load_request(placed: PlacedNeighbour, cpus: tuple[int, ...]) -> LoadRequest:
@@ -73,6 +94,11 @@ def load_request(placed: PlacedNeighbour, cpus: tuple[int, ...]) -> LoadRequest:
     """
     kind = CpuLoad() if placed.load == "cpu-load" else MemoryLoad(block_bytes=_block_bytes(placed))
     return LoadRequest(kind=kind, cpus=list(cpus), priority=placed.priority, on_ns=placed.on_ns, off_ns=placed.off_ns)
+
+
+def guest_memory_bytes(placed: PlacedNeighbour, usual_bytes: int) -> int:
+    """Give the memory of a neighbour that is a guest: as usual, or more where its blocks would not fit."""
+    return max(usual_bytes, memory_needed_bytes(placed))
 
 
 def memory_needed_bytes(placed: PlacedNeighbour) -> int:

@@ -22,8 +22,8 @@ from stealtime.lab.platforms.traits import traits_of
 from stealtime.lab.scenarios.neighbour_load import (
     Loaded,
     LoadOn,
+    guest_memory_bytes,
     load_request,
-    memory_needed_bytes,
     refuse_too_much_memory,
 )
 from stealtime.lab.scenarios.neighbour_work import Work, Worked, WorkOn, own_work
@@ -227,7 +227,7 @@ async def neighbours(placement: Placement, platform: Platform, under_test: Machi
         StealtimeError: One did not boot; the message names it.
     """
     if not traits_of(platform.name).is_remote:
-        refuse_too_much_memory(placement)
+        refuse_too_much_memory(placement, under_test.memory_bytes if traits_of(platform.name).is_guest else None)
     async with AsyncExitStack() as machines:
 
         async def boot(number: int, placed: PlacedNeighbour) -> Neighbour:
@@ -245,7 +245,7 @@ async def neighbours(placement: Placement, platform: Platform, under_test: Machi
                 share=placed.share,
                 group=f"neighbour-{number}",
                 realtime=under_test.realtime if placed.load == SAME_WORK else placed.priority > 0,
-                memory_bytes=max(memory_bytes, memory_needed_bytes(placed)) if is_guest else memory_bytes,
+                memory_bytes=guest_memory_bytes(placed, memory_bytes) if is_guest else memory_bytes,
             )
             try:
                 machine = await machines.enter_async_context(where.boot(request))

@@ -7,11 +7,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
+from stealtime.campaigns.probe import Asked, Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.realtime import task_sets
 from stealtime.studies.realtime.stored import JOBS_OF_TASKS
 from stealtime.studies.realtime.wording import describe
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration
 from stealtime.vocabulary.toml_table import Table
 from stealtime.wire.rtload import RealTimePolicy, RtloadProbe
@@ -177,6 +177,47 @@ def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int],
     )
 
 
+_LONGEST_PERIOD_NS = 3_600_000_000_000
+_MOST_JOBS = (1 << 32) - 1
+"""Both as ``crates/probe/src/rtload/mod.rs`` has them: products of the one stay far from overflow, and the other is
+what a column of the table of jobs can tell apart."""
+
+
+def _refuse(parameters: Mapping[str, JsonValue], asked: Asked) -> None:
+    # What a loop takes is not known yet, and changes nothing here.
+    probe = _request(parameters, {(loop_ns := whole(parameters["loop_ns"])): loop_ns}, asked.repetition)
+    what = f"rtload, {describe(parameters)} (repetition {asked.repetition})"
+    if probe.policy == "fifo" and len(probe.tasks) > asked.priority:
+        raise UsageError(
+            f"{what}: {len(probe.tasks)} tasks need as many priorities, and the first one's is {asked.priority}",
+            hint=f"use a priority of at least {len(probe.tasks)} (-p), or fewer tasks",
+        )
+    longest = max(probe.tasks, key=lambda task: task.deadline_ns)
+    if longest.deadline_ns > asked.duration_ns:
+        raise UsageError(
+            f"{what}: the task {longest.name} has a deadline of {format_duration(longest.deadline_ns)}, and no job of "
+            f"it ends within a trial of {format_duration(asked.duration_ns)}",
+            hint=f"measure for at least {format_duration(longest.deadline_ns)} (-D)",
+        )
+    for task in probe.tasks:
+        if task.period_ns > _LONGEST_PERIOD_NS:
+            raise UsageError(
+                f"{what}: the period of the task {task.name}, {format_duration(task.period_ns)}, is too long",
+                hint=f"give it a period of {format_duration(_LONGEST_PERIOD_NS)} at most",
+            )
+        if (asked.duration_ns - task.deadline_ns) // task.period_ns >= _MOST_JOBS:
+            raise UsageError(
+                f"{what}: the task {task.name} has more than {_MOST_JOBS} jobs in a trial of "
+                f"{format_duration(asked.duration_ns)}",
+                hint=f"measure for {format_duration(_MOST_JOBS * task.period_ns)} at most (-D)",
+            )
+
+
+def _memory_bytes(parameters: Mapping[str, JsonValue]) -> int:
+    polluters, each_bytes = (whole(task_sets.parameter(parameters, name)) for name in ("polluters", "polluter_bytes"))
+    return polluters * each_bytes
+
+
 def _as_key(option: re.Match[str]) -> str:
     return option[0].removeprefix("--").replace("-", "_")
 
@@ -197,5 +238,7 @@ RTLOAD = TaskSetProbe(
     needs_fifo=True,
     bounded="the lateness of its most urgent task",
     result=JOBS_OF_TASKS,
+    refuse=_refuse,
+    memory_bytes=_memory_bytes,
     extra_trace_groups=("timers", "scheduler"),
 )

@@ -5,10 +5,11 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
+from stealtime.campaigns.probe import Asked, Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.stretch.companion import record_host
 from stealtime.studies.stretch.stored import CONTENTION
-from stealtime.vocabulary.quantities import DurationNs, SizeBytes
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration
 from stealtime.wire.message import ContendProbe
 
 
@@ -52,6 +53,11 @@ def _default(name: str) -> int:
     return whole(ContendCells.model_fields[name].default)
 
 
+def _work(parameters: Mapping[str, JsonValue]) -> dict[str, int]:
+    """Give all numbers of the work, those that are as by default as well."""
+    return {name: whole(parameters.get(name, _default(name))) for name in _NAMES}
+
+
 class ShortContend(ShortProbe):
     """``[short.contend]``."""
 
@@ -70,13 +76,37 @@ _NS_A_NUMBER = 0.9
 
 def _expected_ns(parameters: Mapping[str, JsonValue]) -> int:
     """Give the CPU time of all of it, as if one CPU did it."""
-    work = {name: whole(parameters.get(name, _default(name))) for name in _NAMES}
+    work = _work(parameters)
     numbers = work["collection_bytes"] / 8 * (work["searches"] + 1)
     return round(_NS_A_NUMBER * numbers * work["tasks"] * work["iterations"])
 
 
 def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> ContendProbe:
-    return ContendProbe(**{name: whole(parameters.get(name, _default(name))) for name in _NAMES})
+    return ContendProbe(**_work(parameters))
+
+
+_MOST = (1 << 32) - 1
+"""Of what the agent counts in 32 bits."""
+_LONGEST_IO_NS = 60_000_000_000
+"""Of ``crates/probe/src/contend/mod.rs``: no pause of a program is longer."""
+
+
+def _refuse(parameters: Mapping[str, JsonValue], _asked: Asked) -> None:
+    work = _work(parameters)
+    for name in ("iterations", "searches", "lock_searches"):
+        if work[name] > _MOST:
+            raise UsageError(f"contend cannot count {name} = {work[name]}", hint=f"give it {name} = {_MOST} at most")
+    if work["io_mean_ns"] > _LONGEST_IO_NS:
+        raise UsageError(
+            f"contend cannot sleep for {format_duration(work['io_mean_ns'])} each time",
+            hint=f"give it an `io` of {format_duration(_LONGEST_IO_NS)} at most",
+        )
+
+
+def _memory_bytes(parameters: Mapping[str, JsonValue]) -> int:
+    """Give a collection of each task, and the one that all of them share."""
+    work = _work(parameters)
+    return (work["tasks"] + 1) * work["collection_bytes"]
 
 
 CONTEND = Probe(
@@ -88,6 +118,8 @@ CONTEND = Probe(
     uses_every_cpu=True,
     bounded="how much longer it took than natively",
     result=CONTENTION,
+    refuse=_refuse,
+    memory_bytes=_memory_bytes,
     hidden_threads="st-task",
     follows_user_mode_linux=False,
     companion=record_host,

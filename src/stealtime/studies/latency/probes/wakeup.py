@@ -5,10 +5,14 @@ from typing import Literal
 
 from pydantic import Field, JsonValue
 
-from stealtime.campaigns.probe import ProbeCells, whole
+from stealtime.campaigns.probe import Asked, ProbeCells, whole
 from stealtime.studies.latency.probes.model import LatencyProbe, duration_words
-from stealtime.vocabulary.quantities import DurationNs
+from stealtime.vocabulary.errors import UsageError
+from stealtime.vocabulary.quantities import DurationNs, format_duration
 from stealtime.wire.message import WakeupProbe
+
+_SHORTEST_INTERVAL_NS = 1_000
+"""A shorter one is none that a timer could keep (``crates/probe/src/wakeup.rs``)."""
 
 
 class WakeupCells(ProbeCells):
@@ -28,11 +32,27 @@ def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int]
     return WakeupProbe(interval_ns=whole(parameters["interval_ns"]))
 
 
+def _refuse(parameters: Mapping[str, JsonValue], asked: Asked) -> None:
+    interval_ns = whole(parameters["interval_ns"])
+    if interval_ns < _SHORTEST_INTERVAL_NS:
+        raise UsageError(
+            f"wakeup cannot wake up every {format_duration(interval_ns)}: no timer keeps so short a period",
+            hint=f"wake up every {format_duration(_SHORTEST_INTERVAL_NS)} or less often (-i)",
+        )
+    if interval_ns > asked.duration_ns:
+        raise UsageError(
+            f"wakeup every {format_duration(interval_ns)} never wakes up in a trial of "
+            f"{format_duration(asked.duration_ns)}",
+            hint="measure for longer (-D), or wake up more often (-i)",
+        )
+
+
 WAKEUP = LatencyProbe(
     name="wakeup",
     cells=WakeupCells,
     request=_request,
     options={"--interval": "interval_ns"},
+    refuse=_refuse,
     bounded="the longest overhead",
     title="Timer wake-up",
     parameter=lambda parameters: f"every {duration_words(parameters.get('interval_ns'))}",

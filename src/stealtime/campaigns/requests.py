@@ -1,0 +1,36 @@
+"""Whether the agents will carry out what a plan asks of them: what they refuse is known before a machine is booted."""
+
+import json
+from collections.abc import Sequence
+
+from stealtime.campaigns.intention import Intention
+from stealtime.campaigns.probe import Asked
+from stealtime.campaigns.registry import probes
+from stealtime.vocabulary.errors import UsageError
+
+
+def refuse_what_agents_refuse(intention: Intention) -> Sequence[str]:
+    """Ask the probe of each cell whether its agent would carry the trial out.
+
+    Raises:
+        UsageError: It would not. Of several cells the last is told: campaigns list what grows in the order in which it
+            does, so that it needs most.
+    """
+    refused: UsageError | None = None
+    seen: set[tuple[str, str, Asked]] = set()
+    for boot in intention.on_machines:
+        priority = intention.priority_of(boot)
+        for planned in boot.cells:
+            cell = planned.cell
+            asked = Asked(duration_ns=planned.duration_ns, priority=priority, repetition=planned.repetition)
+            key = (cell.probe, json.dumps(cell.parameters, sort_keys=True), asked)
+            if key in seen:
+                continue
+            seen.add(key)
+            try:
+                probes()[cell.probe].refuse(cell.parameters, asked)
+            except UsageError as error:
+                refused = error
+    if refused is not None:
+        raise refused
+    return ()

@@ -166,15 +166,18 @@ class Link:
             writer.close()
 
 
-async def test_a_link_that_is_cut_is_noticed_long_before_the_trial_is_over(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cpus", [(CPUS[-1],), tuple(CPUS)], ids=["one CPU", "all CPUs"])
+async def test_a_link_that_is_cut_is_noticed_long_before_the_trial_is_over(
+    server: Server, tmp_path: Path, cpus: tuple[int, ...]
+) -> None:
     link = Link(server.port)
     listener = await asyncio.start_server(link.forward, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     server.known_hosts.write_text(f"[127.0.0.1]:{port} {server.host_key}\n")
     far = SshPlatform.parse(f"ssh:someone@127.0.0.1:{port}")
-    asked = replace(request_for(tmp_path), lost_after_s=2.0)
+    asked = replace(request_for(tmp_path), lost_after_s=2.0, vcpu_cpus=(cpus,))
     an_hour = RunTrial(
-        trial=1, probe=TickProbe(iterations=100_000), cpus=[CPUS[-1]], priority=0, duration_ns=3_600_000_000_000
+        trial=1, probe=TickProbe(iterations=100_000), cpus=list(cpus), priority=0, duration_ns=3_600_000_000_000
     )
 
     async def measure() -> None:

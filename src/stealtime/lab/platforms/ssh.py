@@ -28,6 +28,7 @@ from stealtime.lab.platforms.machine import NO_TSC_OFFSET, boot_record
 from stealtime.lab.platforms.model import Availability, BootRecord, HostThread, Machine, MachineRequest
 from stealtime.lab.platforms.ssh_name import SshName
 from stealtime.lab.platforms.ssh_shell import ASK_HOST, MarkedShell, RemoteHost, parse_host
+from stealtime.lab.processors import CpuSets
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.readings import Absent, Facts, Reading
 from stealtime.wire.connection import AgentConnection
@@ -178,14 +179,8 @@ class SshPlatform:
     def _watch_the_link(
         self, connection: asyncssh.SSHClientConnection, host: RemoteHost, request: MachineRequest
     ) -> None:
-        """Notice a link that is cut while a trial runs, and not only when it should be over.
-
-        The host answers on a CPU that is not measured. Where it has no other, a busy probe under SCHED_FIFO may keep
-        its ssh server from answering for as long as the trial lasts, so nothing is asked there.
-        """
-        measured = request.vcpu_cpus[-1]
-        others = [cpu for cpu in host.cpus.granted if cpu not in measured] if host.cpus else []
-        if request.lost_after_s is None or not others:
+        """Notice a link that is cut while a trial runs, and not only when it should be over."""
+        if request.lost_after_s is None or not can_answer(request, host.cpus):
             return
         connection.set_keepalive(request.lost_after_s / (_KEEPALIVES + 1), _KEEPALIVES)
         # What is under way when the link breaks is sent again for a quarter of an hour otherwise (tcp(7)).
@@ -275,6 +270,22 @@ class SshPlatform:
     @staticmethod
     def _error(message: str, hint: str) -> MachineError:
         return MachineError(message, hint=hint)
+
+
+def can_answer(request: MachineRequest, cpus: CpuSets | None) -> bool:
+    """Tell whether a host's ssh server can answer while it is measured.
+
+    It answers on a CPU that is not measured. Where there is no other, a busy probe under SCHED_FIFO may keep the server
+    from answering for as long as the trial lasts, and silence would say nothing. One that may roam over several is a
+    thread on one of them at a time; and what uses all of them at once is scheduled like the server, or leaves it time.
+
+    Args:
+        request: What is booted there.
+        cpus: Of the host; None where it did not tell.
+    """
+    measured = set(request.vcpu_cpus[-1])
+    has_others = cpus is not None and not measured.issuperset(cpus.granted)
+    return has_others or len(measured) > 1 or not request.realtime
 
 
 @dataclass(frozen=True)

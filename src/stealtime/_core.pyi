@@ -298,6 +298,9 @@ class Series:
     def summary(self) -> SummaryDict:
         """Compute count, floor, moments, exact percentiles and the exact maximum with its time."""
 
+    def digest(self) -> Digest:
+        """Keep what a pool needs of it."""
+
     def percentile_curve(self) -> PercentileCurveDict:
         """Compute the upper tail, 24 exact points a decade."""
 
@@ -331,8 +334,33 @@ class Series:
     def match_injected(self, starts: NDArray[np.uint64], durations: NDArray[np.uint64]) -> InjectedMatchDict:
         """Look up known thefts of the CPU, in clock units from the start of sample 0."""
 
-def pooled_summary(parts: Sequence[Series]) -> SummaryDict:
-    """Compute the figures of all samples together; ``max_at_s`` is in the series ``max_part``."""
+class Digest:
+    """What is left of a series when its samples are gone, to be pooled with others."""
+
+class Pool:
+    """The figures of several series as of one, where the samples of one are in memory at a time.
+
+    Args:
+        digests: Of all of them, at least one, counted in the same units.
+
+    Raises:
+        ValueError: There is none.
+    """
+
+    def __new__(cls, digests: Sequence[Digest]) -> Pool: ...
+    def add(self, series: Series) -> None:
+        """Look at the samples of the next one, in the order of the digests.
+
+        Raises:
+            ValueError: It is another one, or there are no more.
+        """
+
+    def summary(self) -> SummaryDict:
+        """Compute the figures, once; ``max_at_s`` is in the series ``max_part``.
+
+        Raises:
+            ValueError: Not all series were added.
+        """
 
 def pooled_percentile_curve(parts: Sequence[Series]) -> PercentileCurveDict:
     """Compute the percentile curve of all samples together."""

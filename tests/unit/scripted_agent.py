@@ -69,7 +69,8 @@ ITERATIONS_A_US = 1000
 
 Behaviour = Callable[[TrialRequest], str]
 """What the agent does with a trial: ``measure``, ``invalid``, ``refuse``, ``die``, ``hang`` or ``until cancelled``.
-After ``part, ``: what it does when a part of it, ``PART_ROWS`` samples, is stored (``die``, ``hang``, ``measure``)."""
+After ``part, ``: what it does when a part of it, ``PART_ROWS`` samples, is stored: send another ``part``, ``die``,
+``hang``, ``measure``, or ``freeze``, which answers nothing any more."""
 PART_ROWS = 400
 PAUSE_UNITS = 5000
 """Before the first sample of the rest."""
@@ -116,6 +117,8 @@ class ScriptedPlatform:
     """The trials that a load was started for."""
     cancelled_after: float = 0.4
     """Of its duration, how much a cancelled trial has measured."""
+    parts: int = 0
+    """How many parts of the last trial were sent."""
     cancelled: int = 0
     """How many trials were cancelled."""
     traces: list[TraceRequest] = field(default_factory=list)
@@ -179,9 +182,13 @@ class ScriptedPlatform:
                             self._stream(trial, "trace", _trace_rows(), writer, send)
                             send(TracingDone(trial=trial, outcome=_tracing_outcome()))
                         case PartStored():
-                            what = self.behaviour(self.trials[-1]).removeprefix("part, ")
+                            what = self.behaviour(self.trials[-1]).split(", ")[self.parts]
                             if what == "die":
                                 return
+                            if what == "freeze":
+                                await asyncio.Event().wait()
+                            if what == "part":
+                                self._part(self.trials[-1], writer, send)
                             if what == "measure":
                                 self._rest(self.trials[-1], writer, send)
                         case CancelTrial():
@@ -189,6 +196,7 @@ class ScriptedPlatform:
                             await self._trial(self.trials[-1], writer, send, "cancelled")
                         case RunTrial() as request:
                             self.trials.append(request)
+                            self.parts = 0
                             if await self._trial(request, writer, send) == "die":
                                 return
                         case _:
@@ -215,13 +223,7 @@ class ScriptedPlatform:
         if behaviour == "refuse":
             send(Failed(trial=request.trial, error="9 is no priority here", hint="choose another"))
         if behaviour.startswith("part, "):
-            samples, layout = _samples(request)
-            part, events = samples.slice(0, PART_ROWS), _events()
-            self._stream(request.trial, "samples", part, writer, send, is_part=True)
-            self._stream(request.trial, "events", events, writer, send, is_part=True)
-            counters = {"recorded": PART_ROWS, "watched_ns": round(request.duration_ns * PART_ROWS / 1000)}
-            done = _done(request, layout, counters, end="part")
-            send(Checkpoint.model_validate(done.model_dump(exclude={"type"})))
+            self._part(request, writer, send)
         if behaviour in ("measure", "invalid", "cancelled"):
             send(Progress(trial=request.trial, elapsed_ns=1000, samples=1, max_ns=2000.0))
             if isinstance(request.probe, ContendProbe):
@@ -246,10 +248,23 @@ class ScriptedPlatform:
             send(_done(request, layout, counters, end="early" if is_early else behaviour))
         return behaviour
 
-    def _rest(self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]) -> None:
-        """Send what comes after a part, with a pause before it."""
+    def _part(self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]) -> None:
+        """Send the next part."""
         samples, layout = _samples(request)
-        self._stream(request.trial, "samples", samples.slice(PART_ROWS), writer, send)
+        part = samples.slice(self.parts * PART_ROWS, PART_ROWS)
+        self._stream(request.trial, "samples", part, writer, send, is_part=True)
+        if not self.parts:
+            self._stream(request.trial, "events", _events(), writer, send, is_part=True)
+        self.parts += 1
+        rows = self.parts * PART_ROWS
+        counters = {"recorded": rows, "watched_ns": round(request.duration_ns * rows / 1000)}
+        done = _done(request, layout, counters, end="part")
+        send(Checkpoint.model_validate(done.model_dump(exclude={"type"})))
+
+    def _rest(self, request: TrialRequest, writer: asyncio.StreamWriter, send: Callable[[BaseModel], None]) -> None:
+        """Send what comes after the parts, with a pause before it."""
+        samples, layout = _samples(request)
+        self._stream(request.trial, "samples", samples.slice(self.parts * PART_ROWS), writer, send)
         self._stream(request.trial, "events", _pause(), writer, send)
         counters = {"recorded": samples.num_rows, "watched_ns": request.duration_ns, "pauses": 1}
         send(_done(request, layout, counters, end="measure"))

@@ -12,7 +12,7 @@ import pytest
 from synthetic_run import KnownRun, write_synthetic_run
 
 from stealtime._core import Series
-from stealtime.studies.latency.analysis.series import pool, read_series
+from stealtime.studies.latency.analysis.series import pool_of, read_series
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:
@@ -120,11 +120,17 @@ def test_repetitions_are_pooled_exactly(tmp_path: Path) -> None:
         for n, part in enumerate(parts)
     ]
     ordered = np.sort(np.concatenate(parts))
-    pooled = pool(series, [1e9, 1e9])
+    digests = [one.digest() for one in series]
+    pool = pool_of(digests, [1e9, 1e9])
+    for one in series:
+        pool.add(one)
+    pooled = pool.summary()
     assert (pooled["p50_ns"], pooled["p90_ns"]) == (ordered[301 - 1], ordered[541 - 1])
     assert (pooled["max_part"], pooled["max_index"], pooled["min_ns"]) == (1, 399, 7.0)
     with pytest.raises(StealtimeError, match="clock rates from 1000000000 to 1001000000 Hz"):
-        pool(series, [1e9, 1.001e9])
+        pool_of(digests, [1e9, 1.001e9])
+    with pytest.raises(ValueError, match="0 of the 2 series of the pool were added"):
+        pool_of(digests, [1e9, 1e9]).summary()
 
 
 @pytest.mark.parametrize("name", ["samples.parquet", "events.parquet"])

@@ -1,19 +1,34 @@
 """The document behind ``stealtime show --json``."""
 
+import subprocess
+import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from synthetic_run import CLOCK_DISAGREES, RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime.store.run import Run
+from stealtime.studies.latency.analysis import series
 from stealtime.studies.latency.analysis.model import RunSummary
 from stealtime.studies.latency.analysis.summary import summarize
+from stealtime.studies.latency.page.gather import gather
 
 
 def tick(repetition: int, worst_ns: float, findings: tuple[dict[str, str | None], ...] = ()) -> SyntheticCell:
     return SyntheticCell(
         "native", "tick", {"loop_ns": 68_000}, 68_000.0, worst_ns, 0.4, 20_000, 250.0, 3_000.0, repetition, findings
     )  # fmt: skip
+
+
+def wakeup(repetition: int, count: int) -> SyntheticCell:
+    return SyntheticCell(
+        "native", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 410_000.0, 0.4, count, repetition=repetition
+    )
 
 
 def test_a_run_is_summarized_cell_by_cell(tmp_path: Path) -> None:
@@ -70,3 +85,82 @@ def test_a_damaged_trial_is_invalid_and_harms_no_other(tmp_path: Path) -> None:
     assert str(samples) in cell.reasons[0]
     assert cell.stats is not None
     assert cell.stats.count == 20_000
+
+
+def test_the_samples_of_one_repetition_are_there_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns: list[weakref.ref[Any]] = []
+    most = 0
+    make = series._column
+
+    def counted(rows: int) -> Any:
+        nonlocal most
+        column = make(rows)
+        columns.append(weakref.ref(column))
+        most = max(most, sum(one() is not None for one in columns))
+        return column
+
+    monkeypatch.setattr(series, "_column", counted)
+    monkeypatch.setattr(series, "KEPT_SAMPLES", 0)
+    known = write_synthetic_run(tmp_path / "run", cells=[tick(number, 1e6 * number) for number in range(1, 6)])
+    run = Run.open(known.folder)
+    (cell,) = summarize(run).cells
+    assert cell.stats is not None
+    assert (cell.stats.count, round(cell.stats.max_ns)) == (100_000, 5_000_000)
+    gather(run)
+    assert len(columns) > 5
+    assert most <= 2, "the one that was read last is kept until the next is there"
+
+
+FIGURES = """
+import sys, threading
+from pathlib import Path
+from stealtime.store.run import Run
+from stealtime.studies.latency.analysis.summary import summarize
+
+def anonymous_kib():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0])
+
+def watch():
+    global most
+    while not over.wait(0.002):
+        most = max(most, anonymous_kib())
+
+small, large = (Run.open(Path(folder)) for folder in sys.argv[1:])
+summarize(small)
+before = most = anonymous_kib()
+over = threading.Event()
+watching = threading.Thread(target=watch)
+watching.start()
+(cell,) = summarize(large).cells
+over.set()
+watching.join()
+print(most - before, cell.stats.count)
+"""
+
+
+def lengthen(samples: Path, rows: int) -> None:
+    """Have the same durations again and again."""
+    table = pq.read_table(samples)
+    durations = np.resize(table["duration"].to_numpy(), rows)
+    longer = pa.table({"duration": durations}).replace_schema_metadata(table.schema.metadata)
+    pq.write_table(longer, samples, row_group_size=1 << 20)
+
+
+def test_the_figures_of_a_long_run_need_no_memory_for_its_samples(tmp_path: Path) -> None:
+    """What is in files the kernel takes out of memory when a group has no more: 512 MiB are enough for four half hours.
+
+    The first run has loaded all that figures are made with.
+    """
+    rows = 6_000_000
+    for name, count in (("small", 1), ("large", 4)):
+        known = write_synthetic_run(tmp_path / name, cells=[wakeup(number, 20_000) for number in range(1, 1 + count)])
+        for trial in known.cells.values():
+            lengthen(trial.folder / "samples.parquet", rows if name == "large" else 2 << 20)
+    ended = subprocess.run(
+        [sys.executable, "-c", FIGURES, str(tmp_path / "small"), str(tmp_path / "large")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    grown_kib, count = map(int, ended.stdout.split())
+    assert count == 4 * rows
+    assert grown_kib << 10 < 2 * rows * 4, "all samples are four such columns"

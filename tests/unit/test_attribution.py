@@ -291,9 +291,9 @@ def test_the_samples_of_a_run_are_read_once_for_all_that_is_told_of_them(
 ) -> None:
     read: list[Path] = []
 
-    def counted(folder: Path, floor: int | None) -> Any:
+    def counted(folder: Path, floor: int | None, parts: int | None = None) -> Any:
         read.append(folder)
-        return real(folder, floor)
+        return real(folder, floor, parts)
 
     real = series.read_series
     monkeypatch.setattr(series, "read_series", counted)

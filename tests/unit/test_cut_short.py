@@ -198,17 +198,21 @@ async def test_a_machine_that_dies_leaves_the_parts_that_were_stored_and_why(tmp
     assert "last words" in (trial.folder / "serial.log").read_text()
 
 
-def wait_for_checkpoint(run: Path) -> None:
-    while not list(run.glob("cells/.partial-*/checkpoint.json")):
+def wait_for_checkpoint(run: Path, parts: int) -> None:
+    def count() -> int:
+        found = [json.loads(path.read_text()) for path in run.glob("cells/.partial-*/checkpoint.json")]
+        return found[0]["parts"] if found else 0
+
+    while count() < parts:
         time.sleep(0.005)
 
 
-async def killed(folder: Path) -> Run:
-    """Give a run whose control plane was killed when a part had been stored."""
-    bench = Bench(folder, [ScriptedPlatform("native", lambda _: "part, hang")], PARTS)
+async def killed(folder: Path, what: str = "part, hang", parts: int = 1) -> Run:
+    """Give a run whose control plane was killed when so many parts had been stored."""
+    bench = Bench(folder, [ScriptedPlatform("native", lambda _: what)], PARTS)
     writer = bench.create()
     task = asyncio.create_task(bench.run(writer))
-    await asyncio.to_thread(wait_for_checkpoint, writer.folder)
+    await asyncio.to_thread(wait_for_checkpoint, writer.folder, parts)
     left = folder / "left"
     shutil.copytree(writer.folder, left)
     task.cancel()
@@ -222,7 +226,7 @@ async def test_what_a_killed_process_left_in_parts_is_found_by_the_next_that_loo
 ) -> None:
     monkeypatch.setattr("stealtime.campaigns.runner.LAST_WORDS_S", 0.05)
     run = await killed(tmp_path)
-    assert run.trials == []
+    assert [trial.parts for trial in run.trials] == [1], "not joined yet"
     stealtime: Command = make_command(monkeypatch, capsys)
     shown = stealtime("show", str(run.folder), "--json")
     [cell] = json.loads(shown.out)["cells"]

@@ -40,5 +40,5 @@ pub use injected::{InjectedMatch, InjectedStall};
 pub use periodicity::Period;
 pub use series::{Series, SeriesError, SeriesInput, Spacing};
 pub use spikes::Spikes;
-pub use summary::{Summary, pooled_summary};
+pub use summary::{Digest, Pool, PoolError, Summary, pooled_summary};
 pub use worst::WorstSample;

@@ -3,7 +3,7 @@
 //! The bins of [`crate::buckets`] say in which bin a rank lies; one pass then looks only at the bins that
 //! hold a wanted rank. A narrow bin is counted value by value, a wide one with few samples in it is gathered
 //! and sorted, so that memory stays below four bytes a sample of the bin or a value of its width, whichever
-//! is less.
+//! is less. The pass goes through one series after the other, which need not be there at the same time.
 
 use rayon::prelude::*;
 
@@ -13,6 +13,7 @@ use crate::series::Series;
 const NO_SLOT: u16 = u16::MAX;
 
 /// A bin that holds wanted ranks.
+#[derive(Debug)]
 struct Slot {
     low: u32,
     width: u64,
@@ -20,6 +21,7 @@ struct Slot {
 }
 
 /// What one worker saw of a slot.
+#[derive(Debug)]
 enum Tally {
     Counted(Vec<u32>),
     Gathered(Vec<u32>),
@@ -51,74 +53,67 @@ impl Slot {
 }
 
 /// Where a rank lies.
+#[derive(Debug)]
 enum Place {
     Known(u64),
     InSlot { slot: usize, rank: u64 },
 }
 
-/// Find the values at the given ranks (from 1) of all samples of all parts together, in units.
-///
-/// Every rank must be in `1..=` the number of samples.
-pub fn values_at_ranks(parts: &[&Series<'_>], ranks: &[u64]) -> Vec<u64> {
-    let mut saturated: Vec<u64> = parts.iter().flat_map(|part| part.saturated_values()).collect();
-    saturated.sort_unstable();
-    let cumulative = cumulative_counts(parts);
-    let mut slots: Vec<Slot> = Vec::new();
-    let mut slot_of = vec![NO_SLOT; BUCKETS];
-    let places: Vec<Place> = ranks
-        .iter()
-        .map(|rank| {
-            let bucket = cumulative.partition_point(|&up_to| up_to < *rank);
-            if bucket == BUCKETS {
-                let beyond = usize::try_from(rank - cumulative[BUCKETS - 1] - 1).unwrap_or(usize::MAX);
-                return Place::Known(saturated[beyond]);
-            }
-            if width(bucket) == 1 {
-                return Place::Known(lower_bound(bucket));
-            }
-            let before = if bucket == 0 { 0 } else { cumulative[bucket - 1] };
-            if slot_of[bucket] == NO_SLOT {
-                slot_of[bucket] = u16::try_from(slots.len()).unwrap_or(NO_SLOT);
-                let count = cumulative[bucket] - before;
-                let low = u32::try_from(lower_bound(bucket)).unwrap_or(u32::MAX);
-                slots.push(Slot { low, width: width(bucket), count });
-            }
-            Place::InSlot { slot: usize::from(slot_of[bucket]), rank: rank - before - 1 }
-        })
-        .collect();
-    let tallies = tally_slots(parts, &slots, &slot_of);
-    places
-        .into_iter()
-        .map(|place| match place {
-            Place::Known(value) => value,
-            Place::InSlot { slot, rank } => slots[slot].value_at(&tallies[slot], rank),
-        })
-        .collect()
+/// The search for the values at some ranks of several series together, of which one is there at a time.
+#[derive(Debug)]
+pub struct Selection {
+    places: Vec<Place>,
+    slots: Vec<Slot>,
+    slot_of: Vec<u16>,
+    tallies: Vec<Tally>,
 }
 
-/// How many unsaturated samples lie in each bin or below it.
-fn cumulative_counts(parts: &[&Series<'_>]) -> Vec<u64> {
-    let mut total = 0;
-    (0..BUCKETS)
-        .map(|bucket| {
-            total += parts.iter().map(|part| part.counts[bucket]).sum::<u64>();
-            total
-        })
-        .collect()
-}
-
-fn tally_slots(parts: &[&Series<'_>], slots: &[Slot], slot_of: &[u16]) -> Vec<Tally> {
-    let empty = || slots.iter().map(Slot::tally).collect::<Vec<_>>();
-    if slots.is_empty() {
-        return empty();
+impl Selection {
+    /// Finds the bins of ranks (from 1), every one of which must be in `1..=` the number of samples.
+    ///
+    /// `counts` says how many unsaturated samples of all series lie in each bin, `saturated` the true values of
+    /// the others.
+    pub fn new(counts: &[u64], mut saturated: Vec<u64>, ranks: &[u64]) -> Self {
+        saturated.sort_unstable();
+        let cumulative = cumulative_counts(counts);
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut slot_of = vec![NO_SLOT; BUCKETS];
+        let places = ranks
+            .iter()
+            .map(|rank| {
+                let bucket = cumulative.partition_point(|&up_to| up_to < *rank);
+                if bucket == BUCKETS {
+                    let beyond = usize::try_from(rank - cumulative[BUCKETS - 1] - 1).unwrap_or(usize::MAX);
+                    return Place::Known(saturated[beyond]);
+                }
+                if width(bucket) == 1 {
+                    return Place::Known(lower_bound(bucket));
+                }
+                let before = if bucket == 0 { 0 } else { cumulative[bucket - 1] };
+                if slot_of[bucket] == NO_SLOT {
+                    slot_of[bucket] = u16::try_from(slots.len()).unwrap_or(NO_SLOT);
+                    let count = cumulative[bucket] - before;
+                    let low = u32::try_from(lower_bound(bucket)).unwrap_or(u32::MAX);
+                    slots.push(Slot { low, width: width(bucket), count });
+                }
+                Place::InSlot { slot: usize::from(slot_of[bucket]), rank: rank - before - 1 }
+            })
+            .collect();
+        let tallies = slots.iter().map(Slot::tally).collect();
+        Self { places, slots, slot_of, tallies }
     }
-    let mut merged = empty();
-    for part in parts {
+
+    /// Looks at the samples of one of the series.
+    pub fn add(&mut self, part: &Series<'_>) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let (slots, slot_of) = (&self.slots, &self.slot_of);
         let pieces: Vec<Vec<Tally>> = part
             .pieces()
             .into_par_iter()
             .map(|blocks| {
-                let mut tallies = empty();
+                let mut tallies: Vec<Tally> = slots.iter().map(Slot::tally).collect();
                 let rows = part.block_range(blocks.start).start..part.block_range(blocks.end - 1).end;
                 for &row in &part.rows()[rows] {
                     let slot = slot_of[bucket_of(row)];
@@ -134,15 +129,56 @@ fn tally_slots(parts: &[&Series<'_>], slots: &[Slot], slot_of: &[u16]) -> Vec<Ta
             })
             .collect();
         for (total, piece) in pieces.into_iter().flat_map(|tallies| tallies.into_iter().enumerate()) {
-            merge(&mut merged[total], piece);
+            merge(&mut self.tallies[total], piece);
         }
     }
-    for tally in &mut merged {
-        if let Tally::Gathered(values) = tally {
-            values.sort_unstable();
+
+    /// The values at the ranks, in units, once all series have been looked at.
+    pub fn values(mut self) -> Vec<u64> {
+        for tally in &mut self.tallies {
+            if let Tally::Gathered(values) = tally {
+                values.sort_unstable();
+            }
+        }
+        let value = |place: Place| match place {
+            Place::Known(value) => value,
+            Place::InSlot { slot, rank } => self.slots[slot].value_at(&self.tallies[slot], rank),
+        };
+        self.places.into_iter().map(value).collect()
+    }
+}
+
+/// Find the values at the given ranks (from 1) of all samples of all parts together, in units.
+///
+/// Every rank must be in `1..=` the number of samples.
+pub fn values_at_ranks(parts: &[&Series<'_>], ranks: &[u64]) -> Vec<u64> {
+    let saturated = parts.iter().flat_map(|part| part.saturated_values()).collect();
+    let counts = summed_counts(parts.iter().map(|part| part.counts.as_slice()));
+    let mut selection = Selection::new(&counts, saturated, ranks);
+    for part in parts {
+        selection.add(part);
+    }
+    selection.values()
+}
+
+/// How many unsaturated samples of several series lie in each bin.
+pub fn summed_counts<'a>(parts: impl Iterator<Item = &'a [u64]>) -> Vec<u64> {
+    let mut counts = vec![0; BUCKETS];
+    for part in parts {
+        for (total, count) in counts.iter_mut().zip(part) {
+            *total += count;
         }
     }
-    merged
+    counts
+}
+
+/// How many unsaturated samples lie in each bin or below it.
+fn cumulative_counts(counts: &[u64]) -> Vec<u64> {
+    let add = |total: &mut u64, count: &u64| {
+        *total += count;
+        Some(*total)
+    };
+    counts.iter().scan(0, add).collect()
 }
 
 fn merge(total: &mut Tally, piece: Tally) {

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::selection::values_at_ranks;
+use crate::selection::{Selection, summed_counts, values_at_ranks};
 use crate::series::{Moments, Series};
 
 /// The key of each percentile and the `d` of its tail `1/d`.
@@ -51,7 +51,8 @@ pub struct Summary {
 impl Series<'_> {
     /// Compute the figures of this series.
     pub fn summary(&self) -> Summary {
-        summarize(&[self], self)
+        let parts = [self.digest()];
+        summarize(&parts, &parts[0], values_at_ranks(&[self], &ranks(parts[0].count)))
     }
 
     /// The index, start and duration of the longest sample, in units; the first of equals.
@@ -71,48 +72,166 @@ impl Series<'_> {
     }
 }
 
-/// Compute the figures of all samples of several series together; `None` for no series.
+/// The rank of each percentile, from 1.
+fn ranks(count: u64) -> [u64; PERCENTILES.len()] {
+    PERCENTILES.map(|(_, tail)| count - count / tail)
+}
+
+/// What is left of a series when its samples are gone, to be pooled with others.
+#[derive(Debug, Clone)]
+pub struct Digest {
+    count: u64,
+    /// In each bin, the unsaturated samples.
+    counts: Vec<u64>,
+    saturated: Vec<u64>,
+    floor: u64,
+    min: u64,
+    moments: Moments,
+    /// Index, start and duration.
+    longest: (usize, u64, u64),
+    span: u64,
+    units_per_s: f64,
+}
+
+impl Series<'_> {
+    /// Keep what a pool needs of this series.
+    pub fn digest(&self) -> Digest {
+        Digest {
+            count: self.count() as u64,
+            counts: self.counts.clone(),
+            saturated: self.saturated_values().collect(),
+            floor: self.floor,
+            min: self.blocks.iter().map(|block| block.min).min().unwrap_or(0),
+            moments: self.moments,
+            longest: self.maximum(),
+            span: self.span,
+            units_per_s: self.units_per_s,
+        }
+    }
+}
+
+/// Why series cannot be pooled.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PoolError {
+    /// There is nothing to compute from.
+    #[error("there is no series to pool")]
+    Empty,
+    /// Another series than was announced.
+    #[error("series {part} of the pool has {expected} samples, and one of {count} was added")]
+    OtherSeries {
+        /// From 0.
+        part: usize,
+        expected: u64,
+        count: u64,
+    },
+    /// More series than were announced.
+    #[error("the pool is of {0} series, and one more was added")]
+    TooMany(usize),
+    /// Not all series were looked at.
+    #[error("{added} of the {parts} series of the pool were added")]
+    Incomplete { added: usize, parts: usize },
+}
+
+/// The figures of several series as of one, where the samples of one are in memory at a time.
 ///
 /// The series must be counted in the same units: percentiles are ranked in units and converted with the rate
 /// of the first.
-pub fn pooled_summary(parts: &[&Series<'_>]) -> Option<Summary> {
-    parts.first().map(|first| summarize(parts, first))
+#[derive(Debug)]
+pub struct Pool {
+    parts: Vec<Digest>,
+    selection: Selection,
+    added: usize,
 }
 
-fn summarize(parts: &[&Series<'_>], first: &Series<'_>) -> Summary {
-    let count: u64 = parts.iter().map(|part| part.count() as u64).sum();
-    let ranks = PERCENTILES.map(|(_, tail)| count - count / tail);
-    let percentiles: Vec<f64> =
-        values_at_ranks(parts, &ranks).into_iter().map(|units| first.nanoseconds(units as f64)).collect();
+impl Pool {
+    /// Begin with what is known of all of them.
+    ///
+    /// # Errors
+    /// [`PoolError::Empty`].
+    pub fn new(parts: Vec<Digest>) -> Result<Self, PoolError> {
+        if parts.is_empty() {
+            return Err(PoolError::Empty);
+        }
+        let count: u64 = parts.iter().map(|part| part.count).sum();
+        let counts = summed_counts(parts.iter().map(|part| part.counts.as_slice()));
+        let saturated = parts.iter().flat_map(|part| part.saturated.iter().copied()).collect();
+        let selection = Selection::new(&counts, saturated, &ranks(count));
+        Ok(Self { parts, selection, added: 0 })
+    }
+
+    /// Look at the samples of the next series, in the order of the digests.
+    ///
+    /// # Errors
+    /// It is not the series of that digest.
+    pub fn add(&mut self, series: &Series<'_>) -> Result<(), PoolError> {
+        let part = self.added;
+        let expected = self.parts.get(part).ok_or(PoolError::TooMany(self.parts.len()))?.count;
+        let count = series.count() as u64;
+        if count != expected {
+            return Err(PoolError::OtherSeries { part, expected, count });
+        }
+        self.selection.add(series);
+        self.added += 1;
+        Ok(())
+    }
+
+    /// The figures, once all series were looked at.
+    ///
+    /// # Errors
+    /// [`PoolError::Incomplete`].
+    pub fn summary(self) -> Result<Summary, PoolError> {
+        let Self { parts, selection, added } = self;
+        let Some(first) = parts.first().filter(|_| added == parts.len()) else {
+            return Err(PoolError::Incomplete { added, parts: parts.len() });
+        };
+        Ok(summarize(&parts, first, selection.values()))
+    }
+}
+
+/// Compute the figures of all samples of several series together; `None` for no series.
+///
+/// The series must be counted in the same units: see [`Pool`].
+pub fn pooled_summary(parts: &[&Series<'_>]) -> Option<Summary> {
+    let mut pool = Pool::new(parts.iter().map(|part| part.digest()).collect()).ok()?;
+    for part in parts {
+        pool.add(part).ok()?;
+    }
+    pool.summary().ok()
+}
+
+fn summarize(parts: &[Digest], first: &Digest, percentiles: Vec<u64>) -> Summary {
+    let nanoseconds = |units: f64| units * (1e9 / first.units_per_s);
+    let count: u64 = parts.iter().map(|part| part.count).sum();
+    let percentiles: Vec<f64> = percentiles.into_iter().map(|units| nanoseconds(units as f64)).collect();
     let floor = parts.iter().map(|part| part.floor).min().unwrap_or(0);
-    let min = parts.iter().flat_map(|part| &part.blocks).map(|block| block.min).min().unwrap_or(0);
+    let min = parts.iter().map(|part| part.min).min().unwrap_or(0);
     let moments = parts.iter().fold(Moments::default(), |all, part| all.merge(part.moments));
     let mut longest = (0, (0, 0, 0));
-    for (part, series) in parts.iter().enumerate() {
-        let candidate = series.maximum();
-        if part == 0 || candidate.2 > longest.1.2 {
-            longest = (part, candidate);
+    for (part, digest) in parts.iter().enumerate() {
+        if part == 0 || digest.longest.2 > longest.1.2 {
+            longest = (part, digest.longest);
         }
     }
     let (max_part, (max_index, max_start, max)) = longest;
+    let seconds = |part: &Digest, units: u64| units as f64 / part.units_per_s;
     Summary {
         count,
-        floor_ns: first.nanoseconds(floor as f64),
-        min_ns: first.nanoseconds(min as f64),
-        mean_ns: first.nanoseconds(moments.mean),
-        sd_ns: first.nanoseconds((moments.squares / (moments.count - 1.0).max(1.0)).sqrt()),
+        floor_ns: nanoseconds(floor as f64),
+        min_ns: nanoseconds(min as f64),
+        mean_ns: nanoseconds(moments.mean),
+        sd_ns: nanoseconds((moments.squares / (moments.count - 1.0).max(1.0)).sqrt()),
         p50_ns: percentiles[0],
         p90_ns: percentiles[1],
         p99_ns: percentiles[2],
         p999_ns: percentiles[3],
         p9999_ns: percentiles[4],
         p99999_ns: percentiles[5],
-        max_ns: first.nanoseconds(max as f64),
+        max_ns: nanoseconds(max as f64),
         max_index: max_index as u64,
-        max_at_s: parts[max_part].seconds(max_start),
+        max_at_s: seconds(&parts[max_part], max_start),
         max_part,
-        max_overhead_ns: first.nanoseconds((max - floor.min(max)) as f64),
-        span_s: parts.iter().map(|part| part.seconds(part.span)).sum(),
+        max_overhead_ns: nanoseconds((max - floor.min(max)) as f64),
+        span_s: parts.iter().map(|part| seconds(part, part.span)).sum(),
         unresolved: PERCENTILES.iter().filter(|(_, tail)| count < *tail).map(|(name, _)| (*name).to_owned()).collect(),
     }
 }

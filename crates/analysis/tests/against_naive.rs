@@ -3,7 +3,7 @@
 // Figures are exact; a method path of `Series<'_>` is not general enough over its lifetime.
 
 use proptest::prelude::*;
-use stealtime_analysis::{Series, SeriesError, SeriesInput, Spacing, pooled_summary};
+use stealtime_analysis::{Pool, PoolError, Series, SeriesError, SeriesInput, Spacing, pooled_summary};
 
 /// Columns of a series, with its true values in plain vectors.
 #[derive(Debug, Clone)]
@@ -115,6 +115,20 @@ proptest! {
         prop_assert_eq!(pooled.max_ns, *sorted.last().unwrap() as f64);
         let owner = [&one, &other][pooled.max_part];
         prop_assert_eq!(pooled.max_at_s, starts(owner)[usize::try_from(pooled.max_index).unwrap()] as f64 / 1e9);
+    }
+
+    #[test]
+    fn a_pool_needs_one_series_at_a_time_and_each_in_its_turn(one in columns(), other in columns()) {
+        let digests = [&one, &other].map(|columns| with_series(columns, None, |series| series.digest()));
+        let begin = || Pool::new(digests.to_vec()).unwrap();
+        prop_assert_eq!(begin().summary(), Err(PoolError::Incomplete { added: 0, parts: 2 }));
+        let mut pool = begin();
+        for columns in [&one, &other] {
+            with_series(columns, None, |series| pool.add(series)).unwrap();
+        }
+        prop_assert_eq!(with_series(&one, None, |series| pool.add(series)), Err(PoolError::TooMany(2)));
+        let at_once = with_series(&one, None, |one| with_series(&other, None, |other| pooled_summary(&[one, other])));
+        prop_assert_eq!(pool.summary(), Ok(at_once.unwrap()));
     }
 
     #[test]

@@ -40,7 +40,7 @@ mod _core {
         partition_tasks,
     };
     #[pymodule_export]
-    use crate::series::{PySeries, pooled_histogram, pooled_percentile_curve, pooled_summary};
+    use crate::series::{PyDigest, PyPool, PySeries, pooled_histogram, pooled_percentile_curve};
 
     /// Adds what the column `kind` of a trace counts, and the names of schedulability.
     #[pymodule_init]

@@ -8,6 +8,7 @@ use stealtime_analysis::{self as analysis, Pause, SeriesInput, Spacing};
 
 use crate::column::Column;
 use crate::dictionary::ToDictionary;
+use crate::errors::wrong;
 
 /// A complete series of samples, borrowed from numpy.
 #[pyclass(name = "Series", module = "stealtime._core", frozen)]
@@ -95,6 +96,10 @@ impl PySeries {
         py.detach(|| self.series.summary()).to_dictionary(py)
     }
 
+    fn digest(&self, py: Python<'_>) -> PyDigest {
+        PyDigest { digest: py.detach(|| self.series.digest()) }
+    }
+
     fn percentile_curve<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         py.detach(|| self.series.percentile_curve()).to_dictionary(py)
     }
@@ -158,11 +163,41 @@ fn pooled<'py, T: ToDictionary + Send>(
     py.detach(|| compute(&parts)).ok_or_else(|| PyValueError::new_err("there is no series to pool"))?.to_dictionary(py)
 }
 
-/// Figures of all samples of several series together.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
-pub fn pooled_summary<'py>(py: Python<'py>, parts: Vec<PyRef<'py, PySeries>>) -> PyResult<Bound<'py, PyDict>> {
-    pooled(py, &parts, analysis::pooled_summary)
+/// What is left of a series when its samples are gone, to be pooled with others.
+#[pyclass(name = "Digest", module = "stealtime._core", frozen)]
+pub struct PyDigest {
+    digest: analysis::Digest,
+}
+
+/// The figures of several series as of one, where the samples of one are in memory at a time.
+#[pyclass(name = "Pool", module = "stealtime._core")]
+pub struct PyPool {
+    pool: Option<analysis::Pool>,
+}
+
+#[pymethods]
+impl PyPool {
+    #[new]
+    #[allow(clippy::needless_pass_by_value)] // as pyo3 gives them
+    fn new(digests: Vec<PyRef<'_, PyDigest>>) -> PyResult<Self> {
+        let parts = digests.iter().map(|part| part.digest.clone()).collect();
+        Ok(Self { pool: Some(analysis::Pool::new(parts).map_err(wrong)?) })
+    }
+
+    fn add(&mut self, py: Python<'_>, series: &Bound<'_, PySeries>) -> PyResult<()> {
+        let series = &series.get().series;
+        let pool = self.pool.as_mut().ok_or_else(closed)?;
+        py.detach(|| pool.add(series)).map_err(wrong)
+    }
+
+    fn summary<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let pool = self.pool.take().ok_or_else(closed)?;
+        py.detach(|| pool.summary()).map_err(wrong)?.to_dictionary(py)
+    }
+}
+
+fn closed() -> PyErr {
+    PyValueError::new_err("the pool has given its figures already")
 }
 
 /// The percentile curve of all samples of several series together.

@@ -10,6 +10,7 @@ that one everything is booted once more.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
@@ -201,11 +202,12 @@ class Runner:
                     measured = await self._measure(machine, cell, folder)
                     self._tell(CellStoring(cell))
                     await self._store(measured, folder)
-                except DiskError:
-                    raise
                 except StealtimeError as error:
-                    _raise_if_disk_full(error)
                     failure = _failure(error, folder)
+                    if (full := _as_disk_error(error)) is not None:
+                        with contextlib.suppress(DiskError):
+                            await self._keep_parts(cell, error.message, failure, folder)
+                        raise full from error.__cause__
                     await self._keep_parts(cell, failure.message, failure, folder)
                     if await machine.is_alive():
                         self._fail(boot, cell, failure, folder, started)
@@ -277,13 +279,19 @@ class Runner:
         await _to_its_end(asyncio.to_thread(self._writer.append_part, record, kind, streams))
 
     async def _keep_parts(self, cell: PlannedCell, why: str, failure: Failure | None, folder: Path | None) -> bool:
-        """Keep the parts of a trial that gives nothing more; tells whether there were any."""
+        """Keep the parts of a trial that gives nothing more; tells whether there were any.
+
+        Raises:
+            DiskError: They cannot be joined. They are there all the same, and count.
+        """
         logs = _logs(folder) if folder is not None else {}
-        record = await _to_its_end(asyncio.to_thread(self._writer.adopt_part, cell.trial_id, why, failure, logs))
-        if record is None:
+        kept = await _to_its_end(asyncio.to_thread(self._writer.adopt_part, cell.trial_id, why, failure, logs))
+        if kept is None:
             return False
-        self.tally.cut_short.append(record.trial_id)
-        self._tell(CellCutShort(cell, record))
+        self.tally.cut_short.append(kept.record.trial_id)
+        self._tell(CellCutShort(cell, kept.record))
+        if kept.unjoined is not None:
+            raise kept.unjoined
         return True
 
     async def _store(self, measured: Measured, folder: Path) -> None:
@@ -321,20 +329,27 @@ class Runner:
 
 
 async def _to_its_end(writing: Coroutine[Any, Any, _Written]) -> _Written:
-    """Wait for what writes also when interrupted, since what is measured should not be lost."""
+    """Wait for what writes also when interrupted, however often, since what is measured should not be lost."""
     task = asyncio.create_task(writing)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise
+    interruption: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            interruption = error
+    written = task.result()
+    if interruption is not None:
+        raise interruption
+    return written
 
 
-def _raise_if_disk_full(error: StealtimeError) -> None:
-    """Nothing can be measured without room for the samples: the run ends here, and no other cell is tried."""
+def _as_disk_error(error: StealtimeError) -> DiskError | None:
+    """Give it as a full disk, if it is one: without room for samples the run ends, and no other cell is tried."""
+    if isinstance(error, DiskError):
+        return error
     cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno in DISK_FULL:
-        raise DiskError(error.message, hint=DISK_FULL_HINT) from error
+    is_full = isinstance(cause, OSError) and cause.errno in DISK_FULL
+    return DiskError(error.message, hint=DISK_FULL_HINT) if is_full else None
 
 
 def _logs(folder: Path) -> dict[str, Path]:

@@ -358,7 +358,7 @@ def _conclude(
     from stealtime.report.summary import summarize
     from stealtime.store.run import Run
 
-    stored = Run.open(finished.folder)
+    stored = Run.taken_in(finished.folder)
     where = elsewhere(order.runs_folder)
     code = ExitCode.FINE
     try:

@@ -1,6 +1,6 @@
 """A trial's samples with their times as CSV, a row group at a time, so that 50 M rows take no more memory than one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ def read_samples(trial: Trial) -> Iterator[Any]:
     if outcome is None:
         raise StealtimeError(f"{trial.record.trial_id} has no samples: it failed")
     trial.check_tables()
-    samples, events = trial.table(SAMPLES), trial.table(EVENTS)
+    events = trial.tables(EVENTS)
     ns_per_unit = 1e9 / outcome.clock.units_per_s
     long_durations = _saturated(events, "saturated")
     long_gaps = _saturated(events, "saturated_gap")
@@ -72,32 +72,45 @@ def read_samples(trial: Trial) -> Iterator[Any]:
     first = 0
     # Of the samples before the batch; where they come at regular times, of the pauses among them.
     end_units = 0
-    try:
-        for batch in pq.ParquetFile(samples).iter_batches(batch_size=ROWS_A_GROUP):
-            index = np.arange(first, first + batch.num_rows, dtype=np.int64)
-            duration = _true_values(batch.column("duration"), first, long_durations)
-            paused = _pauses_before(pauses, first, batch.num_rows)
-            if layout.name == "periodic":
-                start = index * layout.interval + np.cumsum(paused) + end_units
-                end_units += int(paused.sum())
-            else:
-                if layout.name == "gapped":
-                    paused = paused + _true_values(batch.column("gap"), first, long_gaps)
-                ends = np.cumsum(paused + duration) + end_units
-                start = ends - duration
-                end_units = int(ends[-1])
-            first += batch.num_rows
-            columns = (index, _in_ns(start, ns_per_unit), _in_ns(duration, ns_per_unit))
-            yield pa.record_batch([pa.array(column) for column in columns], schema=_SCHEMA)
-    except pa.ArrowException as error:
-        raise StealtimeError(
-            f"{samples} is damaged: {error}", hint="remove its folder and measure it again with --resume"
-        ) from error
+    for batch in _batches(trial.tables(SAMPLES)):
+        index = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        duration = _true_values(batch.column("duration"), first, long_durations)
+        paused = _pauses_before(pauses, first, batch.num_rows)
+        if layout.name == "periodic":
+            start = index * layout.interval + np.cumsum(paused) + end_units
+            end_units += int(paused.sum())
+        else:
+            if layout.name == "gapped":
+                paused = paused + _true_values(batch.column("gap"), first, long_gaps)
+            ends = np.cumsum(paused + duration) + end_units
+            start = ends - duration
+            end_units = int(ends[-1])
+        first += batch.num_rows
+        columns = (index, _in_ns(start, ns_per_unit), _in_ns(duration, ns_per_unit))
+        yield pa.record_batch([pa.array(column) for column in columns], schema=_SCHEMA)
 
 
-def _saturated(events: Path, kind: str) -> dict[int, int]:
-    table = pq.read_table(events, filters=[("kind", "=", kind)])
-    return dict(zip(table["index"].to_pylist(), table["duration"].to_pylist(), strict=True))
+def _batches(paths: Sequence[Path]) -> Iterator[Any]:
+    """Give the rows of files one after the other, a row group at a time.
+
+    Raises:
+        StealtimeError: One of them is damaged.
+    """
+    for path in paths:
+        try:
+            yield from pq.ParquetFile(path).iter_batches(batch_size=ROWS_A_GROUP)
+        except pa.ArrowException as error:
+            raise StealtimeError(
+                f"{path} is damaged: {error}", hint="remove its folder and measure it again with --resume"
+            ) from error
+
+
+def _saturated(events: Sequence[Path], kind: str) -> dict[int, int]:
+    values: dict[int, int] = {}
+    for path in events:
+        table = pq.read_table(path, filters=[("kind", "=", kind)])
+        values.update(zip(table["index"].to_pylist(), table["duration"].to_pylist(), strict=True))
+    return values
 
 
 def _true_values(column: Any, first: int, saturated: dict[int, int]) -> "NDArray[np.int64]":

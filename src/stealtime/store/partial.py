@@ -5,6 +5,8 @@ Parquet files of their own (one that grows has no footer until it is closed), an
 replaced as a whole when the tables of a part are on the disk.
 """
 
+import contextlib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,6 +19,17 @@ from stealtime.vocabulary.readings import Model
 
 _CHECKPOINT = "checkpoint.json"
 _LAST = "last"
+_PART = re.compile(r"\.part-(\d+)\.parquet$")
+
+
+def part_paths(folder: Path, name: str, count: int) -> list[Path]:
+    """Give the Parquet files that a table of a trial in parts is in, in order."""
+    return [part_path(folder, name, number) for number in range(1, count + 1)]
+
+
+def part_path(folder: Path, name: str, number: int | str) -> Path:
+    """Give one of them."""
+    return folder / f"{name}.part-{number}.parquet"
 
 
 class StoredCheckpoint(Model):
@@ -66,11 +79,19 @@ class PartialTrial:
         """
         self.folder.mkdir(exist_ok=True)
         number = self._count() + 1
-        for name, write in kind.tables.items():
-            path = self._part(name, number)
-            write(streams, path, record)
-            sync(path)
-        self._note(StoredCheckpoint(parts=number, record=record))
+        paths = {name: part_path(self.folder, name, number) for name in kind.tables}
+        try:
+            for name, write in kind.tables.items():
+                write(streams, paths[name], record)
+                sync(paths[name])
+            self._note(StoredCheckpoint(parts=number, record=record))
+        except BaseException:
+            if self._count() < number:
+                # What is torn takes room that others need: the manifest, for one.
+                for path in paths.values():
+                    with contextlib.suppress(OSError):
+                        path.unlink(missing_ok=True)
+            raise
 
     def write_tables(self, record: TrialRecord, kind: ResultKind, streams: Streams) -> None:
         """Write the tables of a trial that is over, of its parts and of what came after the last one.
@@ -85,9 +106,9 @@ class PartialTrial:
             if not count:
                 write(streams, target, record)
                 continue
-            last = self._part(name, _LAST)
+            last = part_path(self.folder, name, _LAST)
             write(streams, last, record)
-            self._join([*self._parts(name, count), last], target)
+            self._join([*part_paths(self.folder, name, count), last], target)
 
     def adopt(self, record: TrialRecord) -> None:
         """Make the folder one of a trial that was cut short, of the parts that have come.
@@ -101,7 +122,7 @@ class PartialTrial:
         """
         count = self._count()
         for name in () if record.result is None else record.result.tables:
-            self._join(self._parts(name, count), self.folder / f"{name}.parquet")
+            self._join(part_paths(self.folder, name, count), self.folder / f"{name}.parquet")
         write_synced(self.folder / TRIAL, record.model_dump_json(indent=2).encode())
 
     def drop_parts(self) -> None:
@@ -111,12 +132,24 @@ class PartialTrial:
 
     def abandon(self) -> None:
         """Remove all but the parts, because the tables could not be made of them; without any, remove all of it."""
-        if not self._count():
+        count = self._count()
+        if not count:
             remove(self.folder)
             return
-        kept = {self.folder / _CHECKPOINT, *self.folder.glob("*.part-*.parquet")}
-        for path in set(self.folder.iterdir()) - kept:
-            remove(path)
+        for path in self.folder.iterdir():
+            part = _PART.search(path.name)
+            if path.name != _CHECKPOINT and (part is None or int(part[1]) > count):
+                remove(path)
+
+    def leave(self, record: TrialRecord) -> None:
+        """Have the parts stay as they are, with what came of the trial, as far as there is room to write that.
+
+        Args:
+            record: That of the last checkpoint, with what ended the trial.
+        """
+        self.abandon()
+        with contextlib.suppress(OSError):
+            self._note(StoredCheckpoint(parts=self._count(), record=record))
 
     def _count(self) -> int:
         stored = self.read()
@@ -127,12 +160,6 @@ class PartialTrial:
         write_synced(temporary, checkpoint.model_dump_json().encode())
         temporary.replace(self.folder / _CHECKPOINT)
         sync_folder(self.folder)
-
-    def _part(self, name: str, number: int | str) -> Path:
-        return self.folder / f"{name}.part-{number}.parquet"
-
-    def _parts(self, name: str, count: int) -> list[Path]:
-        return [self._part(name, number) for number in range(1, count + 1)]
 
     def _leftovers(self) -> Iterable[Path]:
         yield from list(self.folder.glob("*.part-*.parquet"))

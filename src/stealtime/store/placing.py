@@ -53,16 +53,26 @@ def makes_way(cell: Path, record: TrialRecord) -> bool:
     return False
 
 
+def replaces(part: TrialRecord, cell: Path) -> bool:
+    """Tell whether a trial that was cut short is more than what is in the folder of its cell, if anything."""
+    there = _record_in(cell)
+    return there is None or there.state == "failed" or (there.state == "cut_short" and _is_more(part, there))
+
+
 def _kept_part(cell: Path) -> TrialRecord | None:
     """Give the record of a trial that was cut short, if ``cell`` holds one."""
+    record = _record_in(cell)
+    return record if record is not None and record.state == "cut_short" else None
+
+
+def _record_in(cell: Path) -> TrialRecord | None:
     if not (cell / TRIAL).is_file():
         return None
     try:
-        record = read_document(cell / TRIAL, TrialRecord, "it is replaced")
+        return read_document(cell / TRIAL, TrialRecord, "it is replaced")
     except StealtimeError:
         # Nobody can read it: whatever comes is more.
         return None
-    return record if record.state == "cut_short" else None
 
 
 def _is_more(new: TrialRecord, kept: TrialRecord) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stealtime.store.adoption import adopt_parts
+from stealtime.store.adoption import LeftInParts, adopt_parts, left_in_parts
 from stealtime.store.documents import (
     CELLS,
     HOST_TRACE,
@@ -22,6 +22,7 @@ from stealtime.store.documents import (
     read_document,
 )
 from stealtime.store.model import Cell, Manifest, TrialRecord
+from stealtime.store.partial import part_paths
 from stealtime.store.results import OwnResult, read_as
 from stealtime.store.sequence import moment_after, moment_of
 from stealtime.vocabulary.errors import StealtimeError, UsageError
@@ -42,10 +43,16 @@ class Trial:
 
     folder: Path
     record: TrialRecord
+    parts: int | None = None
+    """In how many parts each table of its result is, where those could not be joined."""
 
     def table(self, name: str) -> Path:
-        """Give the Parquet file of one of its result's tables."""
+        """Give the Parquet file of one of its result's tables; of a kind that is never in parts."""
         return self.folder / f"{name}.parquet"
+
+    def tables(self, name: str) -> tuple[Path, ...]:
+        """Give the Parquet files that one of its result's tables is in, one after the other."""
+        return (self.table(name),) if self.parts is None else tuple(part_paths(self.folder, name, self.parts))
 
     def result(self, model: type[OwnResult]) -> OwnResult:
         """Give its result as one of a kind.
@@ -99,7 +106,8 @@ class Trial:
             MACHINE_TRACE: record.outcome is not None and record.outcome.tracing is not None,
             NEIGHBOURS: any(neighbour.outcome is not None for neighbour in record.neighbours),
         }
-        return [*map(self.table, own), *(self.folder / name for name, is_wanted in wanted.items() if is_wanted)]
+        surroundings = (self.folder / name for name, is_wanted in wanted.items() if is_wanted)
+        return [*(path for name in own for path in self.tables(name)), *surroundings]
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,8 @@ class Run:
     manifest: Manifest
     part: tuple[Trial, ...] | None = None
     """Leave all other trials out; None leaves nothing out."""
+    unjoined: str | None = None
+    """Why trials that were left in parts could not be joined, where that was tried."""
 
     @classmethod
     def open(cls, folder: Path) -> "Run":
@@ -125,6 +135,15 @@ class Run:
             )
         return cls(folder, read_document(path, Manifest, f"remove {folder} or put the file back from a copy"))
 
+    @classmethod
+    def taken_in(cls, folder: Path) -> "Run":
+        """Open a run of which a process may have left trials in parts: those become trials that were cut short.
+
+        Raises:
+            StealtimeError: As :meth:`open`.
+        """
+        return replace(cls.open(folder), unjoined=adopt_parts(folder))
+
     @property
     def run_id(self) -> str:
         """The name of the folder."""
@@ -139,7 +158,10 @@ class Run:
         """
         if self.part is not None:
             return list(self.part)
-        trials = [self._read_trial(folder) for folder in _cells_in(self.folder)]
+        left = (_whole_parts(one) for one in left_in_parts(self.folder, self.unjoined))
+        in_parts = {trial.record.trial_id: trial for trial in left if trial is not None}
+        others = map(self._read_trial, _cells_in(self.folder))
+        trials = [*in_parts.values(), *(trial for trial in others if trial.record.trial_id not in in_parts)]
         return sorted(trials, key=lambda trial: trial.record.started_at)
 
     def only(self, probes: Iterable[str]) -> "Run":
@@ -191,6 +213,16 @@ class Run:
         return Trial(folder, read_document(folder / TRIAL, TrialRecord, hint))
 
 
+def _whole_parts(left: LeftInParts) -> Trial | None:
+    """Give a trial in parts; None if one is damaged, because nothing says how far the others reach."""
+    trial = Trial(left.folder, left.record, left.parts)
+    try:
+        trial.check_tables()
+    except StealtimeError:
+        return None
+    return trial
+
+
 def runs_in(folder: Path) -> list[Path]:
     """List the folders of all runs below ``folder``; the one that was begun or resumed last comes last."""
     if not folder.is_dir():
@@ -206,7 +238,8 @@ def moment_to_take_up(runs_folder: Path, now: datetime) -> datetime:
 
 def _has_measured(folder: Path) -> bool:
     """Tell whether a run has a cell with a result, or one that is damaged: that is for its reader to meet."""
-    return any(_state_of(cell / TRIAL) != "failed" for cell in _cells_in(folder))
+    is_there = any(_state_of(cell / TRIAL) != "failed" for cell in _cells_in(folder))
+    return is_there or any(_whole_parts(left) is not None for left in left_in_parts(folder))
 
 
 def _state_of(trial: Path) -> str | None:
@@ -232,24 +265,21 @@ def find_run(name: str, runs_folder: Path | None = None) -> Run:
         UsageError: No run or more than one is meant by ``name``.
         StealtimeError: The run is damaged.
     """
-    found = _find(name, runs_folder)
-    adopt_parts(found.folder)
-    return found
+    return Run.taken_in(_find(name, runs_folder))
 
 
-def _find(name: str, runs_folder: Path | None) -> Run:
+def _find(name: str, runs_folder: Path | None) -> Path:
     folder = runs_folder if runs_folder is not None else default_runs_folder()
     as_path = Path(name)
     if (as_path / MANIFEST).is_file() or (os.sep in name and as_path.is_dir()):
-        return Run.open(as_path.resolve())
+        return as_path.resolve()
     runs = runs_in(folder)
     if not runs:
         raise UsageError(f"there is no run {name!r}: {folder} holds none", hint="measure one with `stealtime run`")
     if name == "last":
         for path in reversed(runs):
-            adopt_parts(path)
             if _has_measured(path):
-                return Run.open(path)
+                return path
         raise UsageError(
             f"no run in {folder} has measured anything; the newest is {runs[-1].name}",
             hint="give its name to see why, or measure one with `stealtime run`",
@@ -260,7 +290,7 @@ def _find(name: str, runs_folder: Path | None) -> Run:
         or [path for path in runs if name in path.name]
     )
     if len(matches) == 1:
-        return Run.open(matches[0])
+        return matches[0]
     if matches:
         listed = ", ".join(path.name for path in matches[-3:])
         raise UsageError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from stealtime.store.adoption import adopt, adopt_waiting
+from stealtime.store.adoption import adopt, adopt_waiting, leave
 from stealtime.store.documents import (
     CELLS,
     HOST_TRACE,
@@ -65,6 +65,15 @@ class Tables:
         return [*self.result.values(), *around]
 
 
+@dataclass(frozen=True)
+class KeptParts:
+    """A trial that was kept as far as it came."""
+
+    record: TrialRecord
+    unjoined: DiskError | None
+    """Why it stays in parts; None if they were joined."""
+
+
 class RunWriter:
     """Writes one run. It holds a lock that goes away with the process, however that ends."""
 
@@ -92,16 +101,20 @@ class RunWriter:
         """Take up a run again: keep what dead processes left in parts, and remove what they left half written.
 
         Raises:
+            DiskError: It cannot be written; parts that could not be joined stay.
             UsageError: Another process is writing it.
         """
-        lock = take_lock(run.folder)
-        with disk_errors(run.folder):
-            adopt_waiting(run.folder)
-        for folder in (run.folder, run.folder / CELLS):
-            for leftover in folder.glob(f"{PARTIAL_PREFIX}*"):
-                remove(leftover)
-        writer = cls(run.folder, run.manifest, lock)
-        writer.update(state="running", finished_at=None)
+        writer = cls(run.folder, run.manifest, take_lock(run.folder))
+        try:
+            with disk_errors(run.folder):
+                adopt_waiting(run.folder)
+            for folder in (run.folder, run.folder / CELLS):
+                for leftover in folder.glob(f"{PARTIAL_PREFIX}*"):
+                    remove(leftover)
+            writer.update(state="running", finished_at=None)
+        except BaseException:
+            writer.close()
+            raise
         return writer
 
     def update(self, **changes: Any) -> None:
@@ -183,7 +196,7 @@ class RunWriter:
 
     def adopt_part(
         self, trial_id: str, why: str, failure: Failure | None, logs: Mapping[str, Path]
-    ) -> TrialRecord | None:
+    ) -> KeptParts | None:
         """Keep the parts of a trial that gives nothing more, as one that was cut short.
 
         Args:
@@ -193,18 +206,20 @@ class RunWriter:
             logs: File name in the cell -> file to copy, as far as it exists.
 
         Returns:
-            Its record; None if there is no part, or what was kept already is more.
-
-        Raises:
-            DiskError: The disk is full or the like; the parts stay.
+            None if there is no part, or what was kept already is more.
         """
         partial = PartialTrial.of(self.folder / CELLS, trial_id)
         if partial.read() is None:
             return None
-        with disk_errors(partial.folder):
-            for name, source in logs.items():
-                _copy_end(source, partial.folder / name)
-            return adopt(partial, why, failure)
+        unjoined: DiskError | None = None
+        try:
+            with disk_errors(partial.folder):
+                for name, source in logs.items():
+                    _copy_end(source, partial.folder / name)
+                record = adopt(partial, why, failure)
+        except DiskError as error:
+            record, unjoined = leave(partial, why, failure), error
+        return None if record is None else KeptParts(record, unjoined)
 
     def close(self) -> None:
         """Give the lock back."""

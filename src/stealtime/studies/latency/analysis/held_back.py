@@ -32,7 +32,7 @@ def find_held_back(trial: Trial, series: Series, limit: RealTimeLimit) -> HeldBa
     Raises:
         StealtimeError: The table of events is damaged.
     """
-    starts, durations = read_ordinary(trial.folder)
+    starts, durations = read_ordinary(trial)
     found = series.held_back(float(limit.pause_ns), float(limit.period_ns), starts, durations)
     return HeldBack(
         cause=_NAMES[limit.kind], pause_ns=limit.pause_ns, period_ns=limit.period_ns, unseen=limit.unseen, **found

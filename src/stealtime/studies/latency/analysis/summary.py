@@ -1,10 +1,10 @@
-"""From a run on disk to its figures; the samples of one cell are in memory at a time."""
+"""From a run on disk to its figures; the samples of one trial are in memory at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stealtime._core import Series
+from stealtime._core import Digest, Series
 from stealtime.report.cells.records import cell_figures, measured_trials
 from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.summary import summarize as summarize_run
@@ -23,7 +23,7 @@ from stealtime.studies.latency.analysis.model import (
     own_part,
 )
 from stealtime.studies.latency.analysis.periods import join_periods
-from stealtime.studies.latency.analysis.series import load_series, pool
+from stealtime.studies.latency.analysis.series import load_series, pool_of
 from stealtime.studies.latency.analysis.stalls import find_stalls
 from stealtime.studies.latency.probes.catalogue import PROBES
 from stealtime.vocabulary.errors import StealtimeError
@@ -32,11 +32,12 @@ from stealtime.wire.message import TickProbe, TrialOutcome
 
 @dataclass(frozen=True)
 class _Read:
-    """A trial and its samples, or why there are none."""
+    """What was read of a trial; its samples are gone by then."""
 
     trial: Trial
-    series: Series | None
-    told: MeasuredTrial
+    summary: TrialSummary
+    digest: Digest | None
+    """None if there are no samples, or they cannot be read."""
 
 
 def summarize(run: Run) -> RunSummary:
@@ -53,14 +54,14 @@ def summarize_cell(trials: Sequence[Trial]) -> CellSummary:
     ordered = sorted(trials, key=lambda trial: trial.record.repetition)
     records = [trial.record for trial in ordered]
     reads = [_read(*one) for one in zip(ordered, measured_trials(records), strict=True)]
-    measured = [read for read in reads if read.series is not None]
-    pooled = [read for read in measured if read.told.valid] or measured
-    trials_of = {read.trial.folder: _trial_summary(read) for read in reads}
+    measured = [read for read in reads if read.digest is not None]
+    pooled = [read for read in measured if read.summary.valid] or measured
+    stats, periods = _together(pooled, has_periods=PROBES[ordered[0].record.cell.probe].is_tiled)
     return CellSummary(
-        **cell_figures(records, list(trials_of.values())),
-        stats=_pooled_stats(pooled),
-        periods=_periods(pooled) if PROBES[ordered[0].record.cell.probe].is_tiled else [],
-        held_back=pool_held_back([trials_of[read.trial.folder] for read in pooled]),
+        **cell_figures(records, [read.summary for read in reads]),
+        stats=stats,
+        periods=periods,
+        held_back=pool_held_back([read.summary for read in pooled]),
     )
 
 
@@ -71,56 +72,65 @@ def to_stats(figures: Any) -> Stats:
 
 def _read(trial: Trial, told: MeasuredTrial) -> _Read:
     if not told.is_measured:
-        return _Read(trial, None, told)
+        return _Read(trial, _trial_summary(trial, told, None), None)
     try:
-        return _Read(trial, load_series(trial), told)
+        series = load_series(trial)
     except StealtimeError as error:
         damage = {"valid": False, "reasons": [*told.reasons, error.message]}
-        return _Read(trial, None, told.model_copy(update=damage))
+        return _Read(trial, _trial_summary(trial, told.model_copy(update=damage), None), None)
+    return _Read(trial, _trial_summary(trial, told, series), series.digest())
 
 
-def _pooled_stats(reads: Sequence[_Read]) -> Stats | None:
-    parts = [read.series for read in reads if read.series is not None]
-    if not parts:
-        return None
+def _together(reads: Sequence[_Read], *, has_periods: bool) -> tuple[Stats | None, list[Period]]:
+    """Compute the figures of several repetitions as one, and what repeats in them.
+
+    Percentiles are found by a second look at all samples, a repetition after the other; those that are still kept are
+    not read again.
+    """
+    if not reads:
+        return None, []
+    digests = [read.digest for read in reads if read.digest is not None]
     try:
-        return to_stats(pool(parts, [rate_of(outcome.clock) for outcome in _outcomes(reads)]))
+        pool = pool_of(digests, [rate_of(outcome.clock) for outcome in _outcomes(reads)])
     except StealtimeError:
         # Of different clocks: the rule says so of every trial (``clock_rates.unusable``).
-        return None
+        pool = None
+    found = []
+    for read in reads:
+        series = load_series(read.trial)
+        if pool is not None:
+            pool.add(series)
+        if has_periods:
+            found.append((read.trial.record.repetition, series.periods()))
+    return None if pool is None else to_stats(pool.summary()), join_periods(found)
 
 
 def _outcomes(reads: Sequence[_Read]) -> list[TrialOutcome]:
     return [read.trial.record.outcome for read in reads if read.trial.record.outcome is not None]
 
 
-def _periods(reads: Sequence[_Read]) -> list[Period]:
-    return join_periods(
-        [(read.trial.record.repetition, read.series.periods()) for read in reads if read.series is not None]
-    )
-
-
-def _trial_summary(read: _Read) -> TrialSummary:
-    stats, held_back = None if read.series is None else to_stats(read.series.summary()), _held_back(read)
+def _trial_summary(trial: Trial, told: MeasuredTrial, series: Series | None) -> TrialSummary:
+    stats = None if series is None else to_stats(series.summary())
+    held_back = _held_back(trial, series)
     return TrialSummary(
-        **dict(read.told),
+        **dict(told),
         stats=stats,
         held_back=held_back,
-        stalls=_stalls(read, stats, held_back),
-        folder=str(read.trial.folder),
-        loop_iterations=_loop_iterations(read.trial.record),
+        stalls=_stalls(trial, series, stats, held_back),
+        folder=str(trial.folder),
+        loop_iterations=_loop_iterations(trial.record),
     )
 
 
-def _held_back(read: _Read) -> HeldBack | None:
-    limit = limit_of(read.trial.record)
-    return None if read.series is None or limit is None else find_held_back(read.trial, read.series, limit)
+def _held_back(trial: Trial, series: Series | None) -> HeldBack | None:
+    limit = limit_of(trial.record)
+    return None if series is None or limit is None else find_held_back(trial, series, limit)
 
 
-def _stalls(read: _Read, stats: Stats | None, held_back: HeldBack | None) -> Stalls | None:
-    if read.series is None or stats is None or read.trial.record.outcome is None:
+def _stalls(trial: Trial, series: Series | None, stats: Stats | None, held_back: HeldBack | None) -> Stalls | None:
+    if series is None or stats is None or trial.record.outcome is None:
         return None
-    return find_stalls(read.series, stats, read.trial.record.outcome.clock.units_per_s, held_back)
+    return find_stalls(series, stats, trial.record.outcome.clock.units_per_s, held_back)
 
 
 def _loop_iterations(record: TrialRecord) -> int | None:

@@ -22,7 +22,7 @@ def tail_series(cell: "CellSummary", trials: Sequence[Trial]) -> TailSeries | No
     if cell.probe not in ("wakeup", "tick"):
         return None
     valid = {one.repetition for one in cell.trials if one.valid}
-    found = [read_durations(trial.folder) for trial in trials if trial.record.repetition in valid]
+    found = [read_durations(trial) for trial in trials if trial.record.repetition in valid]
     if not found or cell.stats is None:
         return None
     values_ns = np.concatenate([units * (1e9 / rate) for units, rate in found])

@@ -1,7 +1,6 @@
-"""From a run on disk to what its report says. The samples of one cell are in memory at a time."""
+"""From a run on disk to what its report says. The samples of one trial are in memory at a time."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,26 +87,32 @@ def _measure(
     summary: CellSummary, trials: Sequence[Trial], identity: str, buckets: int, readings: Sequence[HostReading]
 ) -> _Measured | None:
     """Draw the figures of a cell; None where no repetition can be read."""
-    loaded = []
+    records: list[TrialRecord] = []
+    figures: list[FigureSeries] = []
     for trial in trials:
-        if trial.record.outcome is not None:
-            with suppress(StealtimeError):
-                # What cannot be read is among the limits.
-                loaded.append((trial, load_series(trial)))
-    if not loaded:
+        series = _samples_of(trial)
+        if series is None:
+            continue
+        name = f"{identity}-{trial.record.repetition}"
+        figures.append(_figure_series(trial.record, series, name, buckets, bands_of(trial, readings)))
+        records.append(trial.record)
+    if not records:
         return None
     # Repetitions whose clocks differ cannot be pooled; the worst one then speaks for the cell, which is invalid.
     stats = summary.stats or max(
         (trial.stats for trial in summary.trials if trial.stats is not None), key=lambda one: one.max_ns
     )
-    figures = tuple(
-        _figure_series(
-            trial.record, series, f"{identity}-{trial.record.repetition}", buckets, bands_of(trial, readings)
-        )
-        for trial, series in loaded
-    )
-    records = tuple(trial.record for trial, _ in loaded)
-    return _Measured(summary, stats, records[0].cell, records, figures)
+    return _Measured(summary, stats, records[0].cell, tuple(records), tuple(figures))
+
+
+def _samples_of(trial: Trial) -> Series | None:
+    """Give the samples of a trial; what cannot be read is among the limits."""
+    if trial.record.outcome is None:
+        return None
+    try:
+        return load_series(trial)
+    except StealtimeError:
+        return None
 
 
 def _figure_series(

@@ -146,3 +146,25 @@ def test_a_kill_costs_what_came_after_the_last_checkpoint(
         elapsed_ns = record.outcome.clock.end.monotonic_raw_ns - record.outcome.clock.start.monotonic_raw_ns
         paused_ns = sum(one["duration"] for one in pauses) / record.outcome.clock.units_per_s * 1e9
         assert cell["stats"]["count"] * cell["stats"]["mean_ns"] + paused_ns <= elapsed_ns * 1.001
+
+
+def test_the_second_ctrl_c_gives_a_stopped_agent_up_and_says_what_is_kept(tmp_path: Path) -> None:
+    command = Command.start(tmp_path, "native", "tick")
+    stored = command.wait_for_parts()
+    process = command.process
+    for one in psutil.Process(process.pid).children(recursive=True):
+        if "stealtime-agent" in one.name():
+            one.suspend()
+    process.send_signal(signal.SIGINT)
+    command.wait_for("Ctrl-C once more gives it up")
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    said = process.stderr.read()
+    assert process.wait(timeout=TIMEOUT_S) == 1
+    [run] = command.runs.iterdir()
+    assert "error: interrupted; what was measured is kept" in said
+    assert f"hint: continue with `stealtime run --resume {run.name}" in said
+    assert "Traceback" not in said
+    code, cell = command.shown()
+    assert (code, cell["valid"]) == (4, False)
+    assert cell["stats"]["count"] >= stored

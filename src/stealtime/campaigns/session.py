@@ -7,7 +7,7 @@ import asyncio
 import os
 import shlex
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -297,16 +297,22 @@ def _scenario_records(planned: Plan) -> list[ScenarioRecord]:
 
 @contextmanager
 def _cancelled_by_signals() -> Iterator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C, which asyncio already turns into a cancellation."""
+    """Let SIGINT, SIGTERM and SIGHUP cancel, each time that one comes.
+
+    asyncio by itself cancels at the first Ctrl-C only: the second breaks off whatever runs, and what is said after that
+    is a traceback. Who has had a signal ignored (``nohup``, a shell for what it starts in the background) wants it so.
+    """
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
-    signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGHUP)
+    signals = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    before = {number: handler for number in signals if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     if task is None:
         raise RuntimeError("a run needs a task that can be cancelled")
-    for number in signals:
+    for number in before:
         loop.add_signal_handler(number, task.cancel)
     try:
         yield
     finally:
-        for number in signals:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)

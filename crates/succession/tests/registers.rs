@@ -219,6 +219,46 @@ fn etcd_is_spoken_to_with_certificates() {
     assert!(error.to_string().contains("certificate"), "{error}");
 }
 
+#[test]
+fn certificates_that_are_renewed_are_shown_from_the_next_call_on_and_others_are_not_taken() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [good, strange, used] = [0, 1, 2].map(|index| certificates::make(folders[index].path()));
+    let Some(server) = EtcdServer::start_with(Some(&good)) else { return };
+    let renew = |from: &Path, to: &Path| std::fs::copy(from, to).map(drop).unwrap();
+    let config = EtcdConfig { identity: Some(used.clone()), ..server.config.clone() };
+    let mut register = EtcdRegister::open(&config, PATIENCE).unwrap();
+    let stranger = |register: &mut EtcdRegister| {
+        let error = register.read("vm").unwrap_err().to_string();
+        assert!(error.contains("certificate"), "{error}");
+    };
+    stranger(&mut register);
+    // While one file after the other is written: the pair cannot be used.
+    renew(&good.ca, &used.ca);
+    renew(&good.certificate, &used.certificate);
+    stranger(&mut register);
+    renew(&good.key, &used.key);
+    assert_eq!(register.read("vm").unwrap(), None);
+    for (from, to) in [(&strange.key, &used.key), (&strange.ca, &used.certificate)] {
+        renew(from, to);
+        assert_eq!(register.read("vm").unwrap(), None, "it goes on with what can be used");
+    }
+    std::fs::remove_file(&used.key).unwrap();
+    assert_eq!(register.read("vm").unwrap(), None);
+    let error = EtcdRegister::open(&config, PATIENCE).unwrap_err();
+    assert!(matches!(error, RegisterError::Setup(_)), "{error}");
+}
+
+#[test]
+fn a_certificate_and_the_key_of_another_are_named_and_not_used() {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [one, other] = [0, 1].map(|index| certificates::make(folders[index].path()));
+    let mixed = EtcdIdentity { key: other.key.clone(), ..one.clone() };
+    let config = etcd_server::config(vec!["https://127.0.0.1:1".to_owned()], Some(mixed));
+    let error = EtcdRegister::open(&config, PATIENCE).unwrap_err().to_string();
+    assert!(error.contains(&one.certificate.display().to_string()), "{error}");
+    assert!(error.contains(&other.key.display().to_string()), "{error}");
+}
+
 /// How `member` logs in, with this password.
 fn login(folder: &Path, password: &str) -> EtcdLogin {
     let password_file = folder.join("password");

@@ -11,9 +11,8 @@
 //! certificate (etcd.io, "Why gRPC gateway"). Its tokens end after some minutes, with a restart of etcd and
 //! with each change of users: one that is refused is replaced once.
 
-use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -22,8 +21,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ureq::Agent;
-use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 
+use super::credentials::{Credentials, contents};
 use super::{Register, RegisterError, SwapOutcome};
 use crate::{Record, Version, Versioned};
 
@@ -70,6 +70,8 @@ pub struct EtcdIdentity {
 #[derive(Debug)]
 pub struct EtcdRegister {
     agent: Agent,
+    /// For `https`.
+    credentials: Option<Credentials>,
     endpoints: Vec<String>,
     /// How long a call may take, with all that it needs.
     patience: Duration,
@@ -104,18 +106,11 @@ impl EtcdRegister {
                 return Err(RegisterError::Setup(reason));
             }
         }
-        // Proxies of the environment are for the web; what decides who is active is reached directly or not
-        // at all.
-        let mut builder = Agent::config_builder()
-            .proxy(None)
-            // What etcd says of a refusal is in the body.
-            .http_status_as_error(false);
-        if let Some(identity) = &config.identity {
-            builder = builder.tls_config(tls_config(identity)?);
-        }
+        let tls = config.identity.as_ref().map(Credentials::read).transpose()?;
+        let (credentials, tls) = tls.unzip();
         let endpoints = config.endpoints.iter().map(|endpoint| endpoint.trim_end_matches('/').to_owned()).collect();
         let login = config.login.clone();
-        Ok(Self { agent: builder.build().into(), endpoints, patience, preferred: 0, login, token: None })
+        Ok(Self { agent: agent(tls), credentials, endpoints, patience, preferred: 0, login, token: None })
     }
 
     /// Ask, with a token where a login is given; one that was there before is replaced if it is refused.
@@ -149,6 +144,13 @@ impl EtcdRegister {
         Ok(())
     }
 
+    fn take_renewed_certificates(&mut self) {
+        if let Some(tls) = self.credentials.as_mut().and_then(Credentials::renewed) {
+            // With the agent end its connections, on which the old one was shown.
+            self.agent = agent(Some(tls));
+        }
+    }
+
     /// Post to the first server that answers, beginning with the one that answered last; each has its share
     /// of the time that is left. Within: what it answered, or how it refused.
     fn post<Answer: for<'de> Deserialize<'de>>(
@@ -157,6 +159,7 @@ impl EtcdRegister {
         body: &Value,
         deadline: Instant,
     ) -> Result<Result<Answer, String>, RegisterError> {
+        self.take_renewed_certificates();
         let mut reasons = Vec::new();
         let servers = self.endpoints.len();
         for (step, not_asked) in (0..servers).zip((1..=servers).rev()) {
@@ -201,33 +204,17 @@ impl EtcdRegister {
     }
 }
 
-fn tls_config(identity: &EtcdIdentity) -> Result<TlsConfig, RegisterError> {
-    let authority = certificates(&identity.ca)?;
-    let chain = certificates(&identity.certificate)?;
-    let key = PrivateKey::from_pem(&contents(&identity.key)?).map_err(|error| {
-        RegisterError::Setup(format!("{} holds no private key in PEM form: {error}", identity.key.display()))
-    })?;
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::new_with_certs(&authority))
-        .client_cert(Some(ClientCert::new_with_certs(&chain, key)))
-        .build())
-}
-
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, RegisterError> {
-    let found: Vec<_> = ureq::tls::parse_pem(&contents(path)?)
-        .filter_map(|item| match item {
-            Ok(ureq::tls::PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    if found.is_empty() {
-        return Err(RegisterError::Setup(format!("{} holds no certificate in PEM form", path.display())));
+fn agent(tls: Option<TlsConfig>) -> Agent {
+    // Proxies of the environment are for the web; what decides who is active is reached directly or not
+    // at all.
+    let mut builder = Agent::config_builder()
+        .proxy(None)
+        // What etcd says of a refusal is in the body.
+        .http_status_as_error(false);
+    if let Some(tls) = tls {
+        builder = builder.tls_config(tls);
     }
-    Ok(found)
-}
-
-fn contents(path: &Path) -> Result<Vec<u8>, RegisterError> {
-    fs::read(path).map_err(|error| RegisterError::Setup(format!("{} cannot be read: {error}", path.display())))
+    builder.build().into()
 }
 
 fn post_to(
@@ -338,6 +325,7 @@ impl Register for EtcdRegister {
     }
 
     fn keep_ready(&mut self) {
+        self.take_renewed_certificates();
         // Why not is said when it matters; until then the old token may do.
         let old = self.token.clone();
         if self.authenticate(Instant::now() + self.patience).is_err() {
@@ -352,6 +340,7 @@ impl Register for EtcdRegister {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
 

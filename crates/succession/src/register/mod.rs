@@ -1,5 +1,6 @@
 //! The arbiter: one record for each virtual machine, changed by compare-and-swap only.
 
+mod credentials;
 mod etcd;
 mod file;
 

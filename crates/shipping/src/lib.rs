@@ -29,7 +29,7 @@ pub use pages::{
 };
 pub use refusal::Refusal;
 pub use transport::{
-    AcceptedStream, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver, LinkSender,
-    Listener, accept, connect,
+    AcceptedStream, CertificateEnd, Endpoint, EndpointError, Identity, IdentityError, Link, LinkError, LinkReceiver,
+    LinkSender, Listener, accept, connect,
 };
 pub use version::ProtocolVersion;

@@ -5,7 +5,9 @@
 mod authority;
 
 use authority::Authority;
-use stealtime_shipping::{AcceptedStream, Endpoint, Identity, Link, LinkError, accept, connect};
+use stealtime_shipping::{
+    AcceptedStream, CertificateEnd, Endpoint, Identity, IdentityError, Link, LinkError, accept, connect,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -200,8 +202,12 @@ fn the_first_certificate_that_ends_is_told() {
     let authority = Authority::new("ours");
     let expired = authority.expired(&["a"]);
     // 2001-01-01, 00:00 UTC.
-    assert_eq!(expired.ends_at_unix_s().unwrap(), 978_307_200);
-    assert!(authority.host(&["b"]).ends_at_unix_s().unwrap() > 4_000_000_000, "the default of the library is far away");
-    let missing = Identity { ca: "/nowhere/ca.pem".into(), ..expired };
-    assert!(missing.ends_at_unix_s().unwrap_err().to_string().contains("/nowhere/ca.pem"));
+    let end = CertificateEnd { unix_s: 978_307_200, path: expired.certificate.clone() };
+    assert_eq!(expired.first_end().unwrap(), end);
+    let end = authority.host(&["b"]).first_end().unwrap();
+    assert!(end.unix_s > 4_000_000_000, "the default of the library is far away");
+    let missing = Identity { ca: "/nowhere/ca.pem".into(), ..expired.clone() };
+    assert!(missing.first_end().unwrap_err().to_string().contains("/nowhere/ca.pem"));
+    let mixed = Identity { key: authority.host(&["c"]).key, ..expired };
+    assert!(matches!(mixed.first_end().unwrap_err(), IdentityError::Mismatch { .. }));
 }

@@ -189,7 +189,7 @@ impl Active {
             link: StandbyLink::new(inputs.clone(), addresses),
             seeker: Seeker::new(inputs.clone()),
             inquiry: None,
-            certificates: Certificates::of(spec.identity.as_ref()),
+            certificates: Certificates::of(&spec),
             port: PortWatching::default(),
             inputs: inputs.clone(),
             requests: Requests::default(),

@@ -202,7 +202,7 @@ impl Prepared {
         .map_err(MachineError::from)?;
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
         signals::on_termination(move || drop(to_inputs.send(Input::Terminate)));
-        let certificates = Certificates::of(spec.identity.as_ref());
+        let certificates = Certificates::of(&spec);
         let standby = Standby {
             member: StandbyMember::new(config, now()),
             staging,

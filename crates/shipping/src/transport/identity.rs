@@ -30,6 +30,15 @@ pub struct Identity {
     pub revoked: Option<PathBuf>,
 }
 
+/// When a certificate ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateEnd {
+    /// In seconds since 1970.
+    pub unix_s: i64,
+    /// The file that holds it.
+    pub path: PathBuf,
+}
+
 /// Why an identity cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
@@ -103,21 +112,25 @@ fn all_of<T: PemObject>(path: &Path, what: &'static str) -> Result<Vec<T>, Ident
 }
 
 impl Identity {
-    /// When the first of the certificates ends that this host shows or trusts, in seconds since 1970.
+    /// Says which of the certificates that this host shows or trusts ends first.
     ///
     /// # Errors
-    /// [`IdentityError`] if a file is not there, or holds no certificate.
-    pub fn ends_at_unix_s(&self) -> Result<i64, IdentityError> {
-        let mut ends_at = i64::MAX;
+    /// [`IdentityError`] if a file is not there or holds something else, or the key is of another certificate.
+    pub fn first_end(&self) -> Result<CertificateEnd, IdentityError> {
+        self.client()?;
+        let mut first = CertificateEnd { unix_s: i64::MAX, path: self.certificate.clone() };
         for path in [&self.certificate, &self.ca] {
             for content in certificates(path)? {
                 let (_, certificate) = x509_parser::parse_x509_certificate(&content).map_err(|error| {
                     IdentityError::Content { path: path.clone(), what: "certificate", reason: error.to_string() }
                 })?;
-                ends_at = ends_at.min(certificate.validity().not_after.timestamp());
+                let unix_s = certificate.validity().not_after.timestamp();
+                if unix_s < first.unix_s {
+                    first = CertificateEnd { unix_s, path: path.clone() };
+                }
             }
         }
-        Ok(ends_at)
+        Ok(first)
     }
 
     fn load(&self) -> Result<Loaded, IdentityError> {

@@ -15,5 +15,5 @@ mod socket;
 pub use connection::{AcceptedStream, Listener, accept, connect};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::LinkError;
-pub use identity::{Identity, IdentityError};
+pub use identity::{CertificateEnd, Identity, IdentityError};
 pub use link::{Link, LinkReceiver, LinkSender};

@@ -134,6 +134,16 @@ def test_a_qemu_that_does_not_answer_is_given_up_and_figures_go_on(hosts: TwoHos
     assert metrics(hosts, after.host)["stealtime_protect_protected"] == 1
 
 
+def test_a_standby_tells_what_is_true_of_it(hosts: TwoHosts) -> None:
+    active = settled(hosts)
+    told = metrics(hosts, other(active.host))
+    assert told['stealtime_protect_role{role="standby"}'] == 1
+    assert told['stealtime_protect_alarm{alarm="memory"}'] == 0
+    assert told["stealtime_protect_acknowledged_epoch"] > 0
+    # That is for who has the machine to say.
+    assert "stealtime_protect_protected" not in told
+
+
 def test_a_crowd_of_strangers_takes_neither_figures_nor_control_nor_the_guest(hosts: TwoHosts) -> None:
     counting = Counting(hosts)
     counting.await_answers()

@@ -112,4 +112,11 @@ mod tests {
             assert_eq!(serde_json::json!(kind), kind.name());
         }
     }
+
+    #[test]
+    fn no_alarm_is_left_out_of_figures() {
+        let schema = schemars::schema_for!(AlarmKind);
+        let names: Vec<_> = schema.get("oneOf").unwrap().as_array().unwrap().iter().map(|one| &one["const"]).collect();
+        assert_eq!(names, AlarmKind::ALL.map(|kind| serde_json::json!(kind.name())).iter().collect::<Vec<_>>());
+    }
 }

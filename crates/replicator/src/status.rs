@@ -27,6 +27,20 @@ pub enum Role {
     Fenced,
 }
 
+impl Role {
+    /// Its name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Solo => "solo",
+            Self::Active => "active",
+            Self::Stopped => "stopped",
+            Self::Standby => "standby",
+            Self::Fenced => "fenced",
+        }
+    }
+}
+
 /// How far the first full copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FullCopy {
@@ -110,4 +124,16 @@ pub struct Status {
     pub alarms: Vec<Alarm>,
     /// What is not as wanted, in sentences: a tracker that fell back, a standby that refused.
     pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_and_documents_name_roles_alike() {
+        for role in [Role::Starting, Role::Solo, Role::Active, Role::Stopped, Role::Standby, Role::Fenced] {
+            assert_eq!(serde_json::json!(role), role.name());
+        }
+    }
 }

@@ -44,7 +44,7 @@ class HostFile(Table):
     copies: int = Field(default=2, ge=1, le=64)
     """How many machines are copied to this host at a time; others wait, by ``copy_order`` of their VM files."""
     metrics: str = "127.0.0.1"
-    """The address at which received machines serve Prometheus, each on the port that its VM file names."""
+    """The address at which machines here serve Prometheus, running or standing by, each on the port of its VM file."""
     allow_faults: bool = False
     """Let a test break a member on purpose, over its control socket."""
 

@@ -83,6 +83,8 @@ pub struct Takeover {
     pub leftover: Leftover,
     /// The link to who offered it, at a planned failover.
     pub offered_by: Option<LinkSender>,
+    /// What the standby told to Prometheus, and where; the member goes on there.
+    pub metrics: Option<Metrics>,
 }
 
 enum Input {
@@ -167,20 +169,22 @@ impl Active {
             force: matches!(origin, Origin::Boot { force: true }),
         };
         let mut events = EventLog::new(&spec);
-        let mut metrics = spec.metrics.as_deref().map(Metrics::at);
-        let (member, life, addresses) = match origin {
+
+        let (member, life, addresses, metrics) = match origin {
             Origin::Boot { .. } => {
+                let mut metrics = spec.metrics.as_deref().map(Metrics::at);
                 if let Some(metrics) = &mut metrics {
                     metrics.serve()?;
                 }
                 events.add(&Event::Began);
-                (ActiveMember::new(config, now()), GuestLife::default(), LearnedAddresses::default())
+                (ActiveMember::new(config, now()), GuestLife::default(), LearnedAddresses::default(), metrics)
             }
             Origin::Takeover(takeover) => {
-                let Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by } = *takeover;
+                let Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by, metrics } =
+                    *takeover;
                 let resuming = Resuming { epoch: promotion.epoch, devices: Some(devices), decided, leftover };
                 let life = GuestLife::resuming(facts, resuming, offered_by);
-                (ActiveMember::promoted(config, promotion, now()), life, addresses)
+                (ActiveMember::promoted(config, promotion, now()), life, addresses, metrics)
             }
         };
         let released = life.resuming.as_ref().map_or(Epoch(0), |resuming| resuming.epoch);
@@ -214,7 +218,8 @@ impl Active {
     ) -> Result<ActiveEnding, ActiveError> {
         self.tell(ActiveInput::Tick);
         while self.end.is_none() {
-            let moments = [self.member.deadline(), self.life.settles_at()];
+            // What nothing tells is looked at, and how it stands told, also while nothing happens.
+            let moments = [self.member.deadline(), self.life.settles_at(), Some(self.port.look_at())];
             let deadline = moments.into_iter().flatten().min().unwrap_or(Duration::MAX);
             tokio::select! {
                 // An epoch is heard of before its acknowledgement, which came later.

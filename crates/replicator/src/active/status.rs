@@ -76,7 +76,8 @@ impl Active {
         if let Err(error) = metrics.serve() {
             self.events.warn(error.to_string());
         }
-        let snapshot = Snapshot { status: self.status(), distributions: self.epochs.figures.distributions() };
+        let distributions = Some(self.epochs.figures.distributions());
+        let snapshot = Snapshot { status: self.status(), distributions };
         metrics.publish(snapshot, now());
         self.metrics = Some(metrics);
     }

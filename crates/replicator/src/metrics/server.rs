@@ -30,9 +30,10 @@ pub const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 
 const KIND: HeaderValue = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// What is answered.
-pub type Text = dyn Fn() -> String + Send + Sync;
+/// What is answered; else why nothing can be told now.
+pub type Text = dyn Fn() -> Result<String, String> + Send + Sync;
 
 /// Answer whoever asks, until the process ends.
 pub fn serve(listener: TcpListener, text: Arc<Text>, answered_within: Duration) -> io::Result<()> {
@@ -67,13 +68,14 @@ async fn accept(listener: TcpListener, text: Arc<Text>, answered_within: Duratio
 async fn answer(stream: TcpStream, text: Arc<Text>) {
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let is_asked = matches!(*request.method(), Method::GET | Method::HEAD);
-        let body = if is_asked { text() } else { String::new() };
+        let (status, kind, body) = match is_asked.then(|| text()) {
+            Some(Ok(text)) => (StatusCode::OK, KIND, text),
+            Some(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{reason}\n")),
+            None => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, String::new()),
+        };
         let mut response = Response::new(Full::new(Bytes::from(body)));
-        if is_asked {
-            response.headers_mut().insert(CONTENT_TYPE, KIND);
-        } else {
-            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-        }
+        *response.status_mut() = status;
+        response.headers_mut().insert(CONTENT_TYPE, kind);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     // Who asked may be gone.
@@ -94,9 +96,16 @@ mod tests {
     use super::*;
 
     fn server(answered_within: Duration) -> SocketAddr {
+        server_of(|| Ok("stealtime_protect_term 7\n# EOF\n".to_owned()), answered_within)
+    }
+
+    fn server_of(
+        text: impl Fn() -> Result<String, String> + Send + Sync + 'static,
+        answered_within: Duration,
+    ) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        serve(listener, Arc::new(|| "stealtime_protect_term 7\n# EOF\n".to_owned()), answered_within).unwrap();
+        serve(listener, Arc::new(text), answered_within).unwrap();
         address
     }
 
@@ -116,6 +125,12 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("# EOF\n"), "{answer}");
         assert!(answer.contains("application/openmetrics-text"), "{answer}");
         assert!(ask(address, "POST").starts_with("HTTP/1.1 405"), "nothing can be changed here");
+    }
+
+    #[test]
+    fn who_asks_a_member_that_has_nothing_to_tell_hears_that_it_is_none() {
+        let answer = ask(server_of(|| Err("it is stuck".to_owned()), ANSWERED_WITHIN), "GET");
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.ends_with("it is stuck\n"), "{answer}");
     }
 
     #[test]

@@ -3,12 +3,11 @@
 
 mod preparing;
 mod requests;
+mod watch;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use stealtime_capture::{QEMU_LOG, bound_appended};
-use stealtime_memory::usable_bytes;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
     Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
@@ -24,7 +23,6 @@ use tokio::task::JoinHandle;
 use crate::active::{Origin, Takeover};
 use crate::admission::Admitted;
 use crate::alarms::AlarmKind;
-use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now};
 use crate::control::Request;
 use crate::events::{Event, EventLog};
@@ -39,6 +37,8 @@ use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
 pub use preparing::run;
+
+use watch::Watch;
 
 /// Why a standby ends without having stood by to the end.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +99,7 @@ struct Standby {
     active: Peer,
     member: StandbyMember,
     sender: Option<LinkSender>,
-    certificates: Certificates,
+    watch: Watch,
     registrar: Registrar,
     machine: Machine,
     facts: GuestFacts,
@@ -186,13 +186,16 @@ impl Standby {
         mut requests: mpsc::Receiver<Request>,
     ) -> Result<Outcome, StandbyError> {
         while self.ending.is_none() {
-            let deadline = self.member.deadline().unwrap_or(Duration::MAX);
+            let deadline = self.member.deadline().unwrap_or(Duration::MAX).min(self.watch.next_at());
             tokio::select! {
                 biased;
                 Some(event) = heard.recv() => hear(event)?,
                 Some(input) = inputs.recv() => self.take(input)?,
                 Some(request) = requests.recv() => self.answer(request),
                 () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
+            }
+            if self.ending.is_none() {
+                self.look();
             }
         }
         let Self {
@@ -208,6 +211,7 @@ impl Standby {
             lock,
             sender,
             member,
+            watch,
             ..
         } = self;
         // With the reader ends the way to the staging thread. An epoch that it still has is not ours: with
@@ -222,8 +226,9 @@ impl Standby {
                 if devices.is_empty() {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
-                let offered_by = sender;
-                let takeover = Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by };
+                let (offered_by, metrics) = (sender, watch.metrics);
+                let takeover =
+                    Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by, metrics };
                 let origin = Origin::Takeover(Box::new(takeover));
                 let machine = Box::new(machine);
                 Ok(Outcome::Won { spec: Box::new(spec), me, machine, heard, origin, requests, lock })
@@ -264,12 +269,6 @@ impl Standby {
             }
             Input::Register(answer) => {
                 self.registrar.heard(&answer);
-                let trouble = self.registrar.trouble(self.spec.timing.register_deadline);
-                self.events.alarm(AlarmKind::Register, trouble.map(|it| words::of_standbys_register(&it)));
-                self.events.alarm(AlarmKind::Memory, words::of_memory(usable_bytes(), self.spec.machine.memory_bytes));
-                self.certificates.look();
-                self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
-                let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
                 self.tell(StandbyInput::Register(answer));
             }
             // What it holds may be all that is left of the machine; the active member that it becomes is

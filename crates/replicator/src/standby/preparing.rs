@@ -13,6 +13,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
+use super::watch::Watch;
 use super::{Input, Outcome, Standby, StandbyError, hear, read};
 use crate::admission::{Admission, Admitted};
 use crate::assignment::{Assignment, wanted};
@@ -202,7 +203,7 @@ impl Prepared {
         .map_err(MachineError::from)?;
         let reader = tokio::spawn(read(receiver, pieces, to_inputs.clone()));
         signals::on_termination(move || drop(to_inputs.send(Input::Terminate)));
-        let certificates = Certificates::of(&spec);
+        let watch = Watch::new(Certificates::of(&spec), spec.metrics.as_deref(), now());
         let standby = Standby {
             member: StandbyMember::new(config, now()),
             staging,
@@ -211,7 +212,7 @@ impl Prepared {
             me,
             active: peer,
             sender: Some(sender),
-            certificates,
+            watch,
             registrar,
             machine,
             facts,

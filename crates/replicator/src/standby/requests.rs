@@ -48,7 +48,7 @@ impl Standby {
         Ok(json!({"called": vm}))
     }
 
-    fn status(&self) -> Status {
+    pub(super) fn status(&self) -> Status {
         let committed = self.member.committed().unwrap_or(Epoch(0)).0;
         let full_copy = self.full_copy.filter(|_| committed == 0);
         Status {
@@ -71,7 +71,7 @@ impl Standby {
             qemu_pid: Some(self.facts.qemu_pid),
             register_age_ns: self.registrar.age().map(nanoseconds),
             register_went_back: self.registrar.went_back,
-            certificates_end_in_s: self.certificates.left_s(),
+            certificates_end_in_s: self.watch.certificates.left_s(),
             alarms: self.events.alarms(),
             warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
             ..Status::default()

@@ -136,6 +136,7 @@ fn takeover(register: &Shared) -> Origin {
         decided: now(),
         leftover: Leftover::none(),
         offered_by: None,
+        metrics: None,
     }))
 }
 

@@ -93,6 +93,13 @@ impl RamFile {
         self.pages * PAGE_BYTES as u64
     }
 
+    /// How much memory it takes: pages of zeros that nobody has written take none.
+    pub fn allocated_bytes(&self) -> Result<u64, RamError> {
+        let status = fstat(&self.file).map_err(|errno| self.failed("examined", errno.into()))?;
+        // In units of 512 bytes, whatever the file system's blocks are (inode(7)).
+        Ok(u64::try_from(status.st_blocks).unwrap_or(0) * 512)
+    }
+
     /// Its device and inode, which name it in every process.
     pub fn identity(&self) -> Result<(u64, u64), RamError> {
         let status = fstat(&self.file).map_err(|errno| self.failed("examined", errno.into()))?;
@@ -207,8 +214,10 @@ mod tests {
         }
         let expected = [(0, 2), (40, 1), (63, 1)].map(|(first, count)| PageRange { first, count });
         assert_eq!(ram.populated().unwrap(), expected);
+        assert_eq!(ram.allocated_bytes().unwrap(), 4 * PAGE_BYTES as u64);
         ram.punch_hole(PageRange { first: 0, count: 41 }).unwrap();
         assert_eq!(ram.populated().unwrap(), [PageRange { first: 63, count: 1 }]);
+        assert_eq!(ram.allocated_bytes().unwrap(), PAGE_BYTES as u64);
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn conduct(member: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
 async fn active(spec: &Path, force: bool) -> Result<ExitCode> {
     let spec = Spec::read(spec)?;
     stealtime_capture::verify_images(&spec.machine)?;
-    let _lock = member_folder::enter(&spec)?;
+    let _lock = member_folder::enter(&spec.folder, &spec.machine.name)?;
     let me = member_folder::new_life(&spec.host)?;
     let listener = member_folder::listen(&spec)?;
     let (asking, requests) = mpsc::channel(16);

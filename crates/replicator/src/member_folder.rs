@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,20 +34,45 @@ pub enum FolderError {
     Io(#[from] io::Error),
 }
 
-/// Take the folder of the spec; it is free again when the lock is dropped, or its process gone.
-pub fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&spec.folder)?;
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(spec.folder.join(LOCK))?;
-    match take(&lock) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let (vm, folder) = (spec.machine.name.clone(), spec.folder.clone());
-            return Err(FolderError::Occupied { vm, folder });
+/// Take the folder of a member; it is free again when the lock is dropped, or its process gone.
+pub fn enter(folder: &Path, vm: &str) -> Result<OwnedFd, FolderError> {
+    let path = folder.join(LOCK);
+    for _ in 0..LOOKS {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let lock = match OpenOptions::new().create(true).truncate(false).write(true).open(&path) {
+            // Whoever left has taken the folder away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            outcome => outcome?,
+        };
+        match take(&lock) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let (vm, folder) = (vm.to_owned(), folder.to_owned());
+                return Err(FolderError::Occupied { vm, folder });
+            }
+            Err(errno) => return Err(io::Error::from(errno).into()),
         }
-        Err(errno) => return Err(io::Error::from(errno).into()),
+        // Else it is that of a folder that was taken away meanwhile.
+        if is_at(&lock, &path) {
+            fs::write(folder.join(PID), format!("{}\n", std::process::id()))?;
+            return Ok(File::into(lock));
+        }
     }
-    fs::write(spec.folder.join(PID), format!("{}\n", std::process::id()))?;
-    Ok(File::into(lock))
+    Err(io::Error::from(io::ErrorKind::ResourceBusy).into())
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    let name = |found: &fs::Metadata| (found.dev(), found.ino());
+    matches!((file.metadata(), fs::metadata(path)), (Ok(ours), Ok(there)) if name(&ours) == name(&there))
+}
+
+/// Leave nothing of a folder whose lock this process holds. It has another name first: whoever enters now makes a new
+/// one, and nothing of that is removed.
+pub fn leave_nothing(folder: &Path) {
+    let aside = folder.with_file_name(format!(".left-{}", std::process::id()));
+    if fs::rename(folder, &aside).is_ok() {
+        let _ = fs::remove_dir_all(aside);
+    }
 }
 
 /// Take a lock that somebody may hold for the moment of a look.
@@ -87,4 +112,27 @@ pub fn new_life(host: &str) -> Result<MemberId, FolderError> {
     let mut life = [0; 8];
     getrandom(&mut life[..], GetRandomFlags::empty()).map_err(io::Error::from)?;
     Ok(MemberId::new(host, u64::from_ne_bytes(life)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_left_with_nothing_is_another_one_for_who_enters_next() {
+        let host = tempfile::tempdir().unwrap();
+        let folder = host.path().join("phone");
+        let first = enter(&folder, "phone").unwrap();
+        assert!(matches!(enter(&folder, "phone"), Err(FolderError::Occupied { .. })));
+        // Somebody has opened the lock already, and waits for it.
+        let waiting = File::open(folder.join(LOCK)).unwrap();
+        leave_nothing(&folder);
+        assert_eq!(fs::read_dir(host.path()).unwrap().count(), 0);
+        drop(first);
+        flock(&waiting, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(!is_at(&waiting, &folder.join(LOCK)), "it is the lock of nothing");
+        let _second = enter(&folder, "phone").unwrap();
+        assert!(!is_at(&waiting, &folder.join(LOCK)), "there are two now");
+        assert!(is_occupied(&folder));
+    }
 }

@@ -43,6 +43,8 @@ fn a_standby_answers_on_the_port_that_its_machine_names() {
         sender.send(&Message::Hello(Box::new(hello))).await.unwrap();
         let answer = tokio::time::timeout(PATIENCE, receiver.receive()).await.expect("an answer").unwrap();
         assert!(matches!(answer, Message::Welcome(_)), "{answer:?}");
+        // Its promise is counted while it is copied, but not used yet.
+        assert!(daemon.path("members/phone/promise.json").exists());
         let told = tokio::task::spawn_blocking(move || figures(port)).await.unwrap();
         assert!(told.starts_with("HTTP/1.1 200"), "{told}\n{}", daemon.log());
         assert!(told.contains(r#"stealtime_protect_role{vm="phone",host="b",mode="net",role="standby"} 1"#), "{told}");

@@ -25,6 +25,7 @@ use stealtime_succession::{
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::admission::Promised;
 use crate::certificates::Certificates;
 use crate::clock::{nanoseconds, now, unix_ns};
 use crate::control::{Command, Request};
@@ -85,6 +86,8 @@ pub struct Takeover {
     pub offered_by: Option<LinkSender>,
     /// What the standby told to Prometheus, and where; the member goes on there.
     pub metrics: Option<Metrics>,
+    /// What is promised to the machine on this host.
+    pub promised: Option<Promised>,
 }
 
 enum Input {
@@ -128,6 +131,7 @@ struct Active {
     requests: Requests,
     events: EventLog,
     metrics: Option<Metrics>,
+    promised: Option<Promised>,
     since_unix_ns: u64,
     /// How it came to its end, or why it failed.
     end: Option<Result<ActiveEnding, String>>,
@@ -169,22 +173,36 @@ impl Active {
             force: matches!(origin, Origin::Boot { force: true }),
         };
         let mut events = EventLog::new(&spec);
-
-        let (member, life, addresses, metrics) = match origin {
+        let (member, life, addresses, metrics, promised) = match origin {
             Origin::Boot { .. } => {
                 let mut metrics = spec.metrics.as_deref().map(Metrics::at);
                 if let Some(metrics) = &mut metrics {
                     metrics.serve()?;
                 }
                 events.add(&Event::Began);
-                (ActiveMember::new(config, now()), GuestLife::default(), LearnedAddresses::default(), metrics)
+                let promised = Promised::to(&spec.folder, spec.machine.memory_bytes);
+                let promised = promised.map_err(|error| events.warn(format!("no memory is promised to it: {error}")));
+                let member = ActiveMember::new(config, now());
+                (member, GuestLife::default(), LearnedAddresses::default(), metrics, promised.ok())
             }
             Origin::Takeover(takeover) => {
-                let Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by, metrics } =
-                    *takeover;
+                let Takeover {
+                    promotion,
+                    facts,
+                    devices,
+                    addresses,
+                    decided,
+                    leftover,
+                    offered_by,
+                    metrics,
+                    mut promised,
+                } = *takeover;
+                if let Some(promised) = &mut promised {
+                    promised.needs(spec.machine.memory_bytes);
+                }
                 let resuming = Resuming { epoch: promotion.epoch, devices: Some(devices), decided, leftover };
                 let life = GuestLife::resuming(facts, resuming, offered_by);
-                (ActiveMember::promoted(config, promotion, now()), life, addresses, metrics)
+                (ActiveMember::promoted(config, promotion, now()), life, addresses, metrics, promised)
             }
         };
         let released = life.resuming.as_ref().map_or(Epoch(0), |resuming| resuming.epoch);
@@ -207,6 +225,7 @@ impl Active {
             life,
             events,
             metrics,
+            promised,
         })
     }
 

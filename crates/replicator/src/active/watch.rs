@@ -60,8 +60,17 @@ impl Active {
         if now() >= self.port.look_at {
             self.port.look_at = now() + LOOK_AT_PORT_EVERY;
             self.look_at_port(is_protected);
+            self.count_memory();
             // A guest may make its QEMU say much; on a full disk nothing can be done about it.
             let _ = bound_appended(&self.spec.folder.join(QEMU_LOG), words::LOG_BYTES);
+        }
+    }
+
+    /// What the guest has not used yet of its memory stays promised to it.
+    fn count_memory(&mut self) {
+        let Some(facts) = &self.life.facts else { return };
+        if let (Some(promised), Ok(bytes)) = (&mut self.promised, facts.ram.allocated_bytes()) {
+            promised.uses(bytes);
         }
     }
 

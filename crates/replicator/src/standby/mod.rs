@@ -21,7 +21,6 @@ use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
 use crate::active::{Origin, Takeover};
-use crate::admission::Admitted;
 use crate::alarms::AlarmKind;
 use crate::clock::{nanoseconds, now};
 use crate::control::Request;
@@ -38,6 +37,7 @@ use crate::{faults, signals, words};
 
 pub use preparing::run;
 
+use preparing::Place;
 use watch::Watch;
 
 /// Why a standby ends without having stood by to the end.
@@ -113,21 +113,30 @@ struct Standby {
     announced_claim: bool,
     warnings: Vec<String>,
     ending: Option<End>,
-    /// The lock of the member's folder.
-    lock: OwnedFd,
-    admitted: Admitted,
+    place: Place,
 }
 
 enum End {
     Won(Promotion),
     Ended(StandbyEnding),
     Left,
+    /// Others are let in before it.
+    GaveWay(Box<ShippingRefusal>),
     /// It could not resume the machine.
     Useless(Box<ShippingRefusal>),
 }
 
 /// How long the active member may take to hear why it is left.
 const REFUSE_WITHIN: Duration = Duration::from_millis(200);
+
+/// Tell the active member why it is left. It hears of that by its closed link, if by nothing else.
+async fn refuse(sender: Option<LinkSender>, term: Term, refusal: &ShippingRefusal) {
+    if let Some(sender) = sender {
+        let refuse = Message::Refuse { term, refusal: refusal.clone() };
+        let told = async { sender.send(&refuse).await.and(sender.close().await) };
+        let _ = tokio::time::timeout(REFUSE_WITHIN, told).await;
+    }
+}
 
 /// How a trial that did not succeed ends a standby. Not one that claims: the active member is given up by
 /// then, so what is here may be all that is left of the machine, and whether it can be resumed is seen when
@@ -208,7 +217,7 @@ impl Standby {
             staging,
             reader,
             addresses,
-            lock,
+            place,
             sender,
             member,
             watch,
@@ -227,8 +236,10 @@ impl Standby {
                     return Err(StandbyError::Guest("its memory was not written to the end".to_owned()));
                 }
                 let (offered_by, metrics) = (sender, watch.metrics);
+                let Place { lock, admitted, .. } = place;
+                let promised = Some(admitted.promised);
                 let takeover =
-                    Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by, metrics };
+                    Takeover { promotion, facts, devices, addresses, decided, leftover, offered_by, metrics, promised };
                 let origin = Origin::Takeover(Box::new(takeover));
                 let machine = Box::new(machine);
                 Ok(Outcome::Won { spec: Box::new(spec), me, machine, heard, origin, requests, lock })
@@ -240,14 +251,15 @@ impl Standby {
             }
             Some(End::Useless(refusal)) => {
                 events.add(&Event::Left { reason: refusal.to_string() });
-                if let Some(sender) = sender {
-                    let term = member.term();
-                    let refuse = Message::Refuse { term, refusal: (*refusal).clone() };
-                    // The active member is told by its closed link, if by nothing else.
-                    let told = async { sender.send(&refuse).await.and(sender.close().await) };
-                    let _ = tokio::time::timeout(REFUSE_WITHIN, told).await;
-                }
+                refuse(sender, member.term(), &refusal).await;
                 machine.end();
+                Err(StandbyError::Refused(refusal))
+            }
+            Some(End::GaveWay(refusal)) => {
+                events.add(&Event::Left { reason: refusal.to_string() });
+                refuse(sender, member.term(), &refusal).await;
+                machine.end();
+                place.leave_nothing(&spec.folder);
                 Err(StandbyError::Refused(refusal))
             }
             Some(End::Left) | None => {
@@ -310,14 +322,18 @@ impl Standby {
                 // It is whole and ours whatever happens to the other side: what is still to be written needs
                 // nobody.
                 let _ = commit.send(self.member.committed() == Some(epoch));
-                self.admitted.copied(self.spec.machine.memory_bytes);
+                self.place.admitted.copied();
                 self.act(actions);
             }
             StagingEvent::Progress { pages, total_pages } => {
                 let bytes = |pages: u64| pages * PAGE_BYTES as u64;
                 self.full_copy = Some(FullCopy { done_bytes: bytes(pages), total_bytes: bytes(total_pages) });
+                self.watch.copy_moves();
             }
-            StagingEvent::CopyHeld { term } => self.pass_on(&Message::CopyHeld(CopyHeld { term })),
+            StagingEvent::CopyHeld { term } => {
+                self.watch.copy_held();
+                self.pass_on(&Message::CopyHeld(CopyHeld { term }));
+            }
             // The memory holds the last committed epoch: it may still be needed.
             StagingEvent::Failed(error @ StagingError::Stage(_)) => {
                 self.events.add(&Event::Warning { text: words::in_full(&error) });

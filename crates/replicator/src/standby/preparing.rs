@@ -2,20 +2,22 @@
 //! QEMU.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use stealtime_outputhold::LearnedAddresses;
 use stealtime_shipping::{
-    Hello, LinkReceiver, LinkSender, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge, needed_bytes,
+    Hello, LinkReceiver, LinkSender, LocalFacts, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
+    needed_bytes,
 };
 use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::watch::Watch;
 use super::{Input, Outcome, Standby, StandbyError, hear, read};
-use crate::admission::{Admission, Admitted};
+use crate::admission::{Admission, Admitted, Criteria};
 use crate::assignment::{Assignment, wanted};
 use crate::certificates::Certificates;
 use crate::clock::{now, unix_ns};
@@ -61,31 +63,6 @@ pub async fn run(caller: Caller) -> Result<Outcome, StandbyError> {
     }
 }
 
-/// Enter the folder of the machine. After a planned failover the member that left it is still on its way out.
-async fn enter(spec: &Spec) -> Result<OwnedFd, FolderError> {
-    let until = now() + LEFT_WITHIN;
-    loop {
-        match member_folder::enter(spec) {
-            Err(FolderError::Occupied { .. }) if now() < until => tokio::time::sleep(LEFT_WITHIN / 50).await,
-            outcome => return outcome,
-        }
-    }
-}
-
-/// What is there before the first epoch comes.
-struct Prepared {
-    spec: Spec,
-    active: MemberId,
-    me: MemberId,
-    welcome: Welcome,
-    machine: Machine,
-    heard: UnboundedReceiver<GuestEvent>,
-    facts: GuestFacts,
-    trials: Trials,
-    lock: OwnedFd,
-    admitted: Admitted,
-}
-
 fn refused(refusal: ShippingRefusal) -> StandbyError {
     StandbyError::Refused(Box::new(refusal))
 }
@@ -99,6 +76,84 @@ async fn look_into_register(spec: &Spec) -> Result<RegisterLook, StandbyError> {
     Ok(RegisterLook { name, found, is_here: member_folder::is_occupied(&spec.folder) })
 }
 
+/// Wait until nobody lives in the folder of the machine: after a planned failover the member that left it is on its way
+/// out.
+async fn await_left(config: &HostConfig, spec: &Spec) -> Result<(), StandbyError> {
+    let until = now() + LEFT_WITHIN;
+    while member_folder::is_occupied(&spec.folder) {
+        if now() >= until {
+            return Err(already_here(config, spec));
+        }
+        tokio::time::sleep(LEFT_WITHIN / 50).await;
+    }
+    Ok(())
+}
+
+fn already_here(config: &HostConfig, spec: &Spec) -> StandbyError {
+    refused(ShippingRefusal::AlreadyHere { host: config.name.clone(), vm: spec.machine.name.clone() })
+}
+
+/// What a machine has that was let in.
+pub(super) struct Place {
+    /// Of its folder.
+    pub(super) lock: OwnedFd,
+    pub(super) admitted: Admitted,
+    /// Whether nothing was in the folder before.
+    is_new: bool,
+}
+
+impl Place {
+    /// Leave nothing of a machine that this host does not take after all: `status` would tell of it for ever.
+    pub(super) fn leave_nothing(self, folder: &Path) {
+        let Self { lock, admitted, is_new } = self;
+        drop(admitted);
+        if is_new {
+            member_folder::leave_nothing(folder);
+        }
+        drop(lock);
+    }
+}
+
+/// Let the machine in, or refuse it, which leaves nothing of it here but its place among those that wait.
+async fn let_in(config: &HostConfig, hello: &Hello, spec: &Spec, facts: &LocalFacts) -> Result<Place, StandbyError> {
+    let wanted = wanted(spec);
+    await_left(config, spec).await?;
+    let admission = Admission::begin(&config.folder, &wanted.vm).map_err(FolderError::from)?;
+    let available_bytes = stealtime_memory::usable_bytes().saturating_sub(admission.promised_bytes());
+    judge(hello, &wanted, &LocalFacts { available_bytes, ..facts.clone() }).map_err(refused)?;
+    let criteria = Criteria { order: spec.copy_order, copies: config.copies };
+    if let Err(busy) = admission.decide(criteria, now()).map_err(FolderError::from)? {
+        let (host, vm) = (config.name.clone(), wanted.vm);
+        words::say(&format!("{vm} waits: {} machines are copied, and {} come before it", busy.copying, busy.before));
+        return Err(refused(ShippingRefusal::Busy { host, vm, copies: config.copies }));
+    }
+    let is_new = !spec.folder.exists();
+    let lock = match member_folder::enter(&spec.folder, &wanted.vm) {
+        Err(FolderError::Occupied { .. }) => return Err(already_here(config, spec)),
+        outcome => outcome?,
+    };
+    let admitted = admission.admit(needed_bytes(&wanted), criteria).map_err(FolderError::from)?;
+    Ok(Place { lock, admitted, is_new })
+}
+
+/// A QEMU that waits.
+struct Ready {
+    welcome: Welcome,
+    machine: Machine,
+    heard: UnboundedReceiver<GuestEvent>,
+    facts: GuestFacts,
+    trials: Trials,
+}
+
+/// What is there before the first epoch comes.
+struct Prepared {
+    spec: Spec,
+    active: MemberId,
+    me: MemberId,
+    ready: Ready,
+    place: Place,
+}
+
 async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, StandbyError> {
     let other = |reason: String| {
         refused(ShippingRefusal::Other { reason, hint: "use the same version of stealtime on both hosts".to_owned() })
@@ -106,32 +161,26 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let assignment = Assignment::deserialize(&hello.specification)
         .map_err(|error| other(format!("{} does not understand what is to be protected: {error}", config.name)))?;
     let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
-    let wanted = wanted(&spec);
     let me = member_folder::new_life(&config.name)?;
     let register = look_into_register(&spec).await?;
     let mut facts = host_facts::gather(config, &spec.machine, me.clone(), register);
     // QEMU's own word on its version comes later.
     facts.qemu_version.clone_from(&hello.qemu_version);
-    judge(hello, &wanted, &facts).map_err(refused)?;
-    let lock = match enter(&spec).await {
-        Ok(lock) => lock,
-        Err(FolderError::Occupied { .. }) => {
-            let (host, vm) = (config.name.clone(), wanted.vm);
-            return Err(refused(ShippingRefusal::AlreadyHere { host, vm }));
+    judge(hello, &wanted(&spec), &facts).map_err(refused)?;
+    let place = let_in(config, hello, &spec, &facts).await?;
+    match start(config, hello, &spec, facts).await {
+        Ok(ready) => Ok(Prepared { spec, active: hello.member.clone(), me, ready, place }),
+        Err(refusal @ StandbyError::Refused(_)) => {
+            place.leave_nothing(&spec.folder);
+            Err(refusal)
         }
-        Err(error) => return Err(error.into()),
-    };
-    let admission = Admission::begin(&config.folder, &wanted.vm).map_err(FolderError::from)?;
-    facts.available_bytes = stealtime_memory::usable_bytes().saturating_sub(admission.promised_bytes());
-    judge(hello, &wanted, &facts).map_err(refused)?;
-    let admitted = admission.admit(needed_bytes(&wanted), spec.copy_order, config.copies).map_err(FolderError::from)?;
-    let admitted = admitted.map_err(|busy| {
-        let (host, vm) = (config.name.clone(), wanted.vm.clone());
-        words::say(&format!("{vm} waits: {} machines are copied, and {} come before it", busy.copying, busy.before));
-        refused(ShippingRefusal::Busy { host, vm, copies: config.copies })
-    })?;
+        Err(error) => Err(error),
+    }
+}
+
+async fn start(config: &HostConfig, hello: &Hello, spec: &Spec, mut facts: LocalFacts) -> Result<Ready, StandbyError> {
     let (mut machine, mut heard) = Machine::new();
-    machine.stand_by(&spec)?;
+    machine.stand_by(spec)?;
     let guest = loop {
         match heard.recv().await {
             Some(GuestEvent::Ready(facts)) => break facts,
@@ -142,24 +191,13 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     };
     facts.ram_blocks = Some(guest.ram_blocks.clone());
     facts.qemu_version.clone_from(&guest.qemu_version);
-    let welcome = judge(hello, &wanted, &facts).map_err(refused)?;
+    let welcome = judge(hello, &wanted(spec), &facts).map_err(refused)?;
     // Before the first epoch is waited for: what that holds of the guest's output waits as long.
-    let settings = machine::trial_settings(&spec);
+    let settings = machine::trial_settings(spec);
     let trials = Trials::start(&spec.machine, settings, &config.folder, Arc::clone(&guest.ram))
         .await
         .map_err(MachineError::from)?;
-    Ok(Prepared {
-        spec,
-        active: hello.member.clone(),
-        me,
-        welcome,
-        machine,
-        heard,
-        facts: guest,
-        trials,
-        lock,
-        admitted,
-    })
+    Ok(Ready { welcome, machine, heard, facts: guest, trials })
 }
 
 impl Prepared {
@@ -169,7 +207,8 @@ impl Prepared {
         receiver: LinkReceiver,
         hello: &Hello,
     ) -> Result<Outcome, StandbyError> {
-        let Self { spec, active, me, welcome, machine, heard, facts, trials, lock, admitted } = self;
+        let Self { spec, active, me, ready, place } = self;
+        let Ready { welcome, machine, heard, facts, trials } = ready;
         let (to_inputs, inputs) = mpsc::unbounded_channel();
         let register = registers::open(&spec.register)?;
         let answers = to_inputs.clone();
@@ -224,8 +263,7 @@ impl Prepared {
             announced_claim: false,
             warnings: Vec::new(),
             ending: None,
-            lock,
-            admitted,
+            place,
         };
         standby.run(inputs, heard, requests).await
     }

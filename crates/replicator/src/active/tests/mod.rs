@@ -137,6 +137,7 @@ fn takeover(register: &Shared) -> Origin {
         leftover: Leftover::none(),
         offered_by: None,
         metrics: None,
+        promised: None,
     }))
 }
 
@@ -431,4 +432,16 @@ async fn a_full_register_stops_no_guest_whose_standby_is_known_to_have_ended() {
     rig.register.fill(false);
     rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
     assert_eq!(rig.register.record().unwrap().standby, None);
+}
+
+#[tokio::test]
+async fn a_machine_that_is_booted_is_promised_its_memory_as_long_as_its_member_lives() {
+    let mut rig = Rig::boot("net").await;
+    rig.stands("role", "solo").await;
+    let path = rig.folder.path().join("promise.json");
+    let promise: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(promise, serde_json::json!({"bytes": 1 << 20, "copies": false}));
+    rig.answer(Command::Stop).await.unwrap();
+    rig.ending().await.unwrap();
+    assert!(!path.exists());
 }

@@ -34,7 +34,7 @@ pub struct Rig {
     requests: mpsc::Sender<Request>,
     listener: Listener,
     running: JoinHandle<Result<ActiveEnding, ActiveError>>,
-    _folder: TempDir,
+    pub folder: TempDir,
 }
 
 /// `active_deadline`, `standby_timeout` and `register_deadline`: of a lease that outlives a busy host.
@@ -101,7 +101,7 @@ impl Rig {
         let of_member = Box::new(register.clone());
         let active = Active::new(spec, me, of_member, guest, origin, &to_inputs).unwrap();
         let running = tokio::spawn(active.run(inputs, heard, requests));
-        Self { guest: watcher, register, requests: asking, listener, running, _folder: folder }
+        Self { guest: watcher, register, requests: asking, listener, running, folder }
     }
 
     /// Wait until this is done to the guest; gives what was done before it.

@@ -1,0 +1,57 @@
+//! A host and a machine that it does not take: nothing of it is left there, as `stealtime protect status` would tell of
+//! it for ever.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod host_daemon;
+
+use std::fs::{self, File};
+
+use host_daemon::{Daemon, hello};
+use serde_json::json;
+use stealtime_shipping::{Hello, Refusal};
+
+/// A member that lives on the host, as long as this is there, and is copied.
+fn copied(daemon: &Daemon, vm: &str, promised_bytes: u64) -> File {
+    let folder = daemon.path("members").join(vm);
+    fs::create_dir_all(&folder).unwrap();
+    let promise = json!({"bytes": promised_bytes, "copies": true});
+    fs::write(folder.join("promise.json"), promise.to_string()).unwrap();
+    let lock = File::create(folder.join("lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[test]
+fn a_machine_that_is_sent_away_leaves_nothing_but_its_place() {
+    let daemon = Daemon::start(None);
+    let _one = copied(&daemon, "one", 1);
+    let two = copied(&daemon, "two", 1);
+    let refusal = daemon.ask(hello(daemon.assignment()), None);
+    assert!(matches!(refusal, Refusal::Busy { .. }), "{refusal}");
+    assert!(daemon.path("members/.waiting/phone.json").exists());
+    assert!(!daemon.path("members/phone").exists());
+    drop(two);
+    let _three = copied(&daemon, "three", 1 << 50);
+    let refusal = daemon.ask(hello(daemon.assignment()), None);
+    assert!(matches!(refusal, Refusal::Memory { available_bytes: 0, .. }), "{refusal}");
+    assert!(!daemon.path("members/phone").exists());
+    assert!(!daemon.path("started").exists(), "a QEMU was started");
+}
+
+#[test]
+fn a_machine_that_is_refused_only_when_its_qemu_answers_leaves_nothing_either() {
+    let daemon = Daemon::start(None);
+    daemon.have_qemu_answer();
+    let of_other_release = || Hello { qemu_version: "8.2.0".to_owned(), ..hello(daemon.assignment()) };
+    let refusal = daemon.ask(of_other_release(), None);
+    assert!(matches!(refusal, Refusal::QemuVersion { .. }), "{refusal}");
+    let left: Vec<_> = fs::read_dir(daemon.path("members")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [".admission.lock"]);
+    // What an earlier life has left there is not its own to take away.
+    let log = daemon.path("members/phone/events.jsonl");
+    fs::create_dir(log.parent().unwrap()).unwrap();
+    fs::write(&log, "").unwrap();
+    daemon.ask(of_other_release(), None);
+    assert!(log.exists());
+}

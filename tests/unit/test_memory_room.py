@@ -93,3 +93,12 @@ def test_a_machine_that_this_host_cannot_hold_is_refused() -> None:
     with pytest.raises(UsageError, match=rf"128 MiB to give \(by {LIMIT}\)") as refused:
         refuse_machine_of(256 << 20, MemoryRoom(128 << 20, LIMIT))
     assert "raise the limit of the group" in str(refused.value.hint)
+
+
+def test_what_is_promised_to_others_is_not_there_to_give() -> None:
+    room = MemoryRoom(512 << 20, "MemAvailable")
+    refuse_machine_of(128 << 20, room, promised_bytes=384 << 20)
+    with pytest.raises(UsageError, match=r"this host 112 MiB to give, as 400 MiB are promised to other machines$"):
+        refuse_machine_of(128 << 20, room, promised_bytes=400 << 20)
+    with pytest.raises(UsageError, match=r"this host 0 \S+ to give, as 600 MiB are promised"):
+        refuse_machine_of(128 << 20, room, promised_bytes=600 << 20)

@@ -11,6 +11,7 @@ import psutil
 import pytest
 from command import Command, make_command
 
+from stealtime.lab.memory import MemoryRoom
 from stealtime.lab.platforms.process import RUN_MARK, run_mark
 from stealtime.protect import host_file, machine, session
 from stealtime.protect.specification import ImageSpec, MachineSpec
@@ -123,6 +124,20 @@ def test_a_second_start_of_the_same_machine_is_refused(stealtime: Command, vm_fi
     assert elsewhere.code == 2
     other = stealtime("protect", "start", vm_file(name="fax"), *TO_B)
     assert other.code == 0, other.err
+
+
+def test_a_machine_is_not_started_in_memory_that_another_was_promised(
+    stealtime: Command, vm_file: Callable[..., str], state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "read_memory_room", lambda: MemoryRoom(256 << 20, "MemAvailable"))
+    assert stealtime("protect", "start", vm_file(name="fax"), *TO_B).code == 0
+    # As its member says that it uses none of its memory yet.
+    (state.host("a").member("fax").path / "promise.json").write_text(json.dumps({"bytes": 160 << 20}))
+    refused = stealtime("protect", "start", vm_file(), *TO_B)
+    assert refused.code == 2
+    assert "this host 96 MiB to give, as 160 MiB are promised to other machines" in refused.err
+    assert stealtime("protect", "stop", "fax").code == 0
+    assert stealtime("protect", "start", vm_file(), *TO_B).code == 0
 
 
 def test_a_member_that_was_killed_is_gone_and_its_machine_can_be_started_again(

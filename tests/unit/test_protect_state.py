@@ -1,5 +1,6 @@
 """Folders of hosts and members, and who lives in them."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -65,6 +66,31 @@ def test_hosts_and_members_are_found_and_the_register_is_neither(state: State) -
     assert [(one.host, one.vm) for one in state.members()] == [("a", "fax"), ("a", "phone"), ("b", "phone")]
     assert [one.host for one in state.members("phone")] == ["a", "b"]
     assert State(state.path / "nowhere").members() == []
+
+
+def test_only_names_of_machines_are_machines(state: State) -> None:
+    host = state.host("a")
+    # Machines that wait to be let in, what is left of one that was not, and anything else.
+    for name in (".waiting", ".left-7", "phone", "Not a machine", "phone\n"):
+        (host.path / name).mkdir()
+    assert [member.vm for member in host.members()] == ["phone"]
+    assert [member.vm for member in state.members()] == ["phone"]
+
+
+def test_memory_that_is_promised_to_members_that_live_is_counted(state: State) -> None:
+    host = state.host("a")
+    for vm, promise in (("phone", '{"bytes": 100, "copies": false}'), ("fax", '{"bytes": 7}'), ("old", "{")):
+        host.member(vm).path.mkdir()
+        (host.member(vm).path / "promise.json").write_text(promise)
+    (state.host("b").path / "pbx").mkdir()
+    assert host.promised_bytes("pbx") == 0, "nobody lives there"
+    with contextlib.ExitStack() as living:
+        for vm in ("phone", "fax", "old"):
+            lock = living.enter_context((host.member(vm).path / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        assert host.promised_bytes("pbx") == 107
+        assert host.promised_bytes("phone") == 7, "its own is not in its way"
+    assert state.host("b").promised_bytes("phone") == 0
 
 
 def test_a_host_is_its_owners_alone(state: State) -> None:

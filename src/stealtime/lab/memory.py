@@ -110,16 +110,23 @@ def _text(path: Path) -> str:
         return ""
 
 
-def refuse_machine_of(memory_bytes: int, room: MemoryRoom | None) -> None:
+def refuse_machine_of(memory_bytes: int, room: MemoryRoom | None, promised_bytes: int = 0) -> None:
     """Refuse a machine that this host cannot hold: its memory comes page by page, so it would be killed when it runs.
 
+    Args:
+        memory_bytes: What the machine has.
+        room: What may still be used here.
+        promised_bytes: What of that others were promised and do not use yet.
+
     Raises:
-        UsageError: It has more memory than may still be used here.
+        UsageError: It has more memory than there is for it.
     """
-    if room is not None and memory_bytes > room.bytes:
-        raise UsageError(
-            f"the machine has {approximate_size(memory_bytes)} of memory, and this host {approximate_size(room.bytes)} "
-            f"to give{room.reason}",
-            hint="give it less memory, or end something on this host"
-            + (", or raise the limit of the group" if room.is_of_a_group else ""),
-        )
+    if room is None or memory_bytes <= room.bytes - promised_bytes:
+        return
+    there = approximate_size(max(0, room.bytes - promised_bytes)) + " to give" + room.reason
+    promised = f", as {approximate_size(promised_bytes)} are promised to other machines" if promised_bytes else ""
+    raise UsageError(
+        f"the machine has {approximate_size(memory_bytes)} of memory, and this host {there}{promised}",
+        hint="give it less memory, or end something on this host"
+        + (", or raise the limit of the group" if room.is_of_a_group else ""),
+    )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 
+from stealtime.lab.memory import read_memory_room, refuse_machine_of
 from stealtime.lab.platforms.qemu_program import find_qemu
 from stealtime.protect.endpoint import StandbyHost, parse_target
 from stealtime.protect.host_file import HostFile
@@ -94,6 +95,8 @@ def make_spec(vm: VmFile, state: State, host: str, folder: Path | None = None) -
     Raises:
         StealtimeError: What the VM needs is not there.
     """
+    here = state.host(host) if folder is None else None
+    refuse_machine_of(vm.memory_bytes, read_memory_room(), here.promised_bytes(vm.name) if here else 0)
     machine = resolve_machine(vm)
     place = Place(
         host=host,

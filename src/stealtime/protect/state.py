@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 import stat
@@ -22,12 +23,15 @@ import psutil
 
 from stealtime._core import owner_of
 from stealtime.protect.endpoint import LONGEST_SOCKET_PATH
+from stealtime.protect.vm_file import VM_NAME
 from stealtime.vocabulary.errors import StealtimeError
 
 STATE_VARIABLE = "STEALTIME_PROTECT_STATE"
 
 _LOCK = "lock"
 """Held by a member (``member_folder.rs``). It stays: one that is about to live there may hold it already."""
+_PROMISE = "promise.json"
+_IS_MACHINE = re.compile(VM_NAME)
 _REGISTER = "register"
 _ROOTS_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - see private_folder
 """Another file system than ``/run``, and gone with a reboot like it: so are its members then. Not for other
@@ -92,6 +96,14 @@ class MemberFolder:
             or _is_listened_on(self.control_socket)
         )
 
+    def promised_bytes(self) -> int:
+        """Tell what memory was promised to the member that lives here and is not used by it yet (``promise.rs``)."""
+        try:
+            promised = int(json.loads((self.path / _PROMISE).read_text())["bytes"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+        return promised if self.lives() else 0
+
     def clear(self) -> None:
         """Remove what a dead member left, but for what it says to a person."""
         for entry in self.path.iterdir() if self.path.is_dir() else ():
@@ -148,8 +160,13 @@ class HostFolder:
         return folder
 
     def members(self) -> list[MemberFolder]:
-        """Give the folders of all machines here, living or not."""
-        return [MemberFolder(entry) for entry in sorted(self.path.iterdir()) if entry.is_dir()]
+        """Give the folders of all machines here, living or not. A host has others, too (``admission/queue.rs``)."""
+        entries = sorted(self.path.iterdir())
+        return [MemberFolder(entry) for entry in entries if _IS_MACHINE.fullmatch(entry.name) and entry.is_dir()]
+
+    def promised_bytes(self, vm: str) -> int:
+        """Tell what memory is promised to the members here but that of ``vm``, and not used by them yet."""
+        return sum(member.promised_bytes() for member in self.members() if member.vm != vm)
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,8 @@ pub fn of_standbys_register(trouble: &Trouble) -> String {
 /// How long output has waited that should not.
 pub fn of_hold(waited: Duration, longest: Duration) -> String {
     format!(
-        "the guest's output has waited for {} ms until its standby had the epoch, longer than {} ms (hint: a faster \
-         link or standby, a guest that writes less, or a larger `longest_hold`)",
+        "the guest's output has waited for up to {} ms for its standby to have what it tells of, longer than {} ms \
+         (hint: a faster link or standby, a guest that writes less, a shorter `interval`, or a larger `longest_hold`)",
         waited.as_millis(),
         longest.as_millis()
     )

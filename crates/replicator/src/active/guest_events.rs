@@ -29,10 +29,7 @@ impl Active {
             GuestEvent::NoGuest(error) => self.end = Some(Err(words::in_full(&error))),
             GuestEvent::Advanced(advance) => self.advanced(&advance),
             GuestEvent::Captured { epoch, is_last } => {
-                // The first one ends what left before anything was held.
-                if matches!(self.member.state(), ActiveState::Protected | ActiveState::Draining) {
-                    self.epochs.captured(epoch, now());
-                }
+                self.epochs.captured(epoch, now());
                 self.tell(ActiveInput::EpochCut { epoch, last: is_last });
                 // A relay that has ended tells so itself.
                 if let Ok(learned) = self.guest.learned_addresses() {
@@ -157,7 +154,7 @@ impl Active {
         match event {
             RelayEvent::EpochReleased(released) => {
                 faults::point("after-release");
-                let logged = self.epochs.released(released.epoch, released.since_cut);
+                let logged = self.epochs.released(released.epoch, released.since_cut, now());
                 self.check_log(logged);
             }
             RelayEvent::HoldFull { frames, bytes } => {

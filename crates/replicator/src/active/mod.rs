@@ -331,6 +331,7 @@ impl Active {
                 self.guest.order(Order::Rest);
             }
             ActiveAction::Output(policy) => {
+                self.epochs.output(policy, now());
                 if let Err(error) = self.guest.set_output(policy) {
                     self.events.warn(error.to_string());
                 }

@@ -53,7 +53,9 @@ impl Active {
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
         let longest = Duration::from_nanos(self.spec.longest_hold_ns);
-        let overdue = self.epochs.overdue(longest, now()).filter(|_| self.spec.mode.gates_on_ack());
+        // A guest that was offered stands, and has sent nothing since its last epoch.
+        let is_offered = self.member.state() == ActiveState::Resigned;
+        let overdue = self.epochs.overdue(longest, now()).filter(|_| !is_offered);
         self.events.alarm(AlarmKind::Hold, overdue.map(|waited| words::of_hold(waited, longest)));
         self.certificates.look();
         self.events.alarm(AlarmKind::Certificate, self.certificates.alarm());
@@ -104,7 +106,7 @@ mod tests {
     use stealtime_succession::Epoch;
 
     use super::super::Origin;
-    use super::super::tests::rig::{IMPATIENT_MS, PATIENT_MS, Rig, Shared};
+    use super::super::tests::rig::{IMPATIENT_MS, Rig, Shared};
     use super::*;
     use crate::fake_guest::Deed;
 
@@ -158,17 +160,49 @@ mod tests {
         rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
     }
 
+    const HOLD: Duration = Duration::from_secs(1);
+
+    /// Wait until the alarm is on that output waits for long.
+    async fn holds(rig: &Rig) {
+        rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "hold").await;
+    }
+
     #[tokio::test]
     async fn output_that_waits_for_its_acknowledgement_is_an_alarm_also_for_a_while_after_it_left() {
-        let boot = Origin::Boot { force: false };
-        let mut rig = Rig::start("net", PATIENT_MS, Shared::default(), boot).await;
+        let mut rig = Rig::boot_to_hold_for(HOLD).await;
         let standby = rig.protect(Epoch(1)).await;
         rig.guest.cut(Epoch(2), false);
-        rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "hold").await;
+        holds(&rig).await;
         let text = rig.status().await["alarms"][0]["text"].to_string();
         assert!(text.contains("longer than 1000 ms (hint: a faster link"), "{text}");
         standby.acknowledge(Epoch(2));
         rig.stands("released", 2).await;
         assert_eq!(rig.status().await["alarms"][0]["kind"], "hold", "whoever asks each 15 s has to see it");
+    }
+
+    #[tokio::test]
+    async fn output_that_waits_for_the_first_epoch_is_an_alarm() {
+        let mut rig = Rig::boot_to_hold_for(HOLD).await;
+        let standby = rig.standby().await;
+        rig.see(Deed::FullCopy { term: standby.term, first: Epoch(1) }).await;
+        tokio::time::sleep(HOLD * 3 / 2).await;
+        assert_eq!(rig.status().await["alarms"], serde_json::json!([]), "it is copied, and sends freely");
+        rig.guest.cut(Epoch(1), false);
+        holds(&rig).await;
+        assert_eq!(rig.status().await["role"], "solo");
+    }
+
+    #[tokio::test]
+    async fn output_that_waits_for_the_naming_of_the_standby_is_an_alarm() {
+        let mut rig = Rig::boot_to_hold_for(HOLD).await;
+        let standby = rig.standby().await;
+        rig.see(Deed::FullCopy { term: standby.term, first: Epoch(1) }).await;
+        rig.register.hide(true);
+        rig.guest.cut(Epoch(1), false);
+        standby.acknowledge(Epoch(1));
+        rig.see(Deed::Release(Epoch(1))).await;
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().iter().any(|one| one["kind"] == "hold")).await;
+        rig.register.hide(false);
+        rig.see(Deed::Go(standby.term.next())).await;
     }
 }

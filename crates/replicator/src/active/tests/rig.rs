@@ -68,6 +68,8 @@ pub fn spec(folder: &Path, mode: &str, deadlines_ms: [u64; 3]) -> Spec {
         "identity": null,
         "folder": folder,
         "longest_first_pause_ns": 1_000_000_000,
+        // No epoch follows by itself.
+        "longest_hold_ns": 3_600_000_000_000_u64,
         "epochs_in_flight": 4,
         "hold_bytes": 64 << 20,
         "metrics": null,
@@ -93,6 +95,18 @@ impl Rig {
     pub async fn start(mode: &str, deadlines_ms: [u64; 3], register: Shared, origin: Origin) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let spec = spec(folder.path(), mode, deadlines_ms);
+        Self::of(folder, spec, register, origin).await
+    }
+
+    /// A member that boots its guest, whose output is to wait for no longer than this.
+    pub async fn boot_to_hold_for(longest_hold: Duration) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = spec(folder.path(), "net", PATIENT_MS);
+        spec.longest_hold_ns = u64::try_from(longest_hold.as_nanos()).unwrap();
+        Self::of(folder, spec, Shared::default(), Origin::Boot { force: false }).await
+    }
+
+    async fn of(folder: TempDir, spec: Spec, register: Shared, origin: Origin) -> Self {
         let (guest, heard, watcher) = FakeGuest::new();
         let listener = Listener::bind(&endpoint(folder.path()).parse().unwrap()).await.unwrap();
         let (to_inputs, inputs) = unbounded_channel();

@@ -51,7 +51,8 @@ const LOAD_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Resting,
-    /// The first whole epoch is under way.
+    /// The first whole epoch is under way, or its standby is still to be named. What epochs are of then a standby would
+    /// refuse: their term ends with that.
     AwaitingGo,
     Epochs(Term),
 }
@@ -203,9 +204,8 @@ impl Engine {
 
     /// Whether what the guest writes now goes into an epoch that has no room yet.
     fn waits_for_room(&self) -> bool {
-        // A standby that has the first one, and is not named, may not be named for long.
-        let is_first_under_way = self.phase == Phase::AwaitingGo && self.captured > self.acknowledged;
-        !self.is_stopped && (is_first_under_way || self.captures() && !self.has_room())
+        // A register that does not answer ends the wait for it, too: then nothing is captured any more.
+        !self.is_stopped && (self.phase == Phase::AwaitingGo || self.captures() && !self.has_room())
     }
 
     fn captures(&self) -> bool {
@@ -241,6 +241,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Let a guest go on that is not held back any more, and of which no epoch is due.
+    fn run_if_room(&mut self) -> Result<(), CaptureError> {
+        if self.brake.stands() && !self.waits_for_room() && !self.is_due() {
+            self.turn_brake(Motion::Run)?;
+        }
+        Ok(())
+    }
+
     fn is_due(&self) -> bool {
         self.has_epochs() && now() >= self.next_at
     }
@@ -270,12 +278,11 @@ impl Engine {
                 // The next epoch is due since the first one: what the guest writes while nothing is captured
                 // is in it.
                 self.phase = Phase::Epochs(term);
+                self.run_if_room()?;
             }
             Some(Order::Acknowledged(epoch)) => {
                 self.hear_of(epoch);
-                if self.brake.stands() && !self.waits_for_room() && !self.is_due() {
-                    self.turn_brake(Motion::Run)?;
-                }
+                self.run_if_room()?;
             }
             Some(Order::Rest) => self.rest()?,
             Some(Order::Last) => {
@@ -309,7 +316,8 @@ impl Engine {
 
     /// The standby holds all up to this epoch.
     fn hear_of(&mut self, epoch: Epoch) {
-        self.acknowledged = self.acknowledged.max(epoch);
+        // What nobody has cannot be acknowledged: a standby that says so would leave no room for anything.
+        self.acknowledged = self.acknowledged.max(epoch.min(self.captured));
         while let Some(&(first, at)) = self.in_flight.front()
             && first <= epoch
         {

@@ -29,6 +29,9 @@ mod socket_port;
 /// Long, as other tests may keep the processors busy.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// In which it is copied.
+const TERM: Term = Term(4);
+
 /// How long this QEMU may take to answer: long enough for what it does answer.
 const DEADLINE: Duration = Duration::from_secs(1);
 
@@ -80,16 +83,25 @@ struct Bench {
     parcels: Receiver<Parcel>,
     relay: Arc<Relay>,
     folder: TempDir,
+    /// Those of the copy in advance that were shipped.
+    rounds: u8,
+    /// What came instead of one.
+    ahead: Option<Parcel>,
 }
 
 impl Bench {
     fn start(before: &str) -> Self {
+        Self::start_with(before, |_| ())
+    }
+
+    /// With other settings than those here.
+    fn start_with(before: &str, change: impl FnOnce(&mut EngineSettings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let spec = prepare(folder.path(), before);
         let (events, mut told) = unbounded_channel();
         let relay = relay();
         let (parcels, taken) = mpsc::sync_channel(8);
-        let settings = EngineSettings {
+        let mut settings = EngineSettings {
             device_state: DeviceStateKind::XenSave,
             // No round is as short.
             pacing: Pacing::new(Interval::FixedNs(1), Duration::from_nanos(1)),
@@ -103,6 +115,7 @@ impl Bench {
             parcels,
             events,
         };
+        change(&mut settings);
         // A user of its own could not enter the folder.
         let root = rustix::process::geteuid().is_root();
         let user = root.then(|| QemuUser { uid: 0, gid: 0, groups: Vec::new() });
@@ -119,7 +132,43 @@ impl Bench {
             GuestEvent::NoGuest(error) => panic!("{error}"),
             _ => panic!("something else was told"),
         };
-        Self { engine, facts, told, parcels: taken, relay, folder }
+        Self { engine, facts, told, parcels: taken, relay, folder, rounds: 0, ahead: None }
+    }
+
+    /// Let the guest run, and begin to copy it.
+    fn copy(&mut self, first: Epoch) {
+        self.engine.order(Order::ContinueGuest);
+        assert!(matches!(self.told(), GuestEvent::Continued));
+        self.engine.order(Order::FullCopy { term: TERM, first });
+    }
+
+    /// What QEMU was told last: to stop the guest, or to let it go on.
+    fn told_qemu(&self) -> String {
+        fs::read_to_string(self.folder.path().join("told")).unwrap_or_default()
+    }
+
+    fn awaits(&self, command: &str) {
+        let began = Instant::now();
+        while self.told_qemu() != command {
+            assert!(began.elapsed() < PATIENCE, "QEMU was not told to `{command}`");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Be the line and the standby of a guest that writes all its memory in no time, for one round that takes so long,
+    /// if there is one.
+    fn ship_round(&mut self, takes: impl Fn(&Self) -> Duration) {
+        let parcel = self.parcels.recv_timeout(Duration::from_millis(10)).ok();
+        let Some(Parcel::Part { head, is_last: true, .. }) = parcel else {
+            self.ahead = self.ahead.take().or(parcel);
+            return;
+        };
+        self.rounds = self.rounds.wrapping_add(1);
+        for page in 0..PAGES {
+            self.facts.ram.write_page(page, &[self.rounds; PAGE_BYTES]).unwrap();
+        }
+        thread::sleep(takes(self));
+        self.engine.order(Order::CopyHeld { term: head.term });
     }
 
     /// The next thing of some importance.
@@ -137,9 +186,8 @@ impl Bench {
         for &number in epochs {
             let GuestEvent::Captured { epoch, is_last: false } = self.told() else { panic!("no {number}") };
             assert_eq!(epoch, Epoch(number));
-            let Ok(Parcel::Epoch { devices, row, .. }) = self.parcels.recv_timeout(PATIENCE) else {
-                panic!("{number} is not shipped")
-            };
+            let parcel = self.ahead.take().map_or_else(|| self.parcels.recv_timeout(PATIENCE), Ok);
+            let Ok(Parcel::Epoch { devices, row, .. }) = parcel else { panic!("{number} is not shipped") };
             assert_eq!((&devices[..], row.epoch), (&b"QEVM"[..], number));
         }
         thread::sleep(Duration::from_millis(100));
@@ -223,26 +271,17 @@ fn a_guest_of_which_qemu_says_nothing_is_lost() {
 #[test]
 fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
     let mut bench = Bench::start("pass");
-    bench.engine.order(Order::ContinueGuest);
-    assert!(matches!(bench.told(), GuestEvent::Continued));
-    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(1) });
+    bench.copy(Epoch(1));
     let began = Instant::now();
-    let mut round = 0_u8;
     let (reason, is_lost) = loop {
-        assert!(began.elapsed() < PATIENCE, "nothing was noticed within {round} rounds");
-        let parcel = bench.parcels.recv_timeout(Duration::from_millis(10));
-        if let Ok(Parcel::Part { head, is_last: true, .. }) = parcel {
-            // The guest writes faster than this is shipped.
-            round = round.wrapping_add(1);
-            for page in 0..PAGES {
-                bench.facts.ram.write_page(page, &[round; PAGE_BYTES]).unwrap();
-            }
-            if round == 2 {
+        assert!(began.elapsed() < PATIENCE, "nothing was noticed within {} rounds", bench.rounds);
+        bench.ship_round(|bench| {
+            if bench.rounds == 2 {
                 let qemu = Pid::from_raw(i32::try_from(bench.facts.qemu_pid).unwrap()).unwrap();
                 kill_process(qemu, Signal::USR1).unwrap();
             }
-            bench.engine.order(Order::CopyHeld { term: head.term });
-        }
+            Duration::ZERO
+        });
         if let Ok(GuestEvent::CaptureFailed { reason, is_lost, .. }) = bench.told.try_recv() {
             break (reason, is_lost);
         }
@@ -250,48 +289,72 @@ fn a_guest_that_stands_by_itself_is_noticed_between_rounds() {
     assert!(is_lost && reason.contains("`internal-error`"), "{reason}");
 }
 
-/// Saves the state of no devices, and notes whether the guest is to run.
+/// Saves the state of no devices, and notes whether the guest is to run, and what it was told.
 const SAVES: &str = "if name == 'xen-save-devices-state': open(command['arguments']['filename'], 'wb').write(b'QEVM')
-    if name in ('stop', 'cont'): open('FOLDER/told', 'w').write(name)";
+    if name in ('stop', 'cont'):
+        open('FOLDER/told', 'w').write(name)
+        open('FOLDER/' + name, 'w').close()";
+
+/// A guest whose first epoch is captured.
+fn first_epoch() -> Bench {
+    let mut bench = Bench::start(SAVES);
+    bench.copy(Epoch(3));
+    assert!(matches!(bench.parcels.recv_timeout(PATIENCE), Ok(Parcel::Part { is_last: true, .. })));
+    bench.engine.order(Order::CopyHeld { term: TERM });
+    bench.captures(&[3], 3);
+    bench
+}
 
 #[test]
 fn a_guest_whose_next_epoch_has_no_room_stands_and_goes_on_as_soon_as_nothing_waits() {
-    let mut bench = Bench::start(SAVES);
-    let told = bench.folder.path().join("told");
-    let awaits = |command: &str| {
-        let began = Instant::now();
-        while fs::read_to_string(&told).unwrap() != command {
-            assert!(began.elapsed() < PATIENCE, "QEMU was not told to `{command}`");
-            thread::sleep(Duration::from_millis(5));
-        }
-    };
-    bench.engine.order(Order::ContinueGuest);
-    assert!(matches!(bench.told(), GuestEvent::Continued));
-    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });
-    assert!(matches!(bench.parcels.recv_timeout(PATIENCE), Ok(Parcel::Part { is_last: true, .. })));
-    bench.engine.order(Order::CopyHeld { term: Term(4) });
-    bench.captures(&[3], 3);
-    awaits("stop");
-    // Until a standby is named it runs, however long that takes.
+    let mut bench = first_epoch();
+    bench.awaits("stop");
     bench.engine.order(Order::Acknowledged(Epoch(3)));
-    awaits("cont");
     bench.engine.order(Order::Go { term: Term(5) });
     bench.captures(&[4, 5, 6, 7], 7);
-    awaits("stop");
+    bench.awaits("stop");
     bench.engine.order(Order::Acknowledged(Epoch(4)));
     bench.captures(&[8], 8);
-    awaits("stop");
+    bench.awaits("stop");
     // Nobody takes epochs any more.
     bench.engine.order(Order::Rest);
-    awaits("cont");
+    bench.awaits("cont");
+}
+
+#[test]
+fn a_guest_does_not_run_on_while_a_register_that_is_slow_is_to_name_its_standby() {
+    let mut bench = first_epoch();
+    bench.awaits("stop");
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(bench.told_qemu(), "stop", "what it writes would all be in the next epoch");
+    bench.engine.order(Order::Go { term: Term(5) });
+    bench.captures(&[4, 5, 6, 7], 7);
+}
+
+#[test]
+fn a_guest_goes_on_when_its_standby_is_not_named_after_all() {
+    let bench = first_epoch();
+    bench.engine.order(Order::Acknowledged(Epoch(3)));
+    bench.awaits("stop");
+    bench.engine.order(Order::Rest);
+    bench.awaits("cont");
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(bench.told_qemu(), "cont");
+}
+
+#[test]
+fn what_was_not_captured_cannot_be_acknowledged() {
+    let mut bench = first_epoch();
+    bench.engine.order(Order::Acknowledged(Epoch(99)));
+    bench.engine.order(Order::Go { term: Term(5) });
+    bench.captures(&[4, 5, 6, 7], 7);
 }
 
 #[test]
 fn epochs_follow_a_copy_each_told_before_it_is_shipped_and_no_more_than_may_be_in_flight() {
     let mut bench = Bench::start(SAVES);
-    bench.engine.order(Order::ContinueGuest);
-    assert!(matches!(bench.told(), GuestEvent::Continued));
-    bench.engine.order(Order::FullCopy { term: Term(4), first: Epoch(3) });
+    bench.copy(Epoch(3));
     let Ok(Parcel::Part { head, pages, is_last: true }) = bench.parcels.recv_timeout(PATIENCE) else {
         panic!("no copy")
     };

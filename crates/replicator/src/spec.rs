@@ -129,8 +129,8 @@ pub struct Spec {
     pub identity: Option<Identity>,
     /// Ours alone: sockets, logs, per-epoch figures.
     pub folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
-    /// shipped: beyond that it stays unprotected, and is tried again.
+    /// How long the first whole epoch may take until the standby has it, where pages are written faster than they are
+    /// shipped: beyond that the guest stays unprotected, and is tried again.
     pub longest_first_pause_ns: u64,
     /// How long output may wait for its acknowledgement: a guest that writes more than its standby takes in that time
     /// is held back, and what waits for longer is an alarm.

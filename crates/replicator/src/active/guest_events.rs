@@ -101,7 +101,8 @@ impl Active {
     }
 
     fn advanced(&mut self, advance: &Advance) {
-        let Advance { rounds, pages, took, converges, .. } = *advance;
+        let Advance { rounds, pages, took, held_back, converges, .. } = *advance;
+        self.epochs.figures.stood(held_back);
         self.events.add(&Event::CopiedInAdvance { rounds, pages, took_ns: nanoseconds(took), converges });
         self.events.withdraw(Advance::DOES_NOT_CONVERGE);
         let longest_first_pause = Duration::from_nanos(self.spec.longest_first_pause_ns);

@@ -8,8 +8,9 @@ use stealtime_capture::{PageRange, count_pages};
 use stealtime_shipping::EpochBegin;
 use stealtime_succession::{Epoch, Term};
 
+use super::brake::Motion;
 use super::rounds::{Next, Rounds};
-use super::{CaptureError, Engine, Order, Phase};
+use super::{CaptureError, Engine, EngineSettings, Order, Phase};
 use crate::clock::{nanoseconds, now};
 use crate::encoder::Parcel;
 use crate::guest::GuestEvent;
@@ -21,10 +22,13 @@ const PART_ROOM: usize = 2048;
 /// Between two looks whether the encoder has room, or is done.
 const LOOK: Duration = Duration::from_millis(1);
 
+/// A guest is not held back for rounds that take more than so many times the longest hold: it would be for too long.
+const ROUND_IN_HOLDS: u32 = 10;
+
 /// How long a guest that writes too fast is left alone before it is tried again.
 const REST: Duration = Duration::from_secs(5);
 
-/// After the first epoch, intervals until a standby is named and the next one follows.
+/// After the first epoch, intervals until it is acknowledged, a standby is named, and the next one follows.
 const UNTIL_NAMED: u32 = 2;
 
 /// At least as many pages as were written `since` the last look, and what would be written within a time.
@@ -45,7 +49,9 @@ pub struct Advance {
     pub took: Duration,
     /// How long the guest would stand for as many pages, at least.
     pub pause: Duration,
-    /// Whether rounds became short.
+    /// How long it stood as it was held back, so that rounds become short.
+    pub held_back: Duration,
+    /// Whether rounds became short, and the guest was not held back for that.
     pub converges: bool,
     /// Whether the first whole epoch follows.
     pub goes_on: bool,
@@ -57,10 +63,15 @@ impl Advance {
 
     /// What is to be said of a copy whose rounds do not become short.
     pub fn remark(&self, longest_first_pause: Duration) -> Option<String> {
-        let Self { pages, took, pause, converges, goes_on, .. } = self;
+        let Self { pages, took, pause, held_back, converges, goes_on, .. } = self;
+        let although = if held_back.is_zero() {
+            String::new()
+        } else {
+            format!(", although the guest was held back for {} ms", held_back.as_millis())
+        };
         let what = format!(
-            "{}: {pages} pages are written while as many are shipped, which takes {} ms; for the first epoch the guest \
-             stands for some {} ms",
+            "{}: {pages} pages are written while as many are shipped, which takes {} ms{although}; for the first epoch \
+             the guest stands for some {} ms, and its output waits until that is shipped",
             Self::DOES_NOT_CONVERGE,
             took.as_millis(),
             pause.as_millis()
@@ -159,14 +170,20 @@ impl Engine {
             if next == Next::Again {
                 continue;
             }
-            let converges = next == Next::Epoch;
+            if next == Next::Stuck && self.holds_back(&mut rounds, took) {
+                continue;
+            }
+            let converges = next == Next::Epoch && !self.brake.slows_copy();
+            let held_back = if converges { Duration::ZERO } else { self.copied(took)? };
+            // What is sent after the cut of the first epoch waits for the standby to have that, at least.
+            let goes_on = next == Next::Epoch || took <= self.settings.longest_first_pause;
             let pause = self.staging_time;
-            let goes_on = converges || pause <= self.settings.longest_first_pause;
-            let advance = Advance { rounds: rounds.count, pages, took, pause, converges, goes_on };
+            let advance = Advance { rounds: rounds.count, pages, took, pause, held_back, converges, goes_on };
             self.tell(GuestEvent::Advanced(advance));
             if goes_on {
                 return Ok(None);
             }
+            self.brake.rest();
             if let Some(is_end) = self.hear_until(now() + REST, |_| Ok(false))? {
                 return Ok(Some(is_end));
             }
@@ -174,9 +191,43 @@ impl Engine {
         }
     }
 
+    /// Hold the guest back, or more than before, where its rounds may so come to take no longer than an acknowledgement
+    /// may; tells whether.
+    fn holds_back(&mut self, rounds: &mut Rounds, took: Duration) -> bool {
+        let EngineSettings { longest_first_pause, longest_hold, .. } = self.settings;
+        let enough = self.brake.longest_acknowledgement().min(longest_first_pause);
+        let is_of_use = took > enough && self.staging_time <= longest_first_pause && !self.is_stopped;
+        let holds_back = is_of_use && took <= longest_hold * ROUND_IN_HOLDS && self.brake.slow_copy(now());
+        if holds_back {
+            rounds.hold_back(enough);
+        }
+        holds_back
+    }
+
+    /// The rounds of a guest that writes more than is shipped are over, the last of which `took` so long: it is held
+    /// back for them no longer. Gives how long it stood.
+    fn copied(&mut self, took: Duration) -> Result<Duration, CaptureError> {
+        if self.brake.stands() {
+            self.turn_brake(Motion::Run)?;
+        }
+        Ok(self.brake.copied(took))
+    }
+
+    /// Hold the guest back while it is copied, if it has to be.
+    fn heed_brake(&mut self) -> Result<(), CaptureError> {
+        if self.brake.slows_copy() && !self.is_stopped {
+            let (moment, motion) = self.brake_at();
+            if now() >= moment {
+                self.turn_brake(motion)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Find written pages; the guest stands only if the tracker needs it.
     fn collect_running(&mut self, ranges: &mut Vec<PageRange>) -> Result<(), CaptureError> {
-        let stops = self.guest.tracked.collects_at_standstill_only() && !self.is_stopped;
+        let stands = self.is_stopped || self.brake.stands();
+        let stops = self.guest.tracked.collects_at_standstill_only() && !stands;
         if stops {
             self.guest.qmp.execute("stop", json!({}))?;
         }
@@ -242,14 +293,14 @@ impl Engine {
         mut is_done: impl FnMut(&mut Self) -> Result<bool, CaptureError>,
     ) -> Result<BrokenOff, CaptureError> {
         loop {
+            self.heed_brake()?;
             if is_done(self)? || now() >= moment {
                 return Ok(None);
             }
             match self.orders.recv_timeout(LOOK) {
                 Err(RecvTimeoutError::Timeout) | Ok(Order::Acknowledged(_)) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(Some(true)),
-                Ok(Order::Rest) => return Ok(Some(false)),
-                Ok(order @ Order::FullCopy { .. }) => return self.step(Some(order)).map(Some),
+                Ok(order @ (Order::Rest | Order::FullCopy { .. })) => return self.step(Some(order)).map(Some),
                 Ok(order) => {
                     if self.step(Some(order))? {
                         return Ok(Some(true));

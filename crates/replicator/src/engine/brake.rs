@@ -4,6 +4,10 @@
 //! that the next epoch may be captured. So no epoch grows without limit, whatever the guest does and however slow the
 //! link is. What it may run beyond the first interval is spread over the time that the last epochs took, in short
 //! pieces, so that it does not stand for long at once.
+//!
+//! A guest that writes more than is shipped already while it is copied in advance runs for a share of the time only, in
+//! short pieces, too. That is halved until rounds become short: what the guest sends meanwhile leaves at once, and what
+//! it sends after its first epoch does not.
 
 use std::time::Duration;
 
@@ -22,6 +26,10 @@ const SHARE_OF_HOLD: f64 = 0.5;
 
 /// The least that it runs between two epochs, of the interval.
 const LEAST_RUN: f64 = 0.1;
+
+/// The least that it runs while it is copied in advance, of the time. What carries no more than that of what the guest
+/// writes is no link for it.
+const LEAST_OF_COPY: f64 = 1.0 / 64.0;
 
 /// The weight of the newest cycle in the moving average.
 const NEWEST_WEIGHT: f64 = 0.5;
@@ -68,6 +76,8 @@ pub(super) struct Brake {
     most: u64,
     /// When one of both was last reduced.
     reduced: Duration,
+    /// For which share of the time it runs while it is copied in advance; none: it is not held back for that.
+    of_copy: Option<f64>,
 }
 
 impl Brake {
@@ -85,12 +95,47 @@ impl Brake {
             depth_tenths: 10 * most_in_flight,
             most: most_in_flight,
             reduced: zero,
+            of_copy: None,
         }
     }
 
     /// Whether the guest stands for this.
     pub fn stands(&self) -> bool {
         self.stands
+    }
+
+    /// How long an acknowledgement may take: output may have been sent right after the epoch before.
+    pub fn longest_acknowledgement(&self) -> Duration {
+        self.longest_hold.mul_f64(SHARE_OF_HOLD)
+    }
+
+    /// It is copied in advance, and writes more than is shipped: from now on it runs for half as much of the time as
+    /// before. Tells whether; there is a least.
+    pub fn slow_copy(&mut self, at: Duration) -> bool {
+        let share = self.of_copy.unwrap_or(1.0) / 2.0;
+        if share < LEAST_OF_COPY {
+            return false;
+        }
+        if self.of_copy.replace(share).is_none() {
+            self.since = at;
+        }
+        true
+    }
+
+    /// Whether it is held back while it is copied in advance.
+    pub fn slows_copy(&self) -> bool {
+        self.of_copy.is_some()
+    }
+
+    /// The copy in advance of a guest that writes more than is shipped is over, and the guest runs; its last round
+    /// `took` so long. Gives how long it stood for that.
+    pub fn copied(&mut self, took: Duration) -> Duration {
+        let stood = self.held_back.total;
+        // Each epoch takes as long, and more of them on their way would wait for each other.
+        let depth = self.longest_acknowledgement().as_nanos() / took.as_nanos().max(1);
+        let depth = u64::try_from(depth).unwrap_or(u64::MAX).clamp(1, self.most);
+        *self = Self { cycle: Some(took), depth_tenths: 10 * depth, ..Self::new(self.longest_hold, self.most) };
+        stood
     }
 
     /// An epoch was captured, and the guest goes on. Gives how long it had stood for this before, when it was
@@ -119,7 +164,7 @@ impl Brake {
     /// What was on its way when less was allowed says nothing of that (as in TCP's congestion control, once for each
     /// window).
     pub fn acknowledged(&mut self, captured: Duration, at: Duration) {
-        let (took, limit) = (at.saturating_sub(captured), self.longest_hold.mul_f64(SHARE_OF_HOLD));
+        let (took, limit) = (at.saturating_sub(captured), self.longest_acknowledgement());
         if took <= limit {
             if self.share < 1.0 {
                 self.share = (self.share * GROWTH).min(1.0);
@@ -144,6 +189,11 @@ impl Brake {
 
     /// When the guest is to stand or to run next, and which, if the next epoch has no room until then.
     pub fn next(&self, interval: Duration) -> (Duration, Motion) {
+        if let Some(share) = self.of_copy {
+            let run = SLICE.mul_f64(share).max(SHORTEST);
+            let stand = run.mul_f64(1.0 / share - 1.0);
+            return if self.stands { (self.since + stand, Motion::Run) } else { (self.since + run, Motion::Stand) };
+        }
         let budget = interval.mul_f64(RUNS * self.share);
         let left = budget.saturating_sub(self.ran);
         let (first, run, stand) = self.pieces(interval, budget);
@@ -275,6 +325,49 @@ mod tests {
             let limit = SLICE.max(stands) * 2;
             assert!(seen.longest_piece <= limit, "{written} of {shipped}: {:?} of {limit:?}", seen.longest_piece);
         }
+    }
+
+    /// For how long a guest that is copied runs within a second.
+    fn runs_within_a_second(brake: &mut Brake, from: Duration) -> Duration {
+        let (mut at, mut ran) = (from, Duration::ZERO);
+        while at < from + Duration::from_secs(1) {
+            let (moment, motion) = brake.next(INTERVAL);
+            assert!(moment <= at + SHORTEST.mul_f64(1.0 / LEAST_OF_COPY), "it stands from {at:?} until {moment:?}");
+            if !brake.stands() {
+                ran += moment.saturating_sub(at);
+            }
+            at = at.max(moment);
+            brake.change(at, motion);
+        }
+        ran
+    }
+
+    #[test]
+    fn while_it_is_copied_it_runs_for_less_and_less_of_the_time_in_short_pieces() {
+        let mut brake = Brake::new(Duration::from_secs(1), 4);
+        let mut at = Duration::from_secs(7);
+        let mut share = 1.0;
+        while brake.slow_copy(at) {
+            share /= 2.0;
+            let ran = runs_within_a_second(&mut brake, at).as_secs_f64();
+            assert!((ran - share).abs() < 0.03, "{ran} s and not {share}");
+            at += Duration::from_secs(2);
+        }
+        assert!(share <= LEAST_OF_COPY, "{share}");
+        assert!(brake.slows_copy());
+        let stood = brake.copied(Duration::from_millis(400));
+        assert!(stood > Duration::from_secs(4), "{stood:?}");
+        assert!(!brake.slows_copy() && !brake.stands(), "{brake:?}");
+    }
+
+    #[test]
+    fn as_many_epochs_are_on_their_way_at_first_as_are_acknowledged_in_time() {
+        let depth = |took_ms| {
+            let mut brake = Brake::new(Duration::from_secs(1), 4);
+            brake.copied(Duration::from_millis(took_ms));
+            brake.depth()
+        };
+        assert_eq!([0, 40, 125, 200, 300, 900].map(depth), [4, 4, 4, 2, 1, 1]);
     }
 
     #[test]

@@ -106,9 +106,8 @@ pub struct EngineSettings {
     pub pacing: Pacing,
     /// Where members of this host agree on who stops its guest when.
     pub host_folder: PathBuf,
-    /// How long the guest may stand for the first whole epoch where it writes pages faster than they are
-    /// shipped. This is held against an estimate, how long the copying aside of the last round took: the
-    /// guest may stand longer in the end.
+    /// How long the first whole epoch may take until its standby has it, where pages are written faster than they are
+    /// shipped. This is held against an estimate, how long the last round took: it may take longer in the end.
     pub longest_first_pause: Duration,
     /// How long output may wait for its acknowledgement: a guest that writes more than the standby takes in that
     /// time is held back.

@@ -155,6 +155,11 @@ impl Bench {
         }
     }
 
+    /// Whether the guest was ever to stop.
+    fn was_stopped(&self) -> bool {
+        self.folder.path().join("stop").exists()
+    }
+
     /// Be the line and the standby of a guest that writes all its memory in no time, for one round that takes so long,
     /// if there is one.
     fn ship_round(&mut self, takes: impl Fn(&Self) -> Duration) {
@@ -169,6 +174,18 @@ impl Bench {
         }
         thread::sleep(takes(self));
         self.engine.order(Order::CopyHeld { term: head.term });
+    }
+
+    /// Ship rounds until that is over; gives how it went.
+    fn ship_rounds(&mut self, takes: impl Fn(&Self) -> Duration) -> Advance {
+        let began = Instant::now();
+        loop {
+            assert!(began.elapsed() < PATIENCE, "no end after {} rounds", self.rounds);
+            self.ship_round(&takes);
+            if let Ok(GuestEvent::Advanced(advance)) = self.told.try_recv() {
+                return advance;
+            }
+        }
     }
 
     /// The next thing of some importance.
@@ -349,6 +366,59 @@ fn what_was_not_captured_cannot_be_acknowledged() {
     bench.engine.order(Order::Acknowledged(Epoch(99)));
     bench.engine.order(Order::Go { term: Term(5) });
     bench.captures(&[4, 5, 6, 7], 7);
+}
+
+/// A line over which a round of this guest takes longer than an acknowledgement may.
+const SLOW: Duration = Duration::from_millis(200);
+
+fn slow_line(longest_first_pause: Duration, longest_hold: Duration) -> Bench {
+    let mut bench = Bench::start_with(SAVES, |settings| {
+        (settings.longest_first_pause, settings.longest_hold) = (longest_first_pause, longest_hold);
+    });
+    bench.copy(Epoch(3));
+    bench
+}
+
+#[test]
+fn a_guest_that_writes_more_than_is_shipped_is_held_back_before_its_output_is() {
+    let mut bench = slow_line(PATIENCE, SLOW * 3 / 2);
+    let advance = bench.ship_rounds(|bench| if bench.was_stopped() { Duration::ZERO } else { SLOW });
+    assert!(advance.goes_on && !advance.converges && advance.took < SLOW, "{advance:?}");
+    assert!(advance.held_back > Duration::ZERO, "{advance:?}");
+    let said = advance.remark(PATIENCE).unwrap();
+    assert!(said.contains("although the guest was held back for"), "{said}");
+    bench.captures(&[3], 3);
+}
+
+#[test]
+fn a_guest_whose_output_would_wait_for_too_long_stays_unprotected_and_runs() {
+    let ms = Duration::from_millis;
+    let mut bench = slow_line(ms(100), ms(40));
+    let advance = bench.ship_rounds(|_| ms(120));
+    assert!(!advance.goes_on && advance.pause < ms(100) && advance.took > ms(100), "{advance:?}");
+    assert!(advance.held_back > Duration::ZERO, "that was tried: {advance:?}");
+    let said = advance.remark(ms(100)).unwrap();
+    assert!(said.contains("longer than 100 ms, so it stays unprotected"), "{said}");
+    bench.awaits("cont");
+    bench.captures(&[], 0);
+    assert_eq!(bench.told_qemu(), "cont", "it is left alone");
+}
+
+#[test]
+fn a_guest_that_is_held_back_while_it_is_copied_runs_as_soon_as_nobody_takes_it() {
+    let mut bench = slow_line(PATIENCE, SLOW * 3 / 2);
+    let began = Instant::now();
+    while !bench.was_stopped() {
+        assert!(began.elapsed() < PATIENCE, "it is not held back");
+        bench.ship_round(|_| SLOW);
+    }
+    // It has just been told to stop again, for a while.
+    bench.awaits("cont");
+    bench.awaits("stop");
+    bench.engine.order(Order::Rest);
+    bench.awaits("cont");
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(bench.told_qemu(), "cont");
 }
 
 #[test]

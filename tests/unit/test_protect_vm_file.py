@@ -93,6 +93,7 @@ def test_a_kernel_by_name_is_no_path() -> None:
         ('interval = "soon"\n', "'soon' is not a duration"),
         ("interval = 100\n", "expected a duration"),
         ("overhead = 2.0\n", "overhead = 2.0"),
+        ('interval = "1s"\nlongest_hold = "1999ms"\n', "give 2s at least"),
         ("vcpus = 0\n", "vcpus = 0"),
         ("epochs_in_flight = 0\n", "epochs_in_flight = 0"),
         ('devices = ["vfio-pci,host=01:00.0"]\n', "a passed-through device"),
@@ -142,6 +143,23 @@ def test_a_kernel_by_name_is_no_path() -> None:
 )
 def test_a_wrong_value_is_told_with_what_it_is(added: str, told: str) -> None:
     assert told in refusal(SMALLEST + added)
+
+
+@pytest.mark.parametrize(
+    ("added", "bound_ms"),
+    [
+        ("", 1000),
+        ('interval = "500ms"\n', 1000),
+        ('interval = "3s"\n', 6000),
+        ('interval = "3s"\nmode = "no-net"\n', 1000),
+        ('interval = "auto"\n', 1000),
+        ('longest_hold = "200ms"\n', 200),
+        ('interval = "1s"\nlongest_hold = "2s"\n', 2000),
+        ('interval = "1s"\nlongest_hold = "20ms"\nmode = "no-net"\n', 20),
+    ],
+)
+def test_output_may_wait_for_an_interval_and_an_acknowledgement_by_default(added: str, bound_ms: int) -> None:
+    assert parse(SMALLEST + added).hold_bound_ns == bound_ms * 1_000_000
 
 
 def test_the_line_of_a_wrong_value_is_told() -> None:

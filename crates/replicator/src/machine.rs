@@ -77,12 +77,14 @@ impl Machine {
         let staged_pages = usize::try_from(ram_pages).unwrap_or(usize::MAX);
         let encoder = Encoder { ram_pages, parcels: to_encode, spare: give_back, events: self.events.clone() };
         encoder.start()?;
+        let longest_hold = Duration::from_nanos(spec.longest_hold_ns);
+        let pacing = Pacing::new(spec.interval, spec.first_interval());
         let settings = EngineSettings {
             device_state: spec.device_state,
-            pacing: Pacing::new(spec.interval, spec.first_interval()),
+            pacing: if spec.mode.gates_on_ack() { pacing.for_holds_of(longest_hold) } else { pacing },
             host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
             longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
-            longest_hold: Duration::from_nanos(spec.longest_hold_ns),
+            longest_hold,
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
             in_flight_limit: spec.epochs_in_flight as u64,
             relay: Arc::clone(&relay),

@@ -19,13 +19,21 @@ const NEWEST_WEIGHT: f64 = 0.2;
 pub struct Pacing {
     wanted: Interval,
     interval: Duration,
+    /// Of those that are automatic.
+    longest: Duration,
     average_pause: Option<f64>,
 }
 
 impl Pacing {
     /// Begin with what the spec says, or, if it leaves it to us, with `first`.
     pub fn new(wanted: Interval, first: Duration) -> Self {
-        Self { wanted, interval: first, average_pause: None }
+        Self { wanted, interval: first, longest: LONGEST, average_pause: None }
+    }
+
+    /// Where output waits for the next epoch and its acknowledgement, and for no longer than this: an automatic interval
+    /// takes half of that at the most, whatever the pauses are.
+    pub fn for_holds_of(self, longest_hold: Duration) -> Self {
+        Self { longest: (longest_hold / 2).clamp(SHORTEST, LONGEST), ..self }
     }
 
     /// From the beginning of one epoch to that of the next.
@@ -53,7 +61,7 @@ impl Pacing {
         let pause = pause.as_secs_f64();
         let average = self.average_pause.map_or(pause, |average| average + NEWEST_WEIGHT * (pause - average));
         self.average_pause = Some(average);
-        self.interval = Duration::from_secs_f64(average / share).clamp(SHORTEST, LONGEST);
+        self.interval = Duration::from_secs_f64(average / share).clamp(SHORTEST, self.longest);
     }
 }
 
@@ -94,5 +102,18 @@ mod tests {
             pacing.paused(Duration::from_micros(100));
         }
         assert_eq!(pacing.interval(), SHORTEST);
+    }
+
+    #[test]
+    fn an_automatic_interval_leaves_time_for_the_acknowledgement() {
+        let of = |pacing: Pacing| {
+            let mut pacing = pacing;
+            pacing.paused(Duration::from_millis(400));
+            pacing.interval()
+        };
+        let pacing = Pacing::new(Interval::AutoOverhead(0.1), Duration::from_millis(100));
+        assert_eq!(of(pacing.clone()), Duration::from_secs(4));
+        assert_eq!(of(pacing.clone().for_holds_of(Duration::from_secs(1))), Duration::from_millis(500));
+        assert_eq!(of(pacing.for_holds_of(Duration::from_secs(60))), Duration::from_secs(4));
     }
 }

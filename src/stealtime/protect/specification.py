@@ -235,7 +235,7 @@ def member_spec(vm: VmFile, machine: MachineSpec, place: Place) -> MemberSpec:
         identity=identity_spec(vm.identity),
         folder=place.folder,
         longest_first_pause_ns=vm.longest_first_pause_ns,
-        longest_hold_ns=vm.longest_hold_ns,
+        longest_hold_ns=vm.hold_bound_ns,
         copy_order=vm.copy_order,
         epochs_in_flight=vm.epochs_in_flight,
         hold_bytes=vm.hold_bytes,

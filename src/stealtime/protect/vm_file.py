@@ -48,6 +48,8 @@ _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """A value on QEMU's command line that can be nothing else: with a comma it would be further options."""
 
 _MS = 1_000_000
+_LONGEST_NS = 3_600_000 * _MS
+"""The longest time that the members take."""
 _AutoOrNs = Annotated[DurationNs | Literal["auto"], Field()]
 
 
@@ -294,9 +296,11 @@ class VmFile(Table):
     qemu_user: QemuUserName | None = None
     """The user of this host that runs QEMU; default: a separate user for each QEMU, with no rights but to use KVM."""
     longest_first_pause_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_first_pause")
-    """The longest first pause of a guest that writes faster than pages are shipped; if longer, it stays unprotected."""
+    """How long the first epoch may take until the standby has it, of a guest that writes faster than pages are shipped;
+    if longer, it stays unprotected."""
     longest_hold_ns: DurationNs = Field(default=1_000 * _MS, alias="longest_hold")
-    """How long output may wait for its acknowledgement: the guest is slowed down so that it does not, or an alarm."""
+    """How long output may wait for its acknowledgement: the guest is slowed down so that it does not, or an alarm; two
+    intervals at least."""
     copy_order: int = Field(default=100, ge=0, le=1_000_000)
     """Where a host does not receive all machines at once, those of smaller numbers are copied first."""
     epochs_in_flight: int = Field(default=4, ge=1, le=64)
@@ -363,6 +367,11 @@ class VmFile(Table):
             raise ValueError(f'[[bypass]] is given and the mode is {self.mode!r}; rules count in mode = "net+bypass"')
         if not self.bypass and self.mode == "net+bypass":
             raise ValueError('the mode is "net+bypass" and there is no rule [[bypass]]; "net" holds everything')
+        if "longest_hold_ns" in self.model_fields_set and self.longest_hold_ns < self._least_hold_ns:
+            raise ValueError(
+                f"longest_hold is {format_duration(self.longest_hold_ns)}, which is too short for its interval: output "
+                f"waits for that and for an acknowledgement, so give {format_duration(self._least_hold_ns)} at least"
+            )
         names = [host.name for host in self.standby_hosts]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -371,6 +380,17 @@ class VmFile(Table):
         if problem is not None:
             raise ValueError(problem)
         return self
+
+    @property
+    def _least_hold_ns(self) -> int:
+        """What output waits for at the least: an interval, and an acknowledgement, for which as much is left."""
+        holds = self.mode in ("net", "net+bypass")
+        return 0 if self.interval == "auto" or not holds else min(2 * self.interval, _LONGEST_NS)
+
+    @property
+    def hold_bound_ns(self) -> int:
+        """How long output may wait: as given, or the default, which is longer where the interval is."""
+        return max(self.longest_hold_ns, self._least_hold_ns)
 
     @property
     def mac(self) -> str:

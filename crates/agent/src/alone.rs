@@ -20,6 +20,7 @@ use crate::cpu_choice::one_cpu;
 use crate::document::{Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude, create, fill, tell, write_findings};
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
+use crate::remarks;
 use crate::restore::Watchdog;
 use crate::tables;
 
@@ -129,14 +130,14 @@ fn show_progress(running: &RunningTrial, rate: &TscRate, duration: Duration, ove
         looked_at = recorder.len();
         let progress = recorder.progress(1, rate, longest);
         let elapsed_s = progress.elapsed_ns as f64 * 1e-9;
-        eprint!(
+        remarks::write(&format!(
             "\r{elapsed_s:6.1} of {:.1} s, {} samples, longest {:.3} us ",
             duration.as_secs_f64(),
             progress.samples,
             progress.max_ns * 1e-3
-        );
+        ));
     }
-    eprintln!();
+    remarks::say("");
 }
 
 /// What this kernel's limit on real-time threads explains; none where it could not have acted.

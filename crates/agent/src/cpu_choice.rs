@@ -1,12 +1,11 @@
 //! The CPUs of a measurement without a control plane: those that are named, else what the kernel keeps free, else
 //! those that this process inherited.
 
-use std::io::{self, Write};
-
 use anyhow::{Context, Result, bail};
 use stealtime_probe::processor_sets::{ProcessorSets, named};
 
 use crate::cpu_list::CpuList;
+use crate::remarks;
 
 /// Of a probe that measures one CPU: the last of those that the kernel keeps free, else of those inherited.
 ///
@@ -49,7 +48,6 @@ fn granted(CpuList(cpus): &CpuList, sets: &ProcessorSets) -> Result<Vec<u32>> {
 /// A process that was started on fewer CPUs than it may have should be known of.
 fn say(remark: Option<String>) {
     if let Some(remark) = remark {
-        // A closed terminal hinders no measurement.
-        let _ = writeln!(io::stderr(), "{remark}");
+        remarks::say(remark);
     }
 }

@@ -23,7 +23,7 @@ use stealtime_probe::clock::Settling;
 use crate::arguments::{Arguments, Command};
 use crate::counter::{OnReboot, Server};
 use crate::discipline::DisciplineError;
-use crate::{alone, channel, discipline, network, serve};
+use crate::{alone, channel, discipline, network, remarks, serve};
 
 /// One path a line, in the order of loading.
 const MODULES: &str = "/etc/stealtime/modules";
@@ -47,7 +47,7 @@ pub fn run() -> ExitCode {
     let result = serve_machine();
     log(&match &result {
         Ok(()) => "stealtime-agent: done, powering off".to_owned(),
-        Err(error) => format!("stealtime-agent: {error:#}, powering off"),
+        Err(error) => format!("stealtime-agent: {}, powering off", remarks::in_full(error)),
     });
     end_machine(RebootMode::RB_POWER_OFF);
     // Process 1 must not end: that is a kernel panic, and hides what the log says.

@@ -8,6 +8,9 @@
 //! `guard` makes a command die with its parent, `restore` puts back what a killed agent had changed,
 //! `discipline` keeps the clock of a guest that is stopped often.
 
+// Where nobody reads any more `eprintln!` panics; see `remarks`.
+#![deny(clippy::print_stderr)]
+
 mod alone;
 mod arguments;
 mod blackout;
@@ -30,6 +33,7 @@ mod network;
 mod probes;
 mod process_one;
 mod quantities;
+mod remarks;
 mod restore;
 mod round_trips;
 mod rtload;
@@ -92,9 +96,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// One sentence for a person, on stderr.
 fn report(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    remarks::say(format_args!("error: {}", remarks::in_full(error)));
     if let Some(hint) = hint(error) {
-        eprintln!("hint: {hint}");
+        remarks::say(format_args!("hint: {hint}"));
     }
 }
 

@@ -11,6 +11,7 @@ use nix::unistd::{Pid, getppid, setsid};
 use stealtime_probe::throttling;
 
 use crate::arguments::Restore;
+use crate::remarks;
 
 /// What the watched process says before it closes the pipe by itself.
 const FAREWELL: &[u8] = b"put back";
@@ -32,10 +33,10 @@ pub fn run(restore: &Restore) -> Result<ExitCode> {
         }
     }
     if let Some(value) = throttling::restore_leftovers().context("RT throttling cannot be put back")? {
-        eprintln!("RT throttling put back: sched_rt_runtime_us = {value}");
+        remarks::say(format_args!("RT throttling put back: sched_rt_runtime_us = {value}"));
     }
     for name in stealtime_trace::remove_leftovers().context("a trace instance cannot be removed")? {
-        eprintln!("trace instance removed: {name}");
+        remarks::say(format_args!("trace instance removed: {name}"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -29,6 +29,7 @@ use self::parts::Parts;
 use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
+use crate::remarks;
 use crate::restore::Watchdog;
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
@@ -56,7 +57,7 @@ pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Re
     throttling::restore_leftovers().context("RT throttling cannot be put back")?;
     // One that cannot be removed is in nobody's way; the next start tries again.
     if let Err(error) = stealtime_trace::remove_leftovers() {
-        eprintln!("a trace instance that a killed agent left cannot be removed: {error}");
+        remarks::say(format_args!("a trace instance that a killed agent left cannot be removed: {error}"));
     }
     let (events, inbox, reader) = channel_of_events(channel.input)?;
     let mut server = Server {
@@ -188,7 +189,7 @@ impl Server {
                 Event::LoadStopped(result) => self.finish_load(*result)?,
                 Event::Broken(error) => {
                     self.abandon(inbox);
-                    let message = FromAgent::Failed { trial: None, error: format!("{error:#}"), hint: None };
+                    let message = FromAgent::Failed { trial: None, error: remarks::in_full(&error), hint: None };
                     // The other side may be gone; the error is on the log anyway.
                     let _ = self.send(&message);
                     return Err(error);
@@ -367,7 +368,7 @@ impl Server {
 
     fn fail_tracing(&mut self, trial: u64, error: &anyhow::Error) -> Result<()> {
         let hint = error.downcast_ref::<TraceError>().and_then(TraceError::hint);
-        self.fail(Some(trial), format!("{error:#}"), hint)
+        self.fail(Some(trial), remarks::in_full(error), hint)
     }
 
     fn start_load(&mut self, trial: u64, request: &LoadRequest) -> Result<()> {

@@ -4,6 +4,9 @@
 //! other hosts, a `standby` process for each. Whoever wins a machine goes on as its active member, in the
 //! same process.
 
+// Where nobody reads any more `eprintln!` panics; see `words`.
+#![deny(clippy::print_stderr)]
+
 mod active;
 mod admission;
 mod alarms;

@@ -1,12 +1,13 @@
 //! Progress on standard error: one line that is written over at a terminal, one a second otherwise; or JSON.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use serde::Serialize;
 
 use crate::blackout::settings::Blackout;
 use crate::blackout::sight::{Sight, Watched, Way, now_ns};
+use crate::remarks;
 
 pub struct Progress {
     is_quiet: bool,
@@ -65,18 +66,17 @@ impl Progress {
             ways: watched.iter().map(|one| WayState::of(&one.sight(), now)).collect(),
         };
         if self.is_json {
-            let _ = serde_json::to_writer(io::stderr(), &state);
-            let _ = writeln!(io::stderr());
+            let _ = serde_json::to_string(&state).map(remarks::say);
         } else {
             let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-            let _ = write!(io::stderr(), "{}{end}", line(&state));
+            remarks::write(&format!("{}{end}", line(&state)));
         }
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
         if !self.is_quiet && !self.is_json && self.at_terminal && self.told_ns != self.started_ns {
-            let _ = writeln!(io::stderr());
+            remarks::say("");
         }
     }
 }

@@ -27,6 +27,8 @@ pub use ledger::extend_chain;
 pub use server::{OnReboot, Server};
 pub use settings::Counter;
 
+use crate::remarks;
+
 /// What stands on standard output once requests are answered.
 #[derive(Serialize)]
 struct Listening {
@@ -36,7 +38,7 @@ struct Listening {
 
 /// `stealtime-agent counter`
 pub fn run(counter: &Counter) -> Result<ExitCode> {
-    let server = Server::bind(counter, OnReboot::Refuse, |line| eprintln!("{line}"))?;
+    let server = Server::bind(counter, OnReboot::Refuse, |line| remarks::say(line))?;
     let addresses = server.addresses()?;
     let listening = Listening {
         tcp: addresses.tcp.map(|address| address.to_string()),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use crate::counting::record::{Protocol, Record};
 use crate::counting::report::name;
 use crate::counting::silence::Moment;
+use crate::remarks;
 
 /// A progress line.
 pub struct Progress {
@@ -40,14 +41,14 @@ impl Progress {
         let now = Moment::now();
         let line = self.line(records, now);
         let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-        let _ = write!(io::stderr(), "{line}{end}");
+        remarks::write(&format!("{line}{end}"));
         self.shown = true;
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
         if self.at_terminal && self.shown {
-            let _ = writeln!(io::stderr());
+            remarks::say("");
         }
     }
 

@@ -28,6 +28,8 @@ use thiserror::Error;
 use edge::{EdgeError, EdgeFinder, Reading};
 use servo::{Edge, Servo};
 
+use crate::remarks;
+
 /// `rtc_read_time()` of the kernel, in seconds since 1970.
 const SECONDS: &str = "/sys/class/rtc/rtc0/since_epoch";
 
@@ -47,7 +49,7 @@ pub enum DisciplineError {
 
 /// `stealtime-agent discipline`
 pub fn run() -> anyhow::Result<ExitCode> {
-    let refused = keep(&|line| eprintln!("{line}")).err();
+    let refused = keep(&|line| remarks::say(line)).err();
     refused.map_or(Ok(ExitCode::SUCCESS), |error| Err(error).context("the clock is not kept any more"))
 }
 

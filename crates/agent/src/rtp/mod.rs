@@ -34,6 +34,7 @@ pub use sockets::SocketError;
 
 use crate::document::{NOT_VALID, OVER_THRESHOLD, conclude, tell};
 use crate::quantities::nanoseconds;
+use crate::remarks;
 use crate::rtp::progress::{Progress, State};
 use crate::rtp::receiving::{Ended, Limits, Receiving};
 use crate::rtp::report::{Document, Reception, Transmission};
@@ -134,7 +135,7 @@ fn come_back(sockets: Vec<UdpSocket>, listening: Listening, over: &AtomicBool) -
 fn tell_ports(sockets: &[UdpSocket], showing: &Showing) -> Result<()> {
     if !showing.quiet {
         let first = sockets[0].local_addr().context("a socket does not tell its address")?;
-        eprintln!("listening at {first}, {} ports", sockets.len());
+        remarks::say(format_args!("listening at {first}, {} ports", sockets.len()));
     }
     Ok(())
 }

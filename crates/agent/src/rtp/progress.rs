@@ -1,7 +1,8 @@
 //! Progress on standard error: one line that is written over at a terminal, one a second otherwise.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
+use crate::remarks;
 use crate::rtp::stamps::monotonic_ns;
 
 /// Tells now and then how far it is.
@@ -38,13 +39,13 @@ impl Progress {
         }
         let line = self.line(&state(), now_ns);
         let end = if self.at_terminal { "\x1b[K\r" } else { "\n" };
-        let _ = write!(io::stderr(), "{line}{end}");
+        remarks::write(&format!("{line}{end}"));
     }
 
     /// Leaves the last line as it stands.
     pub fn finish(&self) {
         if !self.is_quiet && self.at_terminal && self.told_ns != self.started_ns {
-            let _ = writeln!(io::stderr());
+            remarks::say("");
         }
     }
 

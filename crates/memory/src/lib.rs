@@ -25,6 +25,20 @@ pub struct Room {
     pub limit: String,
 }
 
+impl Room {
+    /// Refuses what would take more than this.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, with the limit.
+    pub fn refuse_more(&self, bytes: u64) -> io::Result<()> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let text = format!("{} bytes may still be used by {}", self.bytes, self.limit);
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, text))
+    }
+}
+
 /// Reads what this process may still use; `None` where neither the kernel nor a group says anything.
 ///
 /// # Arguments
@@ -44,13 +58,7 @@ pub fn usable_bytes() -> u64 {
 /// # Errors
 /// `OutOfMemory`, with the limit.
 pub fn refuse_more_than_there_is(bytes: u64) -> io::Result<()> {
-    match room(Path::new("/")) {
-        Some(room) if bytes > room.bytes => Err(io::Error::new(
-            io::ErrorKind::OutOfMemory,
-            format!("{} bytes may still be used by {}", room.bytes, room.limit),
-        )),
-        _ => Ok(()),
-    }
+    room(Path::new("/")).map_or(Ok(()), |room| room.refuse_more(bytes))
 }
 
 fn available_bytes(root: &Path) -> Option<u64> {

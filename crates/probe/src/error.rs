@@ -37,13 +37,24 @@ pub enum TrialError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// No memory for what a probe takes besides samples.
+    #[error("no memory for {what} ({bytes} bytes): {source}")]
+    NoRoom {
+        what: String,
+        /// All of it, at the worst moment.
+        bytes: u64,
+        /// What limits it.
+        source: io::Error,
+    },
     /// The samples of so long a trial are far more than memory may hold, and nobody takes them away meanwhile.
-    #[error("a trial of {duration_s:.0} s may give {samples} samples, and memory may hold {memory_samples}")]
+    #[error("a trial of {duration_s:.0} s may give {samples} samples, and memory may hold {memory_samples} ({limit})")]
     NotKept {
         duration_s: f64,
         /// At most.
         samples: u64,
         memory_samples: u64,
+        /// What sets that.
+        limit: String,
     },
     /// No memory for what the tasks of `contend` work on.
     #[error("no memory for the collections of {tasks} tasks, {bytes} bytes each: {source}")]
@@ -113,10 +124,16 @@ impl TrialError {
             Self::Memory { .. } => Some("give the machine more memory, or measure for a shorter time".to_owned()),
             Self::NotKept { memory_samples, .. } => Some(format!(
                 "`stealtime run -D` stores samples while it measures; here measure for a shorter time, or stop after a \
-                 number of samples: -l {memory_samples}"
+                 number of samples: -l {}",
+                // What may still be used is never twice the same.
+                memory_samples / 10 * 9
             )),
             Self::Collections { .. } => {
                 Some("give the machine more memory, or use fewer tasks or smaller collections".to_owned())
+            }
+            Self::NoRoom { .. } => {
+                let less = "a shorter time, fewer threads, or smaller pieces of memory";
+                Some(format!("give the machine more memory, or ask for {less}"))
             }
             Self::Threads(_) => Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned()),
             Self::Throttling { .. } => Some("run as root, or without --lift-rt-throttling".to_owned()),

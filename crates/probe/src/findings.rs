@@ -145,17 +145,47 @@ pub fn ended_early(
 ) -> Option<Finding> {
     let count = |name: &str| counters.get(name).copied().unwrap_or(0);
     let recorded = count("recorded");
-    let has_all =
-        request.max_samples.is_some_and(|most| recorded >= most) || count("watched_ns") >= request.duration_ns;
+    let has_number = request.max_samples.is_some_and(|most| recorded >= most);
+    let has_all = has_number || count("watched_ns") >= request.duration_ns;
     // The memory is made for as many periods as the time has.
     let full_at_the_end = matches!(layout, Layout::Periodic { .. });
     let (code, text, hint) = if cancelled && !has_all {
         ("cancelled", "the trial was cancelled before its time".to_owned(), None)
-    } else if request.max_samples.is_none() && is_full && !full_at_the_end {
+    } else if !has_number && is_full && !full_at_the_end {
         let text = format!("the sample memory of {recorded} samples was full before the time was over");
         ("memory_full", text, Some("give the machine more memory, or measure for a shorter time".to_owned()))
     } else {
         return None;
     };
     Some(Finding { code: code.to_owned(), level: FindingLevel::Limits, text, hint })
+}
+
+#[cfg(test)]
+mod tests {
+    use stealtime_wire::{Probe, Tick};
+
+    use super::*;
+
+    #[test]
+    fn memory_that_was_full_before_its_time_is_told_unless_all_that_was_asked_for_is_there() {
+        let request = |max_samples| TrialRequest {
+            trial: 1,
+            probe: Probe::Tick(Tick { iterations: 1 }),
+            cpus: vec![0],
+            priority: 0,
+            duration_ns: 1_000,
+            max_samples,
+            lift_rt_throttling: false,
+            injection: None,
+            tracing: None,
+            checkpoint_ns: None,
+        };
+        let counters = BTreeMap::from([("recorded".to_owned(), 50), ("watched_ns".to_owned(), 900)]);
+        let code = |max_samples| {
+            ended_early(&request(max_samples), Layout::Tiled, &counters, true, false).map(|finding| finding.code)
+        };
+        assert_eq!(code(None).as_deref(), Some("memory_full"));
+        assert_eq!(code(Some(50)), None);
+        assert_eq!(code(Some(1_000)).as_deref(), Some("memory_full"), "room was made for what the duration may give");
+    }
 }

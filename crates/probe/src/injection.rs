@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
-use stealtime_wire::{Injection, ThreadRole};
+use stealtime_wire::{Injection, ThreadRole, TrialRequest};
 
 use crate::clock::SampleClock;
 use crate::guest_exit::ExitMaker;
@@ -19,6 +19,9 @@ use crate::probe::Probe;
 use crate::scheduling;
 use crate::sys::{KernelClock, kernel_clock_ns, sleep_until_monotonic};
 use crate::trial::Trial;
+
+/// What a theft takes once it is told: an event of 40 bytes, and its columns in the table `events`.
+const TOLD_BYTES: u64 = 80;
 
 /// What the thief did.
 #[derive(Debug, Default)]
@@ -44,6 +47,16 @@ impl Thefts {
         let from_origin = |(at, took): (u64, u64)| Some((at.checked_sub(origin)?, took));
         self.stamped.into_iter().filter_map(from_origin).collect()
     }
+}
+
+/// What the thefts of a trial take at its end: as they were stamped, and as they are told.
+pub fn needed_bytes(request: &TrialRequest) -> u64 {
+    let thefts = request.injection.as_ref().map_or(0, |injection| most_thefts(request, injection));
+    thefts.saturating_mul(size_of::<(u64, u64)>() as u64 + TOLD_BYTES)
+}
+
+fn most_thefts(request: &TrialRequest, injection: &Injection) -> u64 {
+    request.duration_ns / injection.every_ns + 1
 }
 
 /// The disturbance of one trial.
@@ -73,7 +86,7 @@ impl Disturbance<'_> {
         let refusal = scheduling::request_fifo(request.priority + 1).err();
         scheduling::place_on(probe.cpus(&request.cpus))?;
         let exit = injection.exit.map(ExitMaker::new).transpose()?;
-        let most = usize::try_from(request.duration_ns / injection.every_ns + 1).unwrap_or(usize::MAX);
+        let most = usize::try_from(most_thefts(request, injection)).unwrap_or(usize::MAX);
         let thefts = Thefts { refusal, ..Thefts::with_room_for(most) };
         // The other end waits for nothing else.
         let _ = armed.send(());

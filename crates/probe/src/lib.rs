@@ -5,6 +5,9 @@
 //! pinned, locked and pre-faulted; while measuring nothing is allocated or written but the samples
 //! ([`recorder`]).
 
+// Where nobody reads any more `eprintln!` panics, and with it a measurement.
+#![deny(clippy::print_stderr)]
+
 pub mod clock;
 mod contend;
 mod error;
@@ -17,6 +20,7 @@ pub mod keeping;
 mod kernel_notes;
 pub mod load;
 mod measuring;
+mod needs;
 pub mod observer;
 mod place_watch;
 pub mod preflight;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use stealtime_wire::{Finding, Layout, RtloadOutcome, ThreadRole};
+use stealtime_wire::{Finding, Layout, RtloadOutcome, ThreadRole, TrialRequest};
 
 use crate::clock::SampleClock;
 use crate::contend::Iteration;
 use crate::error::TrialError;
 use crate::evidence::Wanted;
+use crate::needs::Needs;
 use crate::rtload::Job;
 use crate::stage::{Begun, Stage};
 
@@ -48,6 +49,11 @@ pub trait Probe: Sync {
     /// [`TrialError::Priorities`].
     fn validate_priority(&self, _priority: u32) -> Result<(), TrialError> {
         Ok(())
+    }
+
+    /// What memory it takes besides samples.
+    fn needs(&self, _request: &TrialRequest) -> Needs {
+        Needs::default()
     }
 
     /// What its threads run under, where that is not what the thread has that calls [`Self::measure`].

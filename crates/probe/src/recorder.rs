@@ -64,7 +64,6 @@ impl Recorder {
     /// Allocates, locks and touches memory for `capacity` samples. Call it on the measuring thread, after
     /// pinning.
     pub fn new(capacity: usize, with_gaps: bool, duration_ns: u64, clock: SampleClock) -> io::Result<Self> {
-        let long = usize::try_from(duration_ns / 1_000_000_000).unwrap_or(usize::MAX).saturating_add(64);
         Ok(Self {
             durations: LockedArray::new(capacity)?,
             gaps: if with_gaps { Some(LockedArray::new(capacity)?) } else { None },
@@ -73,8 +72,8 @@ impl Recorder {
             length: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
             offset: AtomicUsize::new(0),
-            long_durations: SideList::new(long),
-            long_gaps: SideList::new(if with_gaps { long } else { 0 }),
+            long_durations: SideList::for_duration(duration_ns),
+            long_gaps: if with_gaps { SideList::for_duration(duration_ns) } else { SideList::none() },
             deadline: AtomicU64::new(u64::MAX),
             end: AtomicU64::new(u64::MAX),
             origin: AtomicU64::new(0),

@@ -21,14 +21,14 @@ use crate::running::{Recording, reclaim};
 use crate::stage::Begun;
 use crate::throttling::Lifted;
 use crate::trial::Trial;
-use crate::{facts, findings, preflight, quota, registry, scheduling};
+use crate::{facts, findings, injection, preflight, quota, registry, scheduling};
 
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
 
 /// All of it is made present before the first sample, page by page: in a guest without hardware for that, 2 MiB each
 /// (the default) take several milliseconds.
-const STACK_BYTES: usize = 256 << 10;
+pub const STACK_BYTES: usize = 256 << 10;
 
 /// Of a ring of threads only idling is looked at.
 const NO_IDLING: &str = "a ring switches too often to be watched, and its CPU was not told to idle";
@@ -41,6 +41,8 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     let request = trial.request;
     let probe = registry::find(&request.probe);
     validate(request, probe)?;
+    let needs = probe.needs(request).and(injection::needed_bytes(request), || "the injected thefts".to_owned());
+    needs.refuse_more_than_there_is()?;
     let lift = || Lifted::lift().map_err(|source| TrialError::Throttling { source });
     let lifted = request.lift_rt_throttling.then(lift).transpose()?;
     let cpus = probe.cpus(&request.cpus);

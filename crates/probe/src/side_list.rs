@@ -2,8 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// Three days of nothing but stalls of a second, in 4 MiB: a trial that sends its samples away may last for years.
+const MOST_ENTRIES: usize = 1 << 18;
+
+/// For a counter that jumps.
+const A_FEW: usize = 64;
+
 /// True values of saturated samples. A stall over 2^32 cycles lasts longer than a second, so the list is
-/// sized by the trial's duration and cannot overflow unless time itself is broken; if it does, `lost` tells.
+/// sized by the trial's duration, up to [`MOST_ENTRIES`]. If it overflows, since time itself is broken or a trial of
+/// many days is nothing but stalls, `lost` tells.
 pub struct SideList {
     entries: Box<[(AtomicU64, AtomicU64)]>,
     length: AtomicUsize,
@@ -11,7 +18,18 @@ pub struct SideList {
 }
 
 impl SideList {
-    pub fn new(capacity: usize) -> Self {
+    /// Of a trial that lasts so long; it is touched here.
+    pub fn for_duration(duration_ns: u64) -> Self {
+        let seconds = usize::try_from(duration_ns / 1_000_000_000).unwrap_or(usize::MAX);
+        Self::new(seconds.saturating_add(A_FEW).min(MOST_ENTRIES))
+    }
+
+    /// Of what is never long.
+    pub fn none() -> Self {
+        Self::new(0)
+    }
+
+    fn new(capacity: usize) -> Self {
         let entries = (0..capacity).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
         Self { entries, length: AtomicUsize::new(0), lost: AtomicU64::new(0) }
     }
@@ -38,5 +56,17 @@ impl SideList {
     /// Values that there was no room for.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_a_trial_of_a_year_is_bounded() {
+        let room = |duration_s: u64| SideList::for_duration(duration_s * 1_000_000_000).entries.len();
+        assert_eq!((room(0), room(86_400)), (A_FEW, 86_400 + A_FEW));
+        assert_eq!(room(365 * 86_400), MOST_ENTRIES);
     }
 }

@@ -1,5 +1,7 @@
 //! What stands ready before the first sample: the sample memory, locked and touched, and the clocks read.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -13,7 +15,7 @@ use crate::running::Opening;
 use crate::trial::Trial;
 use crate::{findings, scheduling, steal, sys};
 
-/// Sample memory may take half of what may still be used, unless a number of samples was asked for.
+/// Sample memory may take half of what may still be used.
 const MEMORY_SHARE_DIVISOR: u64 = 2;
 
 /// The most samples are estimated from the shortest of a few, which a ring of many threads is far from.
@@ -85,11 +87,13 @@ impl Stage<'_> {
         let (request, running) = (self.trial.request, self.trial.running);
         let with_gaps = self.layout == Some(Layout::Gapped);
         let bytes_each = size_of::<u32>() as u64 * (1 + u64::from(with_gaps));
-        let memory_samples = stealtime_memory::usable_bytes() / MEMORY_SHARE_DIVISOR / bytes_each;
-        let taker = running.taker().filter(|taker| {
-            let is_long = request.duration_ns > taker.every_ns;
-            self.layout.is_some() && (is_long || request.max_samples.is_none() && most_samples > memory_samples)
-        });
+        let room = stealtime_memory::room(Path::new("/"));
+        let memory_samples = room.as_ref().map_or(u64::MAX, |room| room.bytes) / MEMORY_SHARE_DIVISOR / bytes_each;
+        let limit = || room.as_ref().map_or_else(|| "nothing".to_owned(), |room| room.limit.clone());
+        let wanted = request.max_samples.unwrap_or(u64::MAX).min(most_samples);
+        let taker = running
+            .taker()
+            .filter(|taker| self.layout.is_some() && (request.duration_ns > taker.every_ns || wanted > memory_samples));
         let make =
             |wanted: u64| {
                 let samples = usize::try_from(wanted.max(1)).unwrap_or(usize::MAX);
@@ -98,12 +102,23 @@ impl Stage<'_> {
                     .map_err(|source| TrialError::Memory { samples, bytes, source })
             };
         let Some(taker) = taker else {
-            let may_fit = most_samples / CERTAINLY_TOO_MANY <= memory_samples;
-            if request.max_samples.is_none() && self.layout.is_some() && !may_fit {
-                let duration_s = request.duration_ns as f64 * 1e-9;
-                return Err(TrialError::NotKept { duration_s, samples: most_samples, memory_samples });
-            }
-            return make(request.max_samples.unwrap_or_else(|| most_samples.min(memory_samples)));
+            return match whole(request.max_samples, most_samples, memory_samples) {
+                Whole::Fits(samples) => make(samples),
+                Whole::AskedForMore(samples) => Err(TrialError::Memory {
+                    samples: usize::try_from(samples).unwrap_or(usize::MAX),
+                    bytes: samples.saturating_mul(bytes_each),
+                    source: io::Error::new(
+                        io::ErrorKind::OutOfMemory,
+                        format!("memory may hold {memory_samples}, in half of what may still be used by {}", limit()),
+                    ),
+                }),
+                Whole::TooLong => Err(TrialError::NotKept {
+                    duration_s: request.duration_ns as f64 * 1e-9,
+                    samples: most_samples,
+                    memory_samples,
+                    limit: limit(),
+                }),
+            };
         };
         let share = taker.every_ns as f64 / request.duration_ns as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of samples")]
@@ -124,5 +139,76 @@ impl Stage<'_> {
             SampleClock::Tsc => self.trial.rate.to_cycles(ns),
             SampleClock::Monotonic => ns,
         }
+    }
+}
+
+/// What becomes of samples of which none are taken away while a trial measures.
+#[derive(Debug, PartialEq, Eq)]
+enum Whole {
+    /// There is room for so many: all that may come, or as many as memory may hold.
+    Fits(u64),
+    /// So many were asked for, and memory may hold fewer.
+    AskedForMore(u64),
+    /// The duration may give far more than memory may hold.
+    TooLong,
+}
+
+/// Finds how many samples to make room for.
+///
+/// # Arguments
+/// * `asked`: after how many the trial is to end.
+/// * `most`: how many the duration can give, which may be an estimate that is far too high.
+/// * `memory`: how many memory may hold.
+fn whole(asked: Option<u64>, most: u64, memory: u64) -> Whole {
+    match asked.filter(|&asked| asked < most) {
+        Some(asked) if asked > memory => Whole::AskedForMore(asked),
+        Some(asked) => Whole::Fits(asked),
+        None if most / CERTAINLY_TOO_MANY > memory => Whole::TooLong,
+        None => Whole::Fits(most.min(memory)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use stealtime_wire::{Probe, Tick, TrialRequest};
+
+    use super::*;
+    use crate::clock::TscRate;
+    use crate::running::RunningTrial;
+
+    #[test]
+    fn room_is_made_for_what_may_come_and_no_more_than_memory_may_hold_is_promised() {
+        assert_eq!(whole(None, 100, 1_000), Whole::Fits(100));
+        assert_eq!(whole(Some(60), 100, 1_000), Whole::Fits(60));
+        assert_eq!(whole(Some(1_000_000_000), 100, 1_000), Whole::Fits(100), "the duration gives no more");
+        assert_eq!(whole(Some(60), 100, 50), Whole::AskedForMore(60));
+        assert_eq!(whole(None, 100, 50), Whole::Fits(50), "the estimate may be too high");
+        assert_eq!(whole(Some(1_000_000_000), 100, 50), Whole::Fits(50), "as without it");
+        assert_eq!(whole(None, 1_000, 50), Whole::TooLong);
+        assert_eq!(whole(Some(40), 1_000, 50), Whole::Fits(40));
+    }
+
+    #[test]
+    fn samples_that_were_asked_for_and_cannot_come_take_no_memory() {
+        let request = TrialRequest {
+            trial: 1,
+            probe: Probe::Tick(Tick { iterations: 1 }),
+            cpus: vec![0],
+            priority: 0,
+            duration_ns: 1_000_000,
+            max_samples: Some(1_000_000),
+            lift_rt_throttling: false,
+            injection: None,
+            tracing: None,
+            checkpoint_ns: None,
+        };
+        let rate = TscRate { hz: 1e9, source: "made up".to_owned() };
+        let (running, (ready, _is_ready)) = (RunningTrial::new(), channel());
+        let trial = Trial { request: &request, rate: &rate, running: &running };
+        let of = |layout| Stage { trial: &trial, cpus: &[0], layout, clock: SampleClock::Tsc, ready: &ready };
+        assert_eq!(of(Some(Layout::Tiled)).allocate(2_000).unwrap().capacity(), 2_000);
+        assert_eq!(of(None).allocate(1).unwrap().capacity(), 1, "of a probe that has rows instead");
     }
 }

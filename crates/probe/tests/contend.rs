@@ -67,6 +67,8 @@ fn every_iteration_has_its_row_and_the_rows_add_up_to_the_whole() {
     let numbers: Vec<(u32, u32)> = rows.iter().map(|row| (row.task, row.iteration)).collect();
     let expected: Vec<(u32, u32)> = (0..4).flat_map(|task| (0..3).map(move |one| (task, one))).collect();
     assert_eq!(numbers, expected);
+    // Room for more would not have been counted before the trial.
+    assert_eq!(rows.capacity(), rows.len());
     for (name, sum) in [
         ("lock_wait_ns", rows.iter().map(|row| row.lock_wait_ns).sum::<u64>()),
         ("io_ns", rows.iter().map(|row| row.io_ns).sum()),
@@ -112,5 +114,6 @@ fn parameters_without_a_meaning_are_refused() {
     assert!(refused(Contend { collection_bytes: 8, ..SMALL }).contains("collection_bytes = 8"));
     assert!(refused(Contend { lock_percent: 101, ..SMALL }).contains("0 to 100"));
     assert!(refused(Contend { lock_searches: 0, ..SMALL }).contains("lock_searches"));
-    assert!(refused(Contend { collection_bytes: 1 << 40, ..SMALL }).contains("4 tasks"));
+    let too_large = refused(Contend { collection_bytes: 1 << 40, ..SMALL });
+    assert!(too_large.contains("4 tasks") && too_large.contains("bytes may still be used by"), "{too_large}");
 }

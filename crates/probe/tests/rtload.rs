@@ -81,6 +81,15 @@ fn releases_are_exactly_periodic_from_one_start_and_nothing_starts_before_its_ow
 }
 
 #[test]
+fn the_table_of_jobs_has_room_for_its_rows_and_for_no_more() {
+    // More would be more than what was asked for before the trial began, and of a long one perhaps more than there is.
+    let recording =
+        run(RealTimePolicy::Fifo, &[(MS / 10, 5 * MS), (MS / 10, 8 * MS)], last_cpu(), &RunningTrial::new());
+    let Rows::Jobs(jobs) = recording.unwrap().rows else { panic!("no jobs") };
+    assert_eq!(jobs.capacity(), jobs.len());
+}
+
+#[test]
 fn what_was_released_is_finished_or_missing_and_counted() {
     // Twice what one CPU can do.
     let recording =

@@ -22,7 +22,7 @@ const MAY_USE: [(&str, &[&str]); 20] = [
     ("trace", &["owner", "wire"]),
     ("probe", &["memory", "owner", "trace", "wire"]),
     ("media", &[]),
-    ("agent", &["analysis", "media", "probe", "trace", "wire"]),
+    ("agent", &["analysis", "media", "memory", "probe", "trace", "wire"]),
     ("core", &["analysis", "attribution", "overheads", "owner", "schedulability", "wire"]),
     ("pagetrack", &[]),
     ("fpstate", &[]),

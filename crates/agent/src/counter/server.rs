@@ -43,6 +43,13 @@ pub enum CounterError {
     /// The kernel's random numbers.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The pages would not fit: the kernel would kill, not refuse.
+    #[error("no memory for the counter's {bytes} bytes")]
+    Memory {
+        bytes: u64,
+        /// What limits it.
+        source: io::Error,
+    },
     /// A socket or thread that the kernel refused.
     #[error("the counter cannot go on")]
     Kernel(#[from] io::Error),
@@ -93,6 +100,9 @@ impl Server {
     pub fn bind(counter: &Counter, on_reboot: OnReboot, report: fn(&str)) -> Result<Self, CounterError> {
         let tcp = counter.tcp.map(|place| bind("TCP", place, TcpListener::bind)).transpose()?;
         let udp = counter.udp.map(|place| bind("UDP", place, UdpSocket::bind)).transpose()?;
+        let bytes = counter.memory as u64;
+        let no_memory = |source| CounterError::Memory { bytes, source };
+        stealtime_memory::refuse_more_than_there_is(bytes).map_err(no_memory)?;
         let memory = PatternMemory::new(counter.memory / PAGE_BYTES, counter.fill);
         let churn = Arc::new(Churn::new(memory, report));
         churn.start(counter.dirty.pages, counter.dirty.interval)?;

@@ -23,10 +23,13 @@
 mod tasks;
 mod work;
 
-use stealtime_wire::{Contend, Finding, FindingLevel, Layout, ThreadRole};
+use std::io;
+
+use stealtime_wire::{Contend, Finding, FindingLevel, Layout, ThreadRole, TrialRequest};
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
+use crate::needs::{Needs, THREAD_BYTES, counted};
 use crate::probe::{Measured, Probe, Rows};
 use crate::processors::idle_ns;
 use crate::stage::Stage;
@@ -38,6 +41,8 @@ const MOST_TASKS: u32 = 4096;
 const SMALLEST_COLLECTION_BYTES: u64 = 4096;
 /// No pause of a program is longer; it also keeps sums far from overflow.
 const LONGEST_IO_NS: u64 = 60_000_000_000;
+/// To map a page, to have it come and to give it back takes longer.
+const SHORTEST_ITERATION_NS: u64 = 1_000;
 
 /// One iteration of one task. Times are in ns of the machine's clocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -97,6 +102,19 @@ impl Probe for Contend {
         Ok(())
     }
 
+    fn needs(&self, request: &TrialRequest) -> Needs {
+        let (tasks, rows) = (u64::from(self.tasks), most_rows(self, request.duration_ns));
+        // Of all tasks, and once more of the one whose rows go to the table just then.
+        let rows_bytes = ((tasks + 1) * rows).saturating_mul(size_of::<Iteration>() as u64);
+        let collections = (tasks + 1).saturating_mul(self.collection_bytes);
+        Needs::default()
+            .and(collections, || {
+                format!("the collections of {}, {} bytes each,", counted(tasks, "task"), self.collection_bytes)
+            })
+            .and(rows_bytes, || format!("the rows of {}", counted(tasks * rows, "iteration")))
+            .and(tasks * THREAD_BYTES, || counted(tasks, "thread"))
+    }
+
     fn measure(&self, stage: &Stage) -> Result<Measured, TrialError> {
         // The sample memory holds nothing; by it the trial is watched and stopped.
         let begun = stage.begin(1, None)?;
@@ -134,9 +152,28 @@ impl Probe for Contend {
         ];
         measured.counters.extend(read.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         measured.finding = (done < planned).then(|| unfinished(done, planned));
-        measured.rows = Rows::Iterations(outcome.tasks.into_iter().flat_map(|task| task.rows).collect());
+        measured.rows = Rows::Iterations(table(outcome)?);
         Ok(measured)
     }
+}
+
+/// How many rows a task can have at most; none where its iterations are not measured one by one.
+fn most_rows(contend: &Contend, duration_ns: u64) -> u64 {
+    let most = u64::from(contend.iterations).min(duration_ns / SHORTEST_ITERATION_NS + 1);
+    if contend.each_iteration { most } else { 0 }
+}
+
+/// The rows of all tasks in one table, made for as many as there are. Those of a task go once they are in it.
+fn table(outcome: tasks::Outcome) -> Result<Vec<Iteration>, TrialError> {
+    let count: usize = outcome.tasks.iter().map(|task| task.rows.len()).sum();
+    let bytes = (count * size_of::<Iteration>()) as u64;
+    let mut rows = Vec::new();
+    let refused = |error| TrialError::Memory { samples: count, bytes, source: io::Error::other(error) };
+    rows.try_reserve_exact(count).map_err(refused)?;
+    for task in outcome.tasks {
+        rows.extend(task.rows);
+    }
+    Ok(rows)
 }
 
 /// How long the CPUs could not all be used, because fewer tasks than CPUs were left: summed over the CPUs.
@@ -171,5 +208,42 @@ mod tests {
         assert_eq!(uneven_idle_ns([100, 90, 50].into_iter(), 3), 60);
         assert_eq!(uneven_idle_ns([100].into_iter(), 3), 200);
         assert_eq!(uneven_idle_ns([100, 100].into_iter(), 1), 0);
+    }
+
+    #[test]
+    fn memory_is_counted_with_the_rows_of_all_iterations_and_what_copying_them_takes() {
+        let contend = Contend {
+            tasks: 32,
+            iterations: 50_000,
+            collection_bytes: 4096,
+            searches: 1,
+            io_mean_ns: 0,
+            io_spread_percent: 0,
+            lock_percent: 0,
+            lock_searches: 1,
+            seed: 1,
+            each_iteration: true,
+        };
+        let bytes = |contend: &Contend, duration_ns| {
+            let probe = stealtime_wire::Probe::Contend(contend.clone());
+            let request = TrialRequest {
+                trial: 1,
+                probe,
+                cpus: vec![0],
+                priority: 0,
+                duration_ns,
+                max_samples: None,
+                lift_rt_throttling: false,
+                injection: None,
+                tracing: None,
+                checkpoint_ns: None,
+            };
+            contend.needs(&request).bytes
+        };
+        let bare = Contend { each_iteration: false, ..contend.clone() };
+        let rows_bytes = |duration_ns| bytes(&contend, duration_ns) - bytes(&bare, duration_ns);
+        assert_eq!(rows_bytes(86_400_000_000_000), (32 + 1) * 50_000 * 88);
+        assert_eq!(rows_bytes(999_000), (32 + 1) * 1_000 * 88, "a millisecond has no time for more");
+        assert!(bytes(&bare, 1) >= 33 * 4096);
     }
 }

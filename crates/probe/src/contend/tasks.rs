@@ -8,7 +8,7 @@ use std::thread;
 use stealtime_wire::{Contend, ThreadRole};
 
 use super::work::{self, SplitMix};
-use super::{Iteration, now_ns};
+use super::{Iteration, most_rows, now_ns};
 use crate::error::TrialError;
 use crate::recorder::Recorder;
 use crate::stage::Stage;
@@ -50,11 +50,10 @@ pub struct TaskOutcome {
 /// [`TrialError`], if they could not all begin, or memory ran out under way.
 pub fn run(contend: &Contend, stage: &Stage, recorder: &Recorder) -> Result<Outcome, TrialError> {
     let no_memory = |source| TrialError::Collections { tasks: contend.tasks, bytes: contend.collection_bytes, source };
-    let all_bytes = contend.collection_bytes.saturating_mul(u64::from(contend.tasks) + 1);
-    stealtime_memory::refuse_more_than_there_is(all_bytes).map_err(no_memory)?;
     let mut common = Mapping::new(cells(contend)).map_err(no_memory)?;
     work::fill(common.cells_mut(), &mut SplitMix::of_unit(contend.seed, u64::MAX));
-    let shared = Shared { contend, recorder, common: Mutex::new(common), go: AtomicU32::new(0) };
+    let most_rows = usize::try_from(most_rows(contend, stage.trial.request.duration_ns)).unwrap_or(usize::MAX);
+    let shared = Shared { contend, most_rows, recorder, common: Mutex::new(common), go: AtomicU32::new(0) };
     let tasks = thread::scope(|scope| {
         let shared = &shared;
         let threads = &stage.trial.running.threads;
@@ -90,6 +89,8 @@ fn cells(contend: &Contend) -> usize {
 
 /// What all tasks see.
 struct Shared<'a> {
+    /// Of a task.
+    most_rows: usize,
     contend: &'a Contend,
     recorder: &'a Recorder,
     /// What is searched under the lock.
@@ -133,9 +134,7 @@ impl<'a> Task<'a> {
         // filling took of them.
         self.counters = contend.each_iteration.then(|| CounterGroup::hardware().ok()).flatten();
         let (cpu_ns, times) = (thread_cpu_ns(), thread_times::of_this_thread());
-        if contend.each_iteration {
-            self.outcome.rows.reserve_exact(contend.iterations as usize);
-        }
+        self.outcome.rows.try_reserve_exact(self.shared.most_rows).map_err(io::Error::other)?;
         let mut now = now_ns();
         for iteration in 0..contend.iterations {
             if now >= self.shared.recorder.deadline() {

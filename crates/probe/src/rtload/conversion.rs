@@ -2,25 +2,30 @@
 
 use stealtime_wire::{ClockConversion, ClockReading};
 
-/// The line through the first and the last of some readings; how far the others lie off it is its error.
+/// The line through the first and the last of some readings; how far the others lie off it is its error. They are
+/// read where they lie: a long trial has many.
 ///
 /// Between readings the kernel may steer its clock (NTP), which makes it no line: that shows in the readings
 /// in between, and is part of the error.
-pub fn line_through(readings: &[ClockReading]) -> Option<ClockConversion> {
-    let (first, last) = (readings.first()?, readings.last()?);
+pub fn line_through<'a>(
+    readings: impl IntoIterator<Item = &'a ClockReading, IntoIter: Clone>,
+) -> Option<ClockConversion> {
+    let readings = readings.into_iter();
+    let first = readings.clone().next()?;
+    let (count, last) = readings.clone().fold((0, first), |(count, _), reading| (count + 1, reading));
     let elapsed_ns = last.monotonic_ns.checked_sub(first.monotonic_ns).filter(|&elapsed_ns| elapsed_ns > 0)?;
     let line = ClockConversion {
         tsc: first.tsc,
         monotonic_ns: first.monotonic_ns,
         tsc_per_ns: last.tsc.checked_sub(first.tsc)? as f64 / elapsed_ns as f64,
         error_ns: 0.0,
-        readings: u32::try_from(readings.len()).unwrap_or(u32::MAX),
+        readings: count,
     };
     let error_units = |reading: &ClockReading| {
         let off = reading.tsc.abs_diff(to_tsc(&line, reading.monotonic_ns));
         off as f64 + reading.bracket_tsc as f64 / 2.0
     };
-    let worst = readings.iter().map(error_units).fold(0.0, f64::max);
+    let worst = readings.map(error_units).fold(0.0, f64::max);
     Some(ClockConversion { error_ns: worst / line.tsc_per_ns, ..line })
 }
 

@@ -28,10 +28,11 @@ mod polluter;
 mod task;
 mod tasks;
 
-use stealtime_wire::{Finding, FindingLevel, Layout, RealTimePolicy, RealTimeTask, Rtload, ThreadRole};
+use stealtime_wire::{Finding, FindingLevel, Layout, RealTimePolicy, RealTimeTask, Rtload, ThreadRole, TrialRequest};
 
 use crate::clock::SampleClock;
 use crate::error::TrialError;
+use crate::needs::Needs;
 use crate::probe::{Measured, Probe, Rows};
 use crate::stage::Stage;
 
@@ -108,6 +109,10 @@ impl Probe for Rtload {
         Err(TrialError::Priorities { tasks, priority })
     }
 
+    fn needs(&self, request: &TrialRequest) -> Needs {
+        tasks::needs(self, request)
+    }
+
     fn examine_injection(&self) -> Option<Finding> {
         (self.policy == RealTimePolicy::Deadline).then(|| Finding {
             code: "injection_not_above".to_owned(),
@@ -168,6 +173,34 @@ mod tests {
 
     fn set(policy: RealTimePolicy, tasks: Vec<RealTimeTask>) -> Rtload {
         Rtload { policy, tasks, polluters: 0, polluter_bytes: 4096, drawn: None }
+    }
+
+    fn request(probe: Rtload, duration_ns: u64) -> TrialRequest {
+        TrialRequest {
+            trial: 1,
+            probe: stealtime_wire::Probe::Rtload(probe),
+            cpus: vec![0],
+            priority: 80,
+            duration_ns,
+            max_samples: None,
+            lift_rt_throttling: false,
+            injection: None,
+            tracing: None,
+            checkpoint_ns: None,
+        }
+    }
+
+    #[test]
+    fn memory_is_counted_as_it_is_taken_at_the_end_and_by_everybody() {
+        let tasks = vec![task(1_000_000, 1_000_000), task(2_000_000, 2_000_000)];
+        let bytes = |probe: &Rtload, duration_ns| probe.needs(&request(probe.clone(), duration_ns)).bytes;
+        let alone = set(RealTimePolicy::Fifo, tasks);
+        let (second, hour) = (1_000_000_000, 3_600_000_000_000);
+        // 1500 jobs a second, each 24 bytes as stamps and 32 as a row, and ten readings of 32 bytes.
+        let a_second = 1_500 * (24 + 32) + 10 * 32;
+        assert_eq!(bytes(&alone, hour + second) - bytes(&alone, hour), a_second);
+        let polluted = Rtload { polluters: 8, polluter_bytes: 64 << 20, ..alone.clone() };
+        assert!(bytes(&polluted, second) - bytes(&alone, second) >= 8 * (64 << 20));
     }
 
     #[test]

@@ -96,7 +96,7 @@ impl<'a> Task<'a> {
         };
         stage.trial.running.threads.enter(ThreadRole::Probe);
         let is_last = number + 1 == rtload.tasks.len();
-        let most_readings = if is_last { duration_ns / READING_EVERY_NS + 1 } else { 0 };
+        let most_readings = if is_last { most_readings(duration_ns) } else { 0 };
         let filling =
             ClockReading { tsc: u64::MAX, monotonic_raw_ns: u64::MAX, monotonic_ns: u64::MAX, bracket_tsc: u64::MAX };
         Ok(Self {
@@ -157,15 +157,19 @@ impl<'a> Task<'a> {
     }
 }
 
+/// How often both clocks are read between jobs.
+pub fn most_readings(duration_ns: u64) -> u64 {
+    duration_ns / READING_EVERY_NS + 1
+}
+
 /// An empty list with room for `most`, written with `filling`: a page fault while measuring would be part of a
-/// job. Zeros would not do, which the allocator has for nothing.
+/// job. Zeros would not do, which the allocator has for nothing. That there is so much was seen before (`Needs`).
 fn present<T: Clone>(most: u64, filling: T) -> Result<Vec<T>, TrialError> {
     let bytes = most.saturating_mul(size_of::<T>() as u64);
     let length = usize::try_from(most).unwrap_or(usize::MAX);
     let mut list = Vec::new();
-    let refused = |source| TrialError::Memory { samples: length, bytes, source };
-    stealtime_memory::refuse_more_than_there_is(bytes).map_err(refused)?;
-    list.try_reserve_exact(length).map_err(|error| refused(io::Error::other(error)))?;
+    let refused = |error| TrialError::Memory { samples: length, bytes, source: io::Error::other(error) };
+    list.try_reserve_exact(length).map_err(refused)?;
     list.resize(length, filling);
     list.clear();
     Ok(list)

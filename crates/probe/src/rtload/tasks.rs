@@ -3,15 +3,21 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, ScopedJoinHandle};
+use std::{io, iter, mem};
 
-use stealtime_wire::{ClockConversion, ClockReading, RealTimeTaskOutcome, Rtload, RtloadOutcome, ThreadRole};
+use stealtime_wire::{
+    ClockConversion, ClockReading, RealTimeTaskOutcome, Rtload, RtloadOutcome, ThreadRole, TrialRequest,
+};
 
 use super::conversion::{line_through, to_tsc};
-use super::job::Job;
+use super::job::{Job, Stamps};
 use super::polluter::Polluter;
-use super::task::{Gate, Task};
+use super::released;
+use super::task::{Gate, Task, most_readings};
 use crate::clock::read_clocks;
 use crate::error::TrialError;
+use crate::needs::{Needs, THREAD_BYTES, counted};
+use crate::run::STACK_BYTES;
 use crate::scheduling;
 use crate::stage::{Begun, Stage};
 use crate::sys::{KernelClock, kernel_clock_ns};
@@ -20,6 +26,28 @@ use crate::sys::{KernelClock, kernel_clock_ns};
 const START_AFTER_NS: u64 = 100_000_000;
 /// ... one after the other, where they share a CPU.
 const START_AFTER_NS_EACH: u64 = 2_000_000;
+
+/// What becomes of a job in memory: what its task wrote down, and its row in the table, as [`table`] makes it.
+const JOB_BYTES: u64 = (size_of::<Stamps>() + size_of::<Job>()) as u64;
+
+/// What a task set takes at its end, when it takes most.
+pub fn needs(rtload: &Rtload, request: &TrialRequest) -> Needs {
+    let duration_ns = request.duration_ns;
+    let jobs = rtload.tasks.iter().fold(0, |sum: u64, task| sum.saturating_add(released(task, duration_ns)));
+    let readings_bytes = most_readings(duration_ns) * size_of::<ClockReading>() as u64;
+    let threads = rtload.tasks.len() as u64 + u64::from(rtload.polluters);
+    // Their stacks exist when all that is present is locked, and that makes the rest of them present.
+    let threads_bytes = threads * (STACK_BYTES as u64 + THREAD_BYTES);
+    let polluters_bytes = rtload.polluter_bytes.saturating_mul(rtload.polluters.into());
+    Needs::default()
+        .and(jobs.saturating_mul(JOB_BYTES).saturating_add(readings_bytes), || {
+            format!("the rows of {}", counted(jobs, "job"))
+        })
+        .and(threads_bytes, || counted(threads, "thread"))
+        .and(polluters_bytes, || {
+            format!("{} of {} bytes", counted(rtload.polluters.into(), "polluter"), rtload.polluter_bytes)
+        })
+}
 
 /// What all tasks did.
 pub struct Done {
@@ -52,15 +80,10 @@ pub fn run(rtload: &Rtload, stage: &Stage) -> Result<Done, TrialError> {
         let polluted_pages = crew.polluters.into_iter().map(join).sum::<Result<u64, _>>()?;
         let tasks: Vec<Task> = tasks?.into_iter().flatten().collect();
         let between = tasks.iter().flat_map(|task| &task.readings);
-        let readings: Vec<ClockReading> = [&begun.start].into_iter().chain(between).chain([&end]).copied().collect();
-        let conversion = line_through(&readings).ok_or(TrialError::NoConversion)?;
-        let jobs: Vec<Job> =
-            (0_u16..).zip(&tasks).flat_map(|(number, task)| jobs(number, task, start_ns, &conversion)).collect();
-        let outcomes = (0_u16..).zip(&tasks).map(|(number, task)| {
-            let own = jobs.partition_point(|job| job.task < number)..jobs.partition_point(|job| job.task <= number);
-            outcome(task, &jobs[own], &conversion)
-        });
-        let outcome = RtloadOutcome { start_monotonic_ns: start_ns, conversion, tasks: outcomes.collect() };
+        let readings = iter::once(&begun.start).chain(between).chain([&end]);
+        let conversion = line_through(readings).ok_or(TrialError::NoConversion)?;
+        let (jobs, tasks) = table(tasks, start_ns, &conversion)?;
+        let outcome = RtloadOutcome { start_monotonic_ns: start_ns, conversion, tasks };
         Ok(Done { begun, jobs, outcome, polluted_pages })
     })
 }
@@ -91,7 +114,7 @@ impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
                 task.run(start_ns, recorder);
                 Some(task)
             };
-            crew.tasks.push(thread::Builder::new().name(format!("st-rt-{number}")).spawn_scoped(scope, body)?);
+            crew.tasks.push(builder(format!("st-rt-{number}")).spawn_scoped(scope, body)?);
         }
         for number in 0..rtload.polluters {
             let ready = ready.clone();
@@ -100,7 +123,7 @@ impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
                 let Some(polluter) = told(&ready, made) else { return 0 };
                 if gate.wait().is_some() { polluter.pollute(stop) } else { 0 }
             };
-            crew.polluters.push(thread::Builder::new().name(format!("st-pollute-{number}")).spawn_scoped(scope, body)?);
+            crew.polluters.push(builder(format!("st-pollute-{number}")).spawn_scoped(scope, body)?);
         }
         drop(ready);
         for _ in 0..crew.tasks.len() + crew.polluters.len() {
@@ -108,6 +131,10 @@ impl<'scope, 'a: 'scope> Crew<'scope, 'a> {
         }
         Ok(crew)
     }
+}
+
+fn builder(name: String) -> thread::Builder {
+    thread::Builder::new().name(name).stack_size(STACK_BYTES)
 }
 
 /// Tells that a thread is ready, or why not.
@@ -124,8 +151,8 @@ fn told<T>(ready: &Sender<Result<(), TrialError>>, made: Result<T, TrialError>) 
 fn polluter(rtload: &Rtload, number: u32, stage: &Stage) -> Result<Polluter, TrialError> {
     scheduling::leave_fifo()?;
     stage.trial.running.threads.enter(ThreadRole::Injection);
-    Polluter::new(rtload.polluter_bytes, number).map_err(|source| TrialError::Collections {
-        tasks: rtload.polluters,
+    Polluter::new(rtload.polluter_bytes, number).map_err(|source| TrialError::NoRoom {
+        what: "a polluter".to_owned(),
         bytes: rtload.polluter_bytes,
         source,
     })
@@ -135,16 +162,35 @@ fn join<T>(handle: ScopedJoinHandle<T>) -> Result<T, TrialError> {
     handle.join().map_err(|_| TrialError::Panicked)
 }
 
-fn jobs(number: u16, task: &Task, start_ns: u64, conversion: &ClockConversion) -> Vec<Job> {
-    let job = |(job, stamps): (u32, &super::job::Stamps)| Job {
-        task: number,
-        job,
-        release: to_tsc(conversion, start_ns + u64::from(job) * task.period_ns()),
-        start: stamps.start,
-        finish: stamps.finish,
-        cpu: stamps.cpu,
-    };
-    (0..).zip(&task.rows).map(job).collect()
+/// The rows of all tasks in one table, made for as many as there are, and what they sum up to. What a task wrote down
+/// goes once it is in the table: another copy of a long trial might be more than there is, and the trial would be lost.
+fn table(
+    tasks: Vec<Task>,
+    start_ns: u64,
+    conversion: &ClockConversion,
+) -> Result<(Vec<Job>, Vec<RealTimeTaskOutcome>), TrialError> {
+    let count: usize = tasks.iter().map(|task| task.rows.len()).sum();
+    let bytes = (count * size_of::<Job>()) as u64;
+    let mut jobs = Vec::new();
+    let refused = |error| TrialError::Memory { samples: count, bytes, source: io::Error::other(error) };
+    jobs.try_reserve_exact(count).map_err(refused)?;
+    let mut outcomes = Vec::new();
+    for (number, mut task) in (0_u16..).zip(tasks) {
+        let first = jobs.len();
+        let rows = mem::take(&mut task.rows);
+        let job = |(job, stamps): (u32, &Stamps)| Job {
+            task: number,
+            job,
+            release: to_tsc(conversion, start_ns + u64::from(job) * task.period_ns()),
+            start: stamps.start,
+            finish: stamps.finish,
+            cpu: stamps.cpu,
+        };
+        jobs.extend((0..).zip(&rows).map(job));
+        drop(rows);
+        outcomes.push(outcome(&task, &jobs[first..], conversion));
+    }
+    Ok((jobs, outcomes))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a deadline is far below 2^53 cycles")]

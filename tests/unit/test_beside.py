@@ -29,6 +29,7 @@ from stealtime.studies.stretch.probe import CONTEND, ContendCells
 from stealtime.studies.stretch.stored import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
+from stealtime.vocabulary.findings import Finding
 from stealtime.wire.load import CpuLoad, LoadRequest
 from stealtime.wire.message import RunTrial
 
@@ -319,6 +320,19 @@ def test_a_neighbour_whose_second_is_not_the_hosts_is_warned_of(ppm: int, is_wro
     counted = round(scripted_agent.load_outcome().tsc_hz * (1 + ppm / 1e6))
     result = neighbour_result(alignment(0, 0, 1000), alignment(10**9, 10**9, 1000 + counted))
     assert [one.code for one in neighbour_findings(result)] == ["neighbour_clock_disagrees"] * is_wrong
+
+
+def test_a_neighbour_whose_load_was_put_on_another_cpu_makes_the_trial_invalid() -> None:
+    counted = round(scripted_agent.load_outcome().tsc_hz)
+    result = neighbour_result(alignment(0, 0, 1000), alignment(10**9, 10**9, 1000 + counted))
+    text = "the load's thread 41 was to run on CPU 1, and was put on CPU 0 instead"
+    moved = Finding(code="cpu_changed", level="invalidates", text=text)
+    # Natively a load below a real-time thread may never run, which another finding says.
+    idle = Finding(code="load_did_nothing", level="invalidates", text="the load never ran")
+    outcome = scripted_agent.load_outcome().model_copy(update={"findings": [idle, moved]})
+    did = Loaded(LoadRequest(kind=CpuLoad()), outcome, Path("load.arrows"))
+    [found] = neighbour_findings(replace(result, did=did))
+    assert (found.code, found.level, found.text) == ("cpu_changed", "invalidates", f"neighbour 1: {text}")
 
 
 def neighbour_result(before: Alignment, after: Alignment) -> NeighbourResult:

@@ -10,7 +10,6 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use stealtime_probe::clock::TscRate;
 use stealtime_probe::load::{LoadError, LoadRecording, LoadRow, RunningLoad};
-use stealtime_probe::scheduling;
 use stealtime_wire::LoadRequest;
 
 /// 6 MiB of rows.
@@ -22,22 +21,17 @@ pub struct Loading {
     pub trial: u64,
     /// `None` while it is being stopped.
     load: Option<RunningLoad>,
-    agent_cpus: Vec<u32>,
 }
 
 impl Loading {
-    /// Starts a load, and takes the calling thread away from the CPUs that one of `SCHED_FIFO` would keep it
-    /// from.
+    /// Starts a load. As long as one of `SCHED_FIFO` is on, the calling thread and the one that reads the channel keep
+    /// off its CPUs.
     ///
     /// # Errors
     /// [`LoadError`]; nothing runs then.
-    pub fn start(trial: u64, request: &LoadRequest, rate: &TscRate) -> Result<Self, LoadError> {
-        let agent_cpus = scheduling::allowed_cpus()?;
-        let load = RunningLoad::start(request, rate)?;
-        if request.priority > 0 {
-            scheduling::keep_off(&request.cpus)?;
-        }
-        Ok(Self { trial, load: Some(load), agent_cpus })
+    pub fn start(trial: u64, request: &LoadRequest, rate: &TscRate, reader: u32) -> Result<Self, LoadError> {
+        let load = RunningLoad::start_beside(request, rate, &[reader])?;
+        Ok(Self { trial, load: Some(load) })
     }
 
     /// The threads that load.
@@ -53,14 +47,6 @@ impl Loading {
         let Some(load) = self.load.take() else { return false };
         thread::spawn(move || tell(load.stop()));
         true
-    }
-
-    /// Lets the calling thread run again wherever it did before the load.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn go_back(&self) -> std::io::Result<()> {
-        scheduling::allow(&self.agent_cpus)
     }
 }
 

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
+use stealtime_probe::facts;
 use stealtime_probe::load::RunningLoad;
-use stealtime_probe::{facts, scheduling};
 use stealtime_wire::{Facts, LoadOutcome, LoadRequest};
 
 use crate::arguments::{Load, LoadKind};
@@ -34,16 +34,13 @@ pub fn run(load: &Load) -> Result<ExitCode> {
     let machine = facts::read();
     let rate = TscRate::since(&Settling::begin().wait());
     let (interrupt, interrupted) = channel();
-    // Refused only if another handler exists already; then a Ctrl-C ends the process, and with it the load.
+    let running = RunningLoad::start(&request, &rate)?;
+    // Now: the thread that waits for a signal starts where this one went, out of the load's way. It is refused only if
+    // another handler exists already; then, as until now, a Ctrl-C ends the process, and with it the load.
     let _ = ctrlc::set_handler(move || {
         // Nobody listens when the load is over already.
         let _ = interrupt.send(());
     });
-    let running = RunningLoad::start(&request, &rate)?;
-    if request.priority > 0 {
-        // Whoever is to stop it must not wait behind it.
-        scheduling::keep_off(&request.cpus).context("the agent cannot leave the loaded CPUs")?;
-    }
     // Over, interrupted, or nobody left who could interrupt: in each case it ends here.
     let _ = interrupted.recv_timeout(load.duration);
     let recording = running.stop()?;

@@ -59,7 +59,7 @@ pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Re
     if let Err(error) = stealtime_trace::remove_leftovers() {
         remarks::say(format_args!("a trace instance that a killed agent left cannot be removed: {error}"));
     }
-    let (events, inbox, reader) = channel_of_events(channel.input)?;
+    let (events, inbox, reader, reader_id) = channel_of_events(channel.input)?;
     let mut server = Server {
         output: channel.output,
         bulk,
@@ -71,6 +71,7 @@ pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Re
         tracing: None,
         bulk_position: 0,
         threads: vec![this_thread(ThreadRole::Agent), reader],
+        reader_id,
     };
     let facts = facts::read();
     server.send(&FromAgent::Hello { protocol: PROTOCOL_VERSION, agent_version: version(), facts })?;
@@ -93,14 +94,14 @@ enum Event {
     LoadStopped(Box<Result<LoadRecording, LoadError>>),
 }
 
-/// Starts the thread that reads the channel, which describes itself.
-fn channel_of_events(input: Box<dyn Read + Send>) -> Result<(Sender<Event>, Receiver<Event>, MachineThread)> {
+/// Starts the thread that reads the channel, which describes itself and tells its own id.
+fn channel_of_events(input: Box<dyn Read + Send>) -> Result<(Sender<Event>, Receiver<Event>, MachineThread, u32)> {
     let (events, inbox) = channel();
     let (describe, described) = channel();
     let reader = events.clone();
     thread::spawn(move || {
         // Somebody waits for it just below.
-        let _ = describe.send(this_thread(ThreadRole::Agent));
+        let _ = describe.send((this_thread(ThreadRole::Agent), scheduling::own_id()));
         let last = match read_messages(input, &reader) {
             Ok(()) => Event::Closed,
             Err(error) => Event::Broken(error),
@@ -108,8 +109,8 @@ fn channel_of_events(input: Box<dyn Read + Send>) -> Result<(Sender<Event>, Rece
         // Nobody listens any more if the server has ended first.
         let _ = reader.send(last);
     });
-    let thread = described.recv().context("the thread that reads the channel ended at once")?;
-    Ok((events, inbox, thread))
+    let (thread, id) = described.recv().context("the thread that reads the channel ended at once")?;
+    Ok((events, inbox, thread, id))
 }
 
 fn read_messages(mut input: Box<dyn Read + Send>, events: &Sender<Event>) -> Result<()> {
@@ -167,6 +168,8 @@ struct Server {
     bulk_position: u64,
     /// Those that neither measure nor disturb.
     threads: Vec<MachineThread>,
+    /// Of the thread that reads the channel, by which it can be placed.
+    reader_id: u32,
 }
 
 impl Server {
@@ -377,7 +380,7 @@ impl Server {
             return self.fail(Some(trial), error, Some("stop that one first".to_owned()));
         }
         let rate = self.rate();
-        match Loading::start(trial, request, &rate) {
+        match Loading::start(trial, request, &rate, self.reader_id) {
             Ok(loading) => {
                 let thread_ids = loading.thread_ids();
                 self.loading = Some(loading);
@@ -400,7 +403,6 @@ impl Server {
 
     fn finish_load(&mut self, result: Result<LoadRecording, LoadError>) -> Result<()> {
         let Some(loading) = self.loading.take() else { return Ok(()) };
-        loading.go_back().context("the agent's CPUs cannot be put back")?;
         let trial = loading.trial;
         match result {
             Err(error) => self.fail(Some(trial), error.to_string(), error.hint()),

@@ -25,8 +25,9 @@ const EVERY: Duration = Duration::from_millis(250);
 /// Of a large ring so many threads are looked at; a cpuset moves all of a process alike.
 const MOST_THREADS: usize = 64;
 
-/// How the threads that measure are called, and where a probe has one for each task, how these names begin.
-const MEASURING: [&str; 4] = ["measure", RING_THREAD_NAME, "st-task-", "st-rt-"];
+/// How the threads are called that measure, pollute and disturb, and where there is one for each task, how these names
+/// begin. Those of a load look after themselves (`load/staying.rs`).
+const PLACED: [&str; 6] = ["measure", RING_THREAD_NAME, "st-task-", "st-rt-", "st-pollute-", "inject"];
 
 /// A thread that was found to be confined to other CPUs than it was put on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +67,7 @@ fn elapsed_ns(running: &RunningTrial, rate: &TscRate) -> u64 {
     begun.map_or(0, |recorder| recorder.progress(0, rate, 0).elapsed_ns)
 }
 
-/// A measuring thread of this process that may not run where it was put, with where it may.
+/// A thread of the trial that may not run where it was put, with where it may.
 fn strayed(known: &mut BTreeMap<String, Option<String>>, cpus: &[u32]) -> Option<(String, Vec<u32>)> {
     let mut wanted = cpus.to_vec();
     wanted.sort_unstable();
@@ -78,7 +79,7 @@ fn strayed(known: &mut BTreeMap<String, Option<String>>, cpus: &[u32]) -> Option
         }
         let name = known.entry(id.clone()).or_insert_with(|| {
             let name = fs::read_to_string(format!("{folder}/{id}/comm")).ok()?;
-            MEASURING.iter().any(|measuring| name.starts_with(measuring)).then(|| name.trim_end().to_owned())
+            PLACED.iter().any(|placed| name.starts_with(placed)).then(|| name.trim_end().to_owned())
         });
         // One that has ended meanwhile has nothing to say.
         let (Some(name), Ok(status)) = (name, fs::read_to_string(format!("{folder}/{id}/status"))) else { continue };

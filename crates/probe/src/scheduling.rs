@@ -89,6 +89,11 @@ fn parse_migrations(sched: &str) -> Option<u64> {
     line.split(':').nth(1)?.trim().parse().ok()
 }
 
+/// The calling thread's id in its own PID namespace, by which the kernel can be asked to place it.
+pub fn own_id() -> u32 {
+    sys::thread_id()
+}
+
 /// The calling thread's id, as the kernel's trace has it where that is known.
 pub fn thread_id() -> u32 {
     TraceIds::here().of_this_thread(sys::thread_id())

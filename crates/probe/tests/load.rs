@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use stealtime_probe::clock::{TscRate, read_clocks};
 use stealtime_probe::load::{LoadError, LoadRecording, RunningLoad};
-use stealtime_probe::scheduling::allowed_cpus;
-use stealtime_wire::{Load, LoadRequest, WorkUnit};
+use stealtime_probe::processor_sets::granted_cpus;
+use stealtime_probe::scheduling;
+use stealtime_wire::{FindingLevel, Load, LoadRequest, WorkUnit};
 
 fn rate() -> TscRate {
     let start = read_clocks();
@@ -81,7 +83,7 @@ fn what_cannot_be_is_refused_with_its_value() {
         (request(Load::Memory { block_bytes: 1 }), "block_bytes = 1 "),
         (request(Load::Memory { block_bytes: u64::MAX / 4 }), "no memory for 1 threads"),
         (LoadRequest { cpus: vec![1000], ..cpu() }, "[1000]"),
-        (LoadRequest { priority: 1, cpus: allowed_cpus().unwrap(), threads: 100, ..cpu() }, "no CPU to answer"),
+        (LoadRequest { priority: 1, cpus: granted_cpus().unwrap(), threads: 100, ..cpu() }, "no CPU to answer"),
     ];
     for (request, expected) in refusals {
         let error = RunningLoad::start(&request, &rate()).unwrap_err();
@@ -89,4 +91,54 @@ fn what_cannot_be_is_refused_with_its_value() {
     }
     let error = RunningLoad::start(&LoadRequest { cpus: vec![1000], ..cpu() }, &rate()).unwrap_err();
     assert!(matches!(error, LoadError::Cpus { .. }) && error.hint().is_some());
+}
+
+/// On a thread of its own, confined to one CPU as by `taskset`.
+fn confined_to<T: Send>(cpu: u32, what: impl FnOnce() -> T + Send) -> T {
+    let confined = || {
+        scheduling::place_on(&[cpu]).unwrap();
+        what()
+    };
+    thread::scope(|scope| scope.spawn(confined).join().unwrap())
+}
+
+#[test]
+fn a_real_time_load_may_have_the_only_cpu_that_the_agent_was_started_on() {
+    let granted = granted_cpus().unwrap();
+    let Some((&cpu, others)) = granted.split_last().filter(|(_, others)| !others.is_empty()) else {
+        eprintln!("skipped: one CPU");
+        return;
+    };
+    let findings = confined_to(cpu, || {
+        let load = LoadRequest { priority: 1, cpus: vec![cpu], ..request(Load::Cpu {}) };
+        let running = RunningLoad::start(&load, &rate()).unwrap();
+        assert_eq!(scheduling::allowed_cpus().unwrap(), others, "who is to stop it goes out of its way");
+        thread::sleep(Duration::from_millis(20));
+        let findings = running.stop().unwrap().outcome.findings;
+        assert_eq!(scheduling::allowed_cpus().unwrap(), [cpu], "and comes back");
+        findings
+    });
+    assert!(findings.iter().any(|finding| finding.code == "answers_elsewhere"), "{findings:?}");
+}
+
+#[test]
+fn a_load_whose_thread_is_put_on_another_cpu_is_invalid_and_says_when() {
+    let granted = granted_cpus().unwrap();
+    let (&first, &last) = (granted.first().unwrap(), granted.last().unwrap());
+    if first == last {
+        eprintln!("skipped: one CPU");
+        return;
+    }
+    let load = LoadRequest { cpus: vec![last], ..request(Load::Cpu {}) };
+    let phases = LoadRequest { on_ns: Some(5_000_000), off_ns: Some(5_000_000), ..load };
+    let running = RunningLoad::start(&phases, &rate()).unwrap();
+    thread::sleep(Duration::from_millis(30));
+    let moved = ["-pc", &first.to_string(), &running.thread_ids()[0].to_string()].map(str::to_owned);
+    assert!(Command::new("taskset").args(moved).output().unwrap().status.success());
+    thread::sleep(Duration::from_millis(60));
+    let outcome = running.stop().unwrap().outcome;
+    let found = outcome.findings.iter().find(|finding| finding.code == "cpu_changed").unwrap();
+    let told = format!("to run on CPU {last}, and was put on CPU {first} instead between ");
+    assert!(found.text.contains(&told), "{}", found.text);
+    assert_eq!(found.level, FindingLevel::Invalidates);
 }

@@ -39,6 +39,9 @@ _SAME_RATE = 500e-6
 """Guests of QEMU read the host's counter less a constant, unless its rate is scaled: then by more than a guest may be
 wrong about its rate."""
 
+_MOVED = "cpu_changed"
+"""The agent's finding of a load whose thread was put elsewhere (``crates/probe/src/load/staying.rs``)."""
+
 
 class NeighbourError(StealtimeError):
     """A neighbour did not boot; the platform of the machine under test is not to blame."""
@@ -145,10 +148,13 @@ def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:
 def neighbour_findings(result: NeighbourResult) -> list[Finding]:
     """Say what is wrong with what a neighbour did.
 
-    Work that was not done by the end is no neighbour's share of the host. Where the clock's rate differs from the
-    host's, the rate of a load and all times are in such seconds.
+    Work that was not done by the end is no neighbour's share of the host, and a load that was put on another CPU took
+    from that one. Where the clock's rate differs from the host's, the rate of a load and all times are in such seconds.
     """
     did, found = result.did, []
+    if isinstance(did, Loaded):
+        moved = [one for one in did.outcome.findings if one.code == _MOVED]
+        found = [one.model_copy(update={"text": f"{result.name}: {one.text}"}) for one in moved]
     if isinstance(did, Worked):
         found = [
             Finding(code="neighbour_invalid", level="invalidates", text=f"{result.name}: {one.text}", hint=one.hint)

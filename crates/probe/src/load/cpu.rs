@@ -14,6 +14,9 @@ use crate::sys::multiply_and_add;
 /// 16 KiB: half of the smallest first-level data cache of today's x86-64 processors (32 KiB).
 const WORDS: usize = 2048;
 
+/// What it works on.
+pub const WORKED_ON_BYTES: u64 = (WORDS * size_of::<u64>()) as u64;
+
 /// Between two looks at the clock: some microseconds natively, tenths of a millisecond in a translated guest.
 const LOOPS_A_STEP: u64 = 4;
 

@@ -38,12 +38,14 @@ pub enum LoadError {
         /// All CPUs of the agent.
         cpus: Vec<u32>,
     },
-    /// There is no memory for the blocks.
-    #[error("no memory for {threads} threads with two blocks of {block_bytes} bytes each")]
+    /// There is no memory for the blocks, or for what is written down.
+    #[error("no memory for {threads} threads with {bytes} bytes each: {source}")]
     Memory {
         threads: u32,
-        /// What each of the two blocks of a thread takes.
-        block_bytes: u64,
+        /// Two blocks, if it copies, and its rows.
+        bytes: u64,
+        /// What limits it.
+        source: io::Error,
     },
     /// A thread could not be started or placed.
     #[error("the load's threads cannot be started: {0}")]
@@ -63,7 +65,9 @@ impl LoadError {
             Self::Starves { .. } => {
                 Some(format!("use priority 0, or let it pause: on for at most {} ms", LONGEST_SILENCE_NS / 1_000_000))
             }
-            Self::Memory { .. } => Some("use a smaller block, or give the machine more memory".to_owned()),
+            Self::Memory { .. } => {
+                Some("use a smaller block or fewer threads, or give the machine more memory".to_owned())
+            }
             Self::Threads(_) => Some("raise the limit of processes (ulimit -u), or use fewer threads".to_owned()),
         }
     }

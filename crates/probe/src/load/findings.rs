@@ -6,7 +6,6 @@ use std::{fs, iter};
 
 use stealtime_wire::{Finding, FindingLevel, Load, LoadRequest};
 
-use crate::load::error::{LONGEST_SILENCE_NS, LoadError};
 use crate::load::phases::Pulse;
 use crate::throttling::Limit;
 
@@ -14,19 +13,15 @@ use crate::throttling::Limit;
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
 /// What is known before the threads start.
-///
-/// # Errors
-/// [`LoadError::Starves`], if the agent could not even be told to stop.
-pub fn before(request: &LoadRequest, pulse: Option<Pulse>, agent_cpus: &[u32]) -> Result<Vec<Finding>, LoadError> {
+pub fn before(request: &LoadRequest, pulse: Option<Pulse>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if request.priority > 0 {
-        findings.extend(silent_agent(request, pulse, agent_cpus)?);
         findings.extend(Limit::read().ok().and_then(|limit| throttled(&limit, pulse)));
     }
     if let Load::Memory { block_bytes } = request.kind {
         findings.extend(largest_cache_bytes(Path::new(CACHES)).and_then(|cache| fits(block_bytes, cache)));
     }
-    Ok(findings)
+    findings
 }
 
 /// What shows at the end.
@@ -53,24 +48,6 @@ pub fn no_sched_fifo(error: &io::Error, priority: u32) -> Finding {
     let text = format!("SCHED_FIFO priority {priority} was refused ({error}), so the load shares the CPU with others");
     let hint = "run as root; in a cgroup with RT_GROUP_SCHED, give it a cpu.rt_runtime_us";
     limits("no_sched_fifo", text, Some(hint))
-}
-
-/// Whether a load of `SCHED_FIFO` leaves the agent the CPU when it is told to stop.
-fn silent_agent(request: &LoadRequest, pulse: Option<Pulse>, agent_cpus: &[u32]) -> Result<Option<Finding>, LoadError> {
-    let is_loaded = |cpu: &u32| request.cpus.is_empty() || request.cpus.contains(cpu);
-    let leaves_one = !agent_cpus.iter().all(is_loaded) || (request.threads as usize) < agent_cpus.len();
-    match pulse {
-        _ if leaves_one => Ok(None),
-        Some(Pulse { on_ns, .. }) if on_ns <= LONGEST_SILENCE_NS => {
-            let text = format!(
-                "a SCHED_FIFO load is on all CPUs of the agent {agent_cpus:?}, so it answers only when the load pauses, \
-                 up to {} ms late",
-                on_ns.div_ceil(1_000_000)
-            );
-            Ok(Some(limits("late_answers", text, None)))
-        }
-        _ => Err(LoadError::Starves { priority: request.priority, cpus: agent_cpus.to_vec() }),
-    }
 }
 
 /// What RT throttling does to a load that is on for longer than it allows.
@@ -117,23 +94,6 @@ fn limits(code: &str, text: String, hint: Option<&str>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fifo(cpus: &[u32], threads: u32) -> LoadRequest {
-        LoadRequest { kind: Load::Cpu {}, cpus: cpus.to_vec(), priority: 50, threads, on_ns: None, off_ns: None }
-    }
-
-    #[test]
-    fn a_load_that_silences_the_agent_is_refused_unless_it_pauses_soon() {
-        let pulse = |on_ns| Some(Pulse { on_ns, off_ns: 50_000_000 });
-        assert!(matches!(silent_agent(&fifo(&[0], 1), None, &[0]), Err(LoadError::Starves { .. })));
-        assert!(matches!(silent_agent(&fifo(&[], 2), None, &[0, 1]), Err(LoadError::Starves { .. })));
-        assert!(matches!(silent_agent(&fifo(&[0], 1), pulse(2_000_000_000), &[0]), Err(LoadError::Starves { .. })));
-        let finding = silent_agent(&fifo(&[0], 1), pulse(5_000_000), &[0]).unwrap().unwrap();
-        assert!(finding.text.contains("up to 5 ms"), "{}", finding.text);
-        assert_eq!(silent_agent(&fifo(&[1], 1), None, &[0]).unwrap(), None);
-        assert_eq!(silent_agent(&fifo(&[0], 1), None, &[0, 1]).unwrap(), None);
-        assert_eq!(silent_agent(&fifo(&[], 1), None, &[0, 1]).unwrap(), None);
-    }
 
     #[test]
     fn only_a_load_that_is_on_for_long_is_throttled() {

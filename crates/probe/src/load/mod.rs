@@ -5,15 +5,19 @@
 //! but rows is written. Start and end of each row are stamped with the time-stamp counter, so that cause and
 //! effect can be put on one time line.
 
+mod answering;
 mod cpu;
 mod error;
 mod findings;
 mod memory;
+mod needs;
 mod phases;
 mod rows;
+mod staying;
 mod thread;
 mod work;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -21,12 +25,14 @@ use std::thread::{Builder, JoinHandle};
 use stealtime_wire::{ClockReading, Finding, Load, LoadOutcome, LoadRequest, WorkUnit};
 
 use crate::clock::{self, TscRate};
+use crate::load::answering::{Answering, Retreat};
 use crate::load::cpu::CpuWork;
 pub use crate::load::error::LoadError;
 use crate::load::memory::MemoryWork;
 use crate::load::phases::{Control, Pulse};
 use crate::load::thread::{Assignment, Ready, Worked};
 use crate::load::work::Work;
+use crate::processor_sets::granted_cpus;
 use crate::scheduling;
 
 /// How the threads are called, in `top` and in traces.
@@ -40,9 +46,6 @@ const SHORTEST_PHASE_NS: u64 = 100_000;
 
 /// One page; the paper's block has 9 MB.
 const SMALLEST_BLOCK_BYTES: u64 = 4096;
-
-/// Blocks may take half of what may still be used.
-const MEMORY_SHARE_DIVISOR: u64 = 2;
 
 /// A stretch in which one thread was on, cut at a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,17 +77,31 @@ pub struct RunningLoad {
     rate: TscRate,
     start: ClockReading,
     findings: Vec<Finding>,
+    /// The agent's threads, which come back last.
+    retreat: Option<Retreat>,
 }
 
 impl RunningLoad {
-    /// Starts the threads, waits until each has its memory and its place, and lets them begin together.
+    /// Starts the threads, waits until each has its memory and its place, and lets them begin together. The calling
+    /// thread keeps off the CPUs that a load under `SCHED_FIFO` would keep it from, until that has ended.
     ///
     /// # Errors
     /// [`LoadError`]; nothing runs then.
     pub fn start(request: &LoadRequest, rate: &TscRate) -> Result<Self, LoadError> {
+        Self::start_beside(request, rate, &[])
+    }
+
+    /// The same where other threads of the agent must run as well, by which it hears that it is to stop: their own ids.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_beside(request: &LoadRequest, rate: &TscRate, agent_threads: &[u32]) -> Result<Self, LoadError> {
         let pulse = validate(request)?;
-        let agent_cpus = scheduling::allowed_cpus()?;
-        let mut findings = findings::before(request, pulse, &agent_cpus)?;
+        let inherited = scheduling::allowed_cpus()?;
+        let granted = granted_cpus().unwrap_or_else(|_| inherited.clone());
+        let Answering { cpus, finding } = answering::find(request, pulse, &inherited, &granted)?;
+        let mut findings = findings::before(request, pulse);
+        findings.extend(finding);
         let mut load = Self {
             control: Arc::new(Control::default()),
             threads: Vec::new(),
@@ -93,6 +110,7 @@ impl RunningLoad {
             rate: rate.clone(),
             start: clock::read_clocks(),
             findings: Vec::new(),
+            retreat: None,
         };
         let (told, ready) = channel();
         for number in 0..request.threads as usize {
@@ -117,6 +135,8 @@ impl RunningLoad {
         }
         findings.extend(refused.map(|error| findings::no_sched_fifo(&error, request.priority)));
         load.findings = findings;
+        // The threads of the load were started before, and are where this one was.
+        load.retreat = cpus.map(|cpus| Retreat::to(&cpus, agent_threads)).transpose()?;
         load.start = clock::read_clocks();
         load.control.release();
         Ok(load)
@@ -145,8 +165,8 @@ impl RunningLoad {
         let mut findings = std::mem::take(&mut self.findings);
         findings.extend(findings::after(sum(|one| one.missed), sum(|one| one.rows.lost), work));
         findings.extend(crate::findings::clocks(&self.rate.check(&self.start, &end)));
-        let mut rows: Vec<LoadRow> =
-            self.thread_ids.iter().zip(&worked).flat_map(|(&thread, one)| rows_of(thread, one)).collect();
+        findings.extend(self.first_moved(&worked));
+        let mut rows = table(&self.thread_ids, worked);
         rows.sort_unstable_by_key(|row| (row.start, row.thread));
         let on_ns = self.rate.to_ns(on_cycles);
         let outcome = LoadOutcome {
@@ -163,21 +183,31 @@ impl RunningLoad {
         };
         Ok(LoadRecording { rows, outcome })
     }
+
+    /// What is to be told of the first thread that did not stay where it was put; a cpuset moves all of them.
+    fn first_moved(&self, worked: &[Worked]) -> Option<Finding> {
+        let since_start_s = |tsc: u64| self.rate.to_ns(tsc.saturating_sub(self.start.tsc)) * 1e-9;
+        let mut threads = self.thread_ids.iter().zip(worked);
+        let (thread, moved) = threads.find_map(|(&thread, one)| Some((thread, one.moved.as_ref()?)))?;
+        Some(staying::finding(thread, moved, since_start_s))
+    }
 }
 
 impl Drop for RunningLoad {
     fn drop(&mut self) {
         self.control.stop();
+        drop(self.retreat.take());
     }
 }
 
-fn rows_of(thread: u32, worked: &Worked) -> impl Iterator<Item = LoadRow> {
-    worked.rows.kept().iter().map(move |row| LoadRow {
-        thread,
-        start: row.start,
-        duration: row.duration,
-        work: row.work,
-    })
+/// The rows of all threads in one table, made for as many as there are. Those of a thread go once they are in it.
+fn table(thread_ids: &[u32], worked: Vec<Worked>) -> Vec<LoadRow> {
+    let mut rows = Vec::with_capacity(worked.iter().map(|one| one.rows.kept().len()).sum());
+    for (&thread, one) in thread_ids.iter().zip(worked) {
+        let row = |row: &rows::Row| LoadRow { thread, start: row.start, duration: row.duration, work: row.work };
+        rows.extend(one.rows.kept().iter().map(row));
+    }
+    rows
 }
 
 fn unit(kind: &Load) -> WorkUnit {
@@ -195,15 +225,12 @@ fn validate(request: &LoadRequest) -> Result<Option<Pulse>, LoadError> {
     if request.priority > 99 {
         return out_of("priority", request.priority.into(), "0 (ordinary scheduling) to 99".to_owned());
     }
-    if let Load::Memory { block_bytes } = request.kind {
-        if block_bytes < SMALLEST_BLOCK_BYTES {
-            return out_of("block_bytes", block_bytes, format!("at least {SMALLEST_BLOCK_BYTES}"));
-        }
-        let room = stealtime_memory::usable_bytes() / MEMORY_SHARE_DIVISOR;
-        if block_bytes.saturating_mul(2 * u64::from(request.threads)) > room {
-            return Err(LoadError::Memory { threads: request.threads, block_bytes });
-        }
+    if let Load::Memory { block_bytes } = request.kind
+        && block_bytes < SMALLEST_BLOCK_BYTES
+    {
+        return out_of("block_bytes", block_bytes, format!("at least {SMALLEST_BLOCK_BYTES}"));
     }
+    needs::refuse_too_much(request, stealtime_memory::room(Path::new("/")).as_ref())?;
     let (on_ns, off_ns) = match (request.on_ns, request.off_ns) {
         (None, None) => return Ok(None),
         (Some(on_ns), Some(off_ns)) => (on_ns, off_ns),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::clock::TscRate;
 use crate::load::rows::Rows;
+use crate::load::staying::Staying;
 use crate::load::work::Work;
 use crate::sys::{KernelClock, kernel_clock_ns, time_stamp_counter, wait_while, wake_all};
 
@@ -120,7 +121,14 @@ impl Schedule {
 
 /// Works through the phases until it is stopped; gives how many were slept through.
 #[inline(never)]
-pub fn run<W: Work>(work: &mut W, schedule: Schedule, control: &Control, rate: &TscRate, rows: &mut Rows) -> u64 {
+pub fn run<W: Work>(
+    work: &mut W,
+    schedule: Schedule,
+    control: &Control,
+    rate: &TscRate,
+    rows: &mut Rows,
+    staying: &mut Staying,
+) -> u64 {
     let longest_row_cycles = rate.to_cycles(LONGEST_ROW_NS);
     let (mut number, mut missed) = (0, 0);
     loop {
@@ -147,6 +155,7 @@ pub fn run<W: Work>(work: &mut W, schedule: Schedule, control: &Control, rate: &
                 }
             }
             rows.push(start, now.saturating_sub(start), done);
+            staying.look(now);
             was_on = true;
             start = now;
             if control.is_stopped() {

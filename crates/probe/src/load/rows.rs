@@ -1,7 +1,12 @@
 //! The rows of the table `load`, kept by one thread in memory that it has before it begins.
 
+use super::LoadRow;
+
 /// Two hours of phases of 5 ms every 55 ms, a day and a half of a load that never pauses: 3 MiB a thread.
 const MOST_ROWS: usize = 1 << 17;
+
+/// What a thread takes for them: as it writes them down, and once more in the table.
+pub const NEEDED_BYTES: u64 = (MOST_ROWS * (size_of::<Row>() + size_of::<LoadRow>())) as u64;
 
 /// A stretch in which a thread was on, cut at a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

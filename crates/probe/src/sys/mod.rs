@@ -1,5 +1,6 @@
 //! All that is `unsafe` in this crate: instructions, and system calls that the standard library lacks.
 
+mod affinity;
 mod arithmetic;
 mod copying;
 mod counter_group;
@@ -16,6 +17,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub use affinity::{Affinity, MOST_CPUS, affinity, set_affinity, set_affinity_of};
 pub use arithmetic::multiply_and_add;
 pub use copying::copy_lines;
 pub use counter_group::{CounterGroup, HardwareCounts};
@@ -146,37 +148,6 @@ pub fn current_cpu() -> u32 {
     // SAFETY: no arguments; fails only on kernels before 2.6.19.
     let cpu = unsafe { libc::sched_getcpu() };
     cpu.unsigned_abs()
-}
-
-/// How many CPUs a set of the C library can name.
-pub const MOST_CPUS: u32 = libc::CPU_SETSIZE.unsigned_abs();
-
-/// Allows the calling thread to run on these CPUs only.
-pub fn set_affinity(cpus: &[u32]) -> io::Result<()> {
-    // SAFETY: an all-zero cpu_set_t is a valid empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for &cpu in cpus {
-        if cpu >= MOST_CPUS {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        // SAFETY: the bound was checked just above.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
-    }
-    // SAFETY: `set` is a valid set of the size given; pid 0 is the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) })
-}
-
-/// The CPUs that the calling thread may run on.
-pub fn affinity() -> io::Result<Vec<u32>> {
-    // SAFETY: as in `set_affinity`.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is writable and of the size given.
-    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) })?;
-    let is_set = |cpu: &u32| {
-        // SAFETY: `cpu` is below CPU_SETSIZE by the range.
-        unsafe { libc::CPU_ISSET(*cpu as usize, &set) }
-    };
-    Ok((0..MOST_CPUS).filter(is_set).collect())
 }
 
 /// Puts the calling thread under `SCHED_FIFO`.

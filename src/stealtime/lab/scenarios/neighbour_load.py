@@ -18,7 +18,7 @@ _KERNEL_SHARE_DIVISOR = 32
 """Of all its memory the kernel keeps so much for itself: 64 bytes for each page, and what it never gives away."""
 
 _LOAD_SHARE_DIVISOR = 2
-"""The agent gives a load no more than half of the memory that may still be used (``crates/probe/src/load/mod.rs``)."""
+"""The agent gives blocks at most half of the memory that may still be used (``crates/probe/src/load/needs.rs``)."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -263,6 +264,34 @@ async def test_what_a_killed_container_with_a_run_of_its_own_left_is_put_back_ou
         container.wait()
     assert runtime_us() == own_value
     assert restore() == ""
+
+
+async def test_what_a_killed_container_left_is_told_in_another_which_cannot_judge_it(own_value: int) -> None:
+    """Beside each other neither knows whether the other's processes live: it stays lifted, and is said."""
+    namespaces = ["unshare", "--pid", "--mount", "--mount-proc", "--fork"]
+    measure = f"mount -t tmpfs none /run && {find_agent()} tick --lift-rt-throttling --cpu {MEASURED_CPU}"
+    argv = [*namespaces, "sh", "-c", f"{measure} -D {LONG}; :"]
+    first = subprocess.Popen(argv, stdout=subprocess.DEVNULL)  # noqa: ASYNC220
+    try:
+        assert await until(lambda: runtime_us() == -1, DEADLINE_S), "the limit was never lifted"
+        (inside,) = psutil.Process(first.pid).children()
+        # Held, or the next namespace may get its number, and then it knows that the first has ended.
+        with Path(f"/proc/{inside.pid}/ns/pid").open():  # noqa: ASYNC230
+            inside.kill()
+            await are_gone([inside])
+            argv = [*namespaces, "sh", "-c", f"{measure} -D 300ms --json; :"]
+            second = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)  # noqa: ASYNC221
+    finally:
+        first.kill()
+        first.wait()
+    assert runtime_us() == -1, "it was taken from one that may live"
+    findings = {one["code"]: one for one in json.loads(second.stdout)["outcome"]["findings"]}
+    assert "nobody can tell from here whether it still runs" in findings["rt_throttling_left"]["text"]
+    assert f"write {own_value} to" in findings["rt_throttling_left"]["hint"]
+    assert "warning: RT throttling stays lifted" in second.stderr
+    assert "hint: if it has ended" in second.stderr
+    assert str(own_value) in restore()
+    assert runtime_us() == own_value
 
 
 def restore() -> str:

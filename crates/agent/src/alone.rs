@@ -12,7 +12,7 @@ use serde::Serialize;
 use stealtime_analysis::{HeldBack, Pause, Period, Series, SeriesInput, Spacing, Summary};
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
-use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial, throttling};
+use stealtime_probe::{Recording, RunningTrial, Trial, facts, run_trial};
 use stealtime_wire::{Facts, Finding, Injection, Layout, Probe, StreamName, TrialOutcome, TrialRequest};
 
 use crate::claims::Claims;
@@ -21,7 +21,7 @@ use crate::document::{Head, NOT_VALID, OVER_THRESHOLD, SCHEMA_VERSION, conclude,
 use crate::probes::{Common, ProbeCommand};
 use crate::quantities::nanoseconds;
 use crate::remarks;
-use crate::restore::Watchdog;
+use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
 
 /// Findings with which a trial may be used, but passes no threshold (`campaigns/validity.py` has the same).
@@ -54,7 +54,7 @@ struct Bench {
 
 impl Bench {
     fn set_up(common: &Common) -> Result<Self> {
-        throttling::restore_leftovers().context("RT throttling cannot be put back")?;
+        put_back_leftovers().context("RT throttling cannot be put back")?;
         let cpus = one_cpu(common.cpu.as_ref())?;
         let facts = facts::read();
         Ok(Self { cpus, rate: TscRate::since(&Settling::begin().wait()), facts })

@@ -32,13 +32,28 @@ pub fn run(restore: &Restore) -> Result<ExitCode> {
             await_end_of(watched);
         }
     }
-    if let Some(value) = throttling::restore_leftovers().context("RT throttling cannot be put back")? {
+    // Of what is left, who started the watched one was told, or will be at the next start.
+    let put_back = if restore.when_closed { throttling::restore_leftovers } else { put_back_leftovers };
+    if let Some(value) = put_back().context("RT throttling cannot be put back")? {
         remarks::say(format_args!("RT throttling put back: sched_rt_runtime_us = {value}"));
     }
     for name in stealtime_trace::remove_leftovers().context("a trace instance cannot be removed")? {
         remarks::say(format_args!("trace instance removed: {name}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts back what dead processes have left lifted, and says what stays lifted because nobody can judge them from here;
+/// gives the value that was written, if any.
+///
+/// # Errors
+/// If the setting or a mark cannot be read or written.
+pub fn put_back_leftovers() -> io::Result<Option<i64>> {
+    let restored = throttling::restore_leftovers()?;
+    if let Some(left) = throttling::left_lifted() {
+        remarks::say(format_args!("warning: {left}\nhint: {}", left.hint()));
+    }
+    Ok(restored)
 }
 
 /// Waits until this process has another parent: only then does what the old one lifted count as left over.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use stealtime_probe::clock::{Settling, TscRate};
 use stealtime_probe::running::Taken;
 use stealtime_probe::tick::calibrate_on;
-use stealtime_probe::{RunningTrial, Trial, facts, run_trial, throttling};
+use stealtime_probe::{RunningTrial, Trial, facts, run_trial};
 use stealtime_wire::{
     Facts, Injection, Probe, RealTimePolicy, RealTimeTask, Rtload, StreamName, TrialOutcome, TrialRequest,
 };
@@ -22,7 +22,7 @@ use crate::cpu_choice::{all_cpus, one_cpu};
 use crate::cpu_list::CpuList;
 use crate::document::{Head, NOT_VALID, conclude, create, fill, tell, write_findings};
 use crate::quantities::{nanoseconds, parse_bytes};
-use crate::restore::Watchdog;
+use crate::restore::{Watchdog, put_back_leftovers};
 use crate::tables;
 
 /// The busy loop is calibrated at this length.
@@ -117,7 +117,7 @@ fn parse_time(text: &str) -> std::result::Result<u64, String> {
 
 /// `stealtime-agent rtload`
 pub fn run(arguments: &RtloadArguments) -> Result<ExitCode> {
-    throttling::restore_leftovers().context("RT throttling cannot be put back")?;
+    put_back_leftovers().context("RT throttling cannot be put back")?;
     let cpus = match arguments.policy {
         Policy::Deadline => all_cpus(arguments.cpu.as_ref())?,
         Policy::Fifo => one_cpu(arguments.cpu.as_ref())?,

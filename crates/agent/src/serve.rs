@@ -18,7 +18,7 @@ use stealtime_probe::clock::{Settling, TscRate, read_clocks};
 use stealtime_probe::load::{LoadError, LoadRecording};
 use stealtime_probe::observer::this_thread;
 use stealtime_probe::processor_sets::nameable_cpus;
-use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, throttling, tick};
+use stealtime_probe::{RunningTrial, Trial, TrialError, facts, scheduling, tick};
 use stealtime_trace::TraceError;
 use stealtime_wire::{
     ClockReading, FrameDecoder, FrameKind, FromAgent, LoadRequest, MachineThread, PROTOCOL_VERSION, StreamName,
@@ -30,7 +30,7 @@ use crate::channel::{self, Channel};
 use crate::load::{self, Loading};
 use crate::process_one::is_process_one;
 use crate::remarks;
-use crate::restore::Watchdog;
+use crate::restore::{Watchdog, put_back_leftovers};
 use crate::streams::{BULK_ALIGNMENT_BYTES, TableWriter, write_frames, write_to_disk};
 use crate::tables;
 use crate::tracing::{self, AroundSamples, SharedAroundSamples, Traced, Tracing, TrialEnd};
@@ -54,7 +54,7 @@ pub fn on_standard_streams() -> Result<ExitCode> {
 pub fn serve(channel: Channel, bulk: Option<File>, mut settling: Settling) -> Result<()> {
     settling.pass();
     // A predecessor may have been killed; a machine where nothing was lifted has nothing to put back.
-    throttling::restore_leftovers().context("RT throttling cannot be put back")?;
+    put_back_leftovers().context("RT throttling cannot be put back")?;
     // One that cannot be removed is in nobody's way; the next start tries again.
     if let Err(error) = stealtime_trace::remove_leftovers() {
         remarks::say(format_args!("a trace instance that a killed agent left cannot be removed: {error}"));

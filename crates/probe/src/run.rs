@@ -21,7 +21,7 @@ use crate::running::{Recording, reclaim};
 use crate::stage::Begun;
 use crate::throttling::Lifted;
 use crate::trial::Trial;
-use crate::{facts, findings, injection, preflight, quota, registry, scheduling};
+use crate::{facts, findings, injection, preflight, quota, registry, scheduling, throttling};
 
 /// A quota of the fair scheduler does not bind these policies.
 const REALTIME: [&str; 3] = ["SCHED_FIFO", "SCHED_RR", "SCHED_DEADLINE"];
@@ -61,6 +61,7 @@ pub fn run_trial(trial: &Trial) -> Result<Recording, TrialError> {
     // Somebody else may have put a lifted limit back meanwhile.
     let limit = preflight::rt_throttling_now().or(limit);
     drop(lifted);
+    found.extend(throttling::left_lifted().map(|left| left.finding()));
     let Finished { begun, end, floor_units, rows, rtload, placement, mut counters, findings: more } = finished;
     let clock = clock_record(trial.rate, probe.clock(), &begun, end);
     found.extend(more);

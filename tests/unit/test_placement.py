@@ -70,6 +70,47 @@ def test_on_the_only_cpu_all_is_shared_and_the_result_says_so() -> None:
     placement = SCENARIOS["alone"].place((3,), None)
     assert placement.housekeeping_cpus == (3,)
     assert [finding.code for finding in placement.findings] == ["shared_cpu"]
+    assert placement.findings[0].text.startswith("CPU 3 is the only one, so the control plane")
+
+
+FOUR_GRANTED = CpuSets(inherited=(1,), granted=(0, 1, 2, 3))
+
+
+def test_a_process_that_is_confined_to_one_cpu_of_four_is_told_how_to_lift_that() -> None:
+    [finding] = SCENARIOS["alone"].place((1,), None, FOUR_GRANTED).findings
+    assert finding.code == "shared_cpu"
+    assert finding.text == (
+        "the process is confined to CPU 1 (taskset?), so the control plane runs on the measured CPU as well"
+    )
+    assert finding.hint == "start it without taskset: the kernel grants CPU 0-3"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        (SCENARIOS["one-to-all"], "needs 2 CPUs, here is 1, since the process is confined to CPU 1 (taskset?): a vCPU"),
+        (Scenario(name="pair", vcpus=2), "to a CPU each, here is 1, since the process is confined to CPU 1 (taskset?)"),
+        (
+            Scenario(name="beside", neighbours=[NeighbourSpec(kind="process", load="cpu-load")]),
+            "those are all there are (1), since the process is confined to CPU 1 (taskset?)",
+        ),
+        (
+            Scenario(name="others", neighbours=[NeighbourSpec(kind="process", load="cpu-load", count="others")]),
+            "here is one CPU only, since the process is confined to CPU 1 (taskset?)",
+        ),
+    ],
+)
+def test_a_scenario_that_is_skipped_for_an_inherited_affinity_says_so(scenario: Scenario, reason: str) -> None:
+    with pytest.raises(ScenarioSkipped) as caught:
+        scenario.place((1,), None, FOUR_GRANTED)
+    assert reason in caught.value.reason
+    assert caught.value.hint == "start it without taskset: the kernel grants CPU 0-3"
+
+
+def test_where_the_kernel_grants_too_few_as_well_the_affinity_is_not_blamed() -> None:
+    with pytest.raises(ScenarioSkipped, match="needs 3 CPUs, here is 1: ") as caught:
+        SCENARIOS["two-to-all-memory"].place((1,), None, CpuSets(inherited=(1,), granted=(0, 1)))
+    assert caught.value.hint == "measure it on a machine with more CPUs"
 
 
 def test_one_to_all_roams_over_two_cpus_that_the_control_plane_shares() -> None:

@@ -65,3 +65,20 @@ def test_a_board_with_an_isolated_cpu_is_measured_there() -> None:
     there = places.of(BOARD, "alone")
     assert there is not None
     assert there.measured_cpu == 1
+
+
+def test_fewer_cpus_than_are_granted_are_told_of_though_one_was_named() -> None:
+    """What is not measured, and each scenario that means every CPU, still goes by those that were inherited."""
+    confined = CpuSets(inherited=(0, 1), granted=(0, 1, 2, 3))
+    for measured in (None, 1, 3):
+        places = find_places(CAMPAIGN, ["native"], HostCpus((0, 1), measured=measured, sets=confined), {})
+        [remark] = places.remarks
+        assert remark.startswith("this host: started on CPU 0-1 alone (taskset?), though the kernel grants CPU 0-3")
+
+
+def test_that_the_kernel_keeps_a_cpu_free_is_told_where_it_decides() -> None:
+    isolated = CpuSets((0, 2, 3), (0, 1, 2, 3), (1,))
+    here = HostCpus(isolated.usable, sets=isolated)
+    assert "free (isolcpus)" in str(find_places(CAMPAIGN, ["native"], here, {}).remarks)
+    named = HostCpus(isolated.usable, measured=0, sets=isolated)
+    assert find_places(CAMPAIGN, ["native"], named, {}).remarks == ()

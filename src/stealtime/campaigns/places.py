@@ -47,7 +47,8 @@ class Places:
     skipped_words: tuple[str, ...] = ()
     """A sentence for each scenario that one host over ssh cannot have, where another can."""
     remarks: tuple[str, ...] = ()
-    """That a process was started on fewer CPUs than it may have, unless the CPU was named."""
+    """That a process was started on fewer CPUs than it may have; where the CPU was named, not that the kernel keeps one
+    free."""
 
     def of(self, platform: str, scenario: str) -> Placement | None:
         """Give the placement of a platform's machines; None where it cannot be had."""
@@ -108,7 +109,12 @@ def find_places(campaign: Campaign, usable: Sequence[str], host: HostCpus, board
             if one.name in possible
         ),
         remarks=tuple(
-            f"{at}: {sets.remark}" for at, sets in started if host.measured is None and sets is not None and sets.remark
+            f"{at}: {sets.remark}"
+            for at, sets in started
+            if sets is not None
+            and sets.remark
+            # "All" means what was inherited, whichever CPU is measured; the isolated one is measured by default alone.
+            and (host.measured is None or not sets.is_confined_by_the_kernel)
         ),
     )
 

@@ -108,16 +108,18 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None, set
         host_cpus = tuple(sorted({*host_cpus, measured_cpu}))
     preferred = tuple(cpu for cpu in sets.preferred if cpu in host_cpus) or host_cpus
     kept_free = tuple(cpu for cpu in sets.kept_free if cpu in host_cpus)
+    available = _Available(host_cpus, nameable)
     if len(host_cpus) < scenario.minimum_cpus:
         why = f": {scenario.too_few}" if scenario.too_few else ""
         raise ScenarioSkipped(
-            f"{scenario.name} needs {_cpus(scenario.minimum_cpus)}, here {_are(len(host_cpus))}{why}",
-            hint="measure it on a machine with more CPUs",
+            f"{scenario.name} needs {_cpus(scenario.minimum_cpus)}, here {_are(len(host_cpus))}"
+            f"{available.words(scenario.minimum_cpus)}{why}",
+            hint=available.hint(scenario.minimum_cpus, "measure it on a machine with more CPUs"),
         )
     chosen = preferred[-1] if measured_cpu is None else measured_cpu
     # Those that the kernel keeps free come first: a virtual CPU belongs there rather than beside the control plane.
     order = (*kept_free, *(cpu for cpu in host_cpus if cpu not in kept_free))
-    vcpu_cpus = _vcpu_cpus(scenario, order, chosen, nameable)
+    vcpu_cpus = _vcpu_cpus(scenario, order, chosen, available)
     measured = vcpu_cpus[-1]
     anchor = chosen if chosen in measured else measured[-1]
     taken = {cpu for cpus in vcpu_cpus for cpu in cpus}
@@ -139,12 +141,37 @@ def place(scenario: "Scenario", host_cpus: CpuSet, measured_cpu: int | None, set
         housekeeping_cpus=housekeeping,
         share=scenario.share,
         priority=scenario.priority,
-        neighbours=_neighbours(scenario, host_cpus, vcpu_cpus, nameable),
+        neighbours=_neighbours(scenario, host_cpus, vcpu_cpus, available),
         hosts=scenario.hosts,
-        findings=(*_shared_cpu(host_cpus, measured, housekeeping), *_roams_isolated(vcpu_cpus, sets)),
+        findings=(*_shared_cpu(available, measured, housekeeping), *_roams_isolated(vcpu_cpus, sets)),
         scaled=_scaled(scenario, host_cpus),
     )
     return _with_all_weights(placement)
+
+
+@dataclass(frozen=True)
+class _Available:
+    """The CPUs that there are for a process that may have been started on fewer than it may have."""
+
+    cpus: CpuSet
+    """Those that it was started on, and the one that was named."""
+    nameable: CpuSet
+    """Those that the kernel grants."""
+
+    def words(self, needed: int) -> str:
+        """Say that there are so few for this reason, where without it there would be enough."""
+        if not self._would_do(needed):
+            return ""
+        return f", since the process is confined to CPU {format_cpus(self.cpus)} (taskset?)"
+
+    def hint(self, needed: int, otherwise: str) -> str:
+        """Say how to have that many CPUs, where that is known, and something else otherwise."""
+        if not self._would_do(needed):
+            return otherwise
+        return f"start it without taskset: the kernel grants CPU {format_cpus(self.nameable)}"
+
+    def _would_do(self, needed: int) -> bool:
+        return len(self.cpus) < needed <= len(self.nameable)
 
 
 def vcpus_of(scenario: "Scenario", host_cpus: CpuSet) -> int:
@@ -158,33 +185,33 @@ def vcpus_of(scenario: "Scenario", host_cpus: CpuSet) -> int:
             return count
 
 
-def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int, nameable: CpuSet) -> tuple[CpuSet, ...]:
+def _vcpu_cpus(scenario: "Scenario", host_cpus: CpuSet, measured: int, available: _Available) -> tuple[CpuSet, ...]:
     vcpus = vcpus_of(scenario, host_cpus)
     if scenario.cpus == "all":
         return (tuple(sorted(host_cpus)),) * vcpus
     if scenario.cpus != "measured":
-        return (tuple(sorted(parse_cpus(scenario.cpus, nameable))),) * vcpus
+        return (tuple(sorted(parse_cpus(scenario.cpus, available.nameable))),) * vcpus
     others = [cpu for cpu in host_cpus if cpu != measured]
     if vcpus > len(host_cpus):
         raise ScenarioSkipped(
-            f"{scenario.name} pins {vcpus} vCPUs to a CPU each, here {_are(len(host_cpus))}",
-            hint='let them roam (cpus = "all"), or measure it on a machine with more CPUs',
+            f"{scenario.name} pins {vcpus} vCPUs to a CPU each, here {_are(len(host_cpus))}{available.words(vcpus)}",
+            hint=available.hint(vcpus, 'let them roam (cpus = "all"), or measure it on a machine with more CPUs'),
         )
     return (*((cpu,) for cpu in others[: vcpus - 1]), (measured,))
 
 
 def _neighbours(
-    scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...], nameable: CpuSet
+    scenario: "Scenario", host_cpus: CpuSet, vcpu_cpus: tuple[CpuSet, ...], available: _Available
 ) -> tuple[PlacedNeighbour, ...]:
     placed: list[PlacedNeighbour] = []
     for spec in scenario.neighbours:
         vcpus = len(vcpu_cpus) if spec.vcpus == "same" else spec.vcpus
         taken = len(vcpu_cpus) + sum(one.vcpus for one in placed)
-        for number in range(_count(scenario, spec, len(host_cpus), taken, vcpus)):
+        for number in range(_count(scenario, spec, available, taken, vcpus)):
             if spec.cpus == "in-turn":
                 each = _in_turn(host_cpus, vcpu_cpus, range(taken + number * vcpus, taken + (number + 1) * vcpus))
             else:
-                each = (_neighbour_cpus(scenario, spec, host_cpus, vcpu_cpus[-1], nameable),) * vcpus
+                each = (_neighbour_cpus(scenario, spec, available, vcpu_cpus[-1]),) * vcpus
             placed.append(
                 PlacedNeighbour(
                     name=f"neighbour {len(placed) + 1}",
@@ -222,57 +249,62 @@ def _for_vcpus(share: Share | None, vcpus: int) -> Share | None:
     return share.model_copy(update={"quota_percent": share.quota_percent * vcpus})
 
 
-def _count(scenario: "Scenario", spec: "NeighbourSpec", cpus: int, taken: int, vcpus: int) -> int:
+def _count(scenario: "Scenario", spec: "NeighbourSpec", available: _Available, taken: int, vcpus: int) -> int:
     """Give how many neighbours there are.
 
     Args:
         scenario: For the reason why it is skipped.
         spec: Says how many.
-        cpus: Of the host.
+        available: The CPUs of the host.
         taken: Virtual CPUs of the machine and of the neighbours before.
         vcpus: Of each of these.
     """
+    cpus = len(available.cpus)
     if spec.count in ("rest", "twice"):
         return max(0, ((2 if spec.count == "twice" else 1) * cpus - taken) // vcpus)
     if isinstance(spec.count, int):
         return spec.count
     if cpus == 1:
         raise ScenarioSkipped(
-            f"{scenario.name} has a neighbour for each other CPU, and here is one CPU only",
-            hint="measure it on a machine with more CPUs",
+            f"{scenario.name} has a neighbour for each other CPU, and here is one CPU only{available.words(2)}",
+            hint=available.hint(2, "measure it on a machine with more CPUs"),
         )
     return cpus - 1
 
 
-def _neighbour_cpus(
-    scenario: "Scenario", spec: "NeighbourSpec", host_cpus: CpuSet, measured: CpuSet, nameable: CpuSet
-) -> CpuSet:
+def _neighbour_cpus(scenario: "Scenario", spec: "NeighbourSpec", available: _Available, measured: CpuSet) -> CpuSet:
     match spec.cpus:
         case "measured":
             return measured
         case "all":
-            return host_cpus
+            return available.cpus
         case "others":
-            others = tuple(cpu for cpu in host_cpus if cpu not in measured)
+            others = tuple(cpu for cpu in available.cpus if cpu not in measured)
             if not others:
+                needed = len(measured) + 1
                 raise ScenarioSkipped(
                     f"{scenario.name} keeps its neighbours off the CPUs that are measured, and those are all there are "
-                    f"({format_cpus(host_cpus)})",
-                    hint='give the neighbours cpus = "all", or measure it on a machine with more CPUs',
+                    f"({format_cpus(available.cpus)}){available.words(needed)}",
+                    hint=available.hint(
+                        needed, 'give the neighbours cpus = "all", or measure it on a machine with more CPUs'
+                    ),
                 )
             return others
         case listed:
-            return tuple(sorted(parse_cpus(listed, nameable)))
+            return tuple(sorted(parse_cpus(listed, available.nameable)))
 
 
-def _shared_cpu(host_cpus: CpuSet, measured: CpuSet, housekeeping: CpuSet) -> tuple[Finding, ...]:
+def _shared_cpu(available: _Available, measured: CpuSet, housekeeping: CpuSet) -> tuple[Finding, ...]:
     """Say it if the control plane runs where it is measured."""
     shared = [cpu for cpu in housekeeping if cpu in measured]
     if not shared:
         return ()
-    if len(host_cpus) == 1:
-        text = f"CPU {shared[0]} is the only one, so the control plane runs on the measured CPU as well"
-        hint = "measure on a machine with two CPUs or more"
+    if len(available.cpus) == 1:
+        is_only = len(available.nameable) == 1
+        (cpu,) = available.cpus
+        why = f"CPU {cpu} is the only one" if is_only else f"the process is confined to CPU {cpu} (taskset?)"
+        text = f"{why}, so the control plane runs on the measured CPU as well"
+        hint = available.hint(2, "measure on a machine with two CPUs or more")
     else:
         text = (
             f"the measured vCPU may run on the CPUs {format_cpus(measured)}, and the control plane runs on CPU "

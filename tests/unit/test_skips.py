@@ -113,3 +113,23 @@ def test_every_ignored_test_of_rust_is_on_the_list_and_the_list_names_no_other()
 def test_a_test_of_rust_that_leaves_itself_out_says_so_in_the_words_that_are_looked_for() -> None:
     other = re.compile(r'eprintln!\("[^"]*\b(?:left out|not tested)\b')
     assert not [str(path) for path in (ROOT / "crates").rglob("*.rs") if other.search(path.read_text())]
+
+
+_TEST = re.compile(
+    r"^( *)#\[test\]\n(?: *#\[[^\n]*\]\n)*\1fn (?P<name>\w+)\(\)[^\n]*\{\n(?P<body>.*?)^\1\}", re.DOTALL | re.MULTILINE
+)
+_EARLY = re.compile(r"\breturn\b *[;,}]")
+_SAYS_SO = ("skipped: ", "NO_NOTES", "EtcdServer::start", "forget_files(")
+"""What is said, and who says it: two that start something for a test, or say why they cannot."""
+
+
+def test_a_test_of_rust_that_ends_early_says_why() -> None:
+    silent = []
+    for path in (ROOT / "crates").rglob("*.rs"):
+        for test in _TEST.finditer(path.read_text()):
+            lines = test["body"].splitlines()
+            for number, line in enumerate(lines):
+                near = "\n".join(lines[max(0, number - 2) : number + 1])
+                if _EARLY.search(line) and not any(words in near for words in _SAYS_SO):
+                    silent.append(f"{path.relative_to(ROOT)}: {test['name']}: {line.strip()}")
+    assert silent == []

@@ -151,3 +151,77 @@ def test_a_day_in_a_memory_group_of_200_mib_is_refused_and_not_killed(memory_of_
     assert ended.returncode == 1
     assert "a trial of 86400 s may give" in ended.stderr
     assert "`stealtime run -D` stores samples while it measures" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["rtload", "100us/10ms", "--polluters", "8", "--polluter-memory", "64MiB"], "8 polluters of 67108864 bytes"),
+        (["rtload", "1us/100us", "-D", "400s"], "the rows of 4000000 jobs"),
+        (
+            ["contend", "-t", "32", "-i", "100000", "--searches", "1", "--collection", "4KiB", "--io", "0s"],
+            "the rows of 3200000 iterations",
+        ),
+        (["tick", "-D", "24h", "-l", "100000000"], "no memory for 100000000 samples (400000000 bytes)"),
+        (["tick", "-D", "1h", "--inject-every", "1ms", "--inject-steal", "10us"], "the injected thefts"),
+        (["load", "-t", "64"], "no memory for 64 threads with"),
+        (["counter", "--tcp", "127.0.0.1:0", "--memory", "400MiB"], "no memory for the counter's 419430400 bytes"),
+    ],
+)
+def test_what_a_memory_group_of_200_mib_has_no_room_for_is_refused_with_its_file(
+    memory_of_200_mib: Path, arguments: list[str], told: str
+) -> None:
+    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
+    ended = subprocess.run(
+        [*guard, str(find_agent()), *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+    control = dict(line.split() for line in (memory_of_200_mib / "memory.oom_control").read_text().splitlines())
+    assert control["oom_kill"] == "0", (ended.returncode, ended.stderr)
+    assert ended.returncode == 1, ended.stderr
+    assert told in ended.stderr
+    assert f"may still be used by {memory_of_200_mib}/memory.limit_in_bytes" in ended.stderr
+    assert ended.stderr.count("may still be used by") == 1, "nothing is said twice"
+
+
+def test_samples_that_cannot_come_are_no_reason_to_refuse(memory_of_200_mib: Path) -> None:
+    """A billion samples would be 4 GB; in a fifth of a second come some thousand."""
+    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
+    argv = [*guard, str(find_agent()), "tick", "-a", str(MEASURED_CPU), "-D", "200ms", "-l", "1000000000", "--json"]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["stats"]["count"] > 0
+
+
+@pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")
+def test_a_real_time_load_may_have_the_only_cpu_that_was_inherited() -> None:
+    ended = confined_to(
+        MEASURED_CPU, "load", "--kind", "cpu", "-a", str(MEASURED_CPU), "-p", "50", "-D", "300ms", "--json"
+    )
+    document = json.loads(ended.stdout)
+    assert ended.returncode == 0, ended.stderr
+    assert f"started on ({MEASURED_CPU}), so the agent answers on CPU" in codes(document)["answers_elsewhere"]
+    assert document["outcome"]["work"] > 0
+
+
+@pytest.mark.skipif(MEASURED_CPU == HOUSEKEEPING_CPU, reason="needs two CPUs")
+def test_a_load_that_is_put_elsewhere_in_the_middle_is_invalid_and_says_when() -> None:
+    argv = [str(find_agent()), "load", "-a", str(MEASURED_CPU), "-D", "3s", "--json"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    thread = loading_thread(process)
+    time.sleep(1.2)
+    os.sched_setaffinity(thread, {HOUSEKEEPING_CPU})
+    output, errors = process.communicate(timeout=60)
+    document = json.loads(output)
+    assert (process.returncode, document["valid"]) == (4, False), errors
+    assert f"was put on CPU {HOUSEKEEPING_CPU} instead between" in codes(document)["cpu_changed"]
+
+
+def loading_thread(process: "subprocess.Popen[str]") -> int:
+    """Wait for the thread that loads; give its id."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for comm in Path(f"/proc/{process.pid}/task").glob("*/comm"):
+            if comm.read_text().strip() == "st-load":
+                return int(comm.parent.name)
+        time.sleep(0.01)
+    raise AssertionError("nothing loads")

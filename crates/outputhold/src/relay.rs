@@ -20,6 +20,7 @@ use crate::framing::{InputQueue, OutputReader};
 use crate::hold::{Hold, HoldError, HoldLimits};
 use crate::outlet::{Gate, Outlet};
 use crate::port::FramePort;
+use crate::port_watch::PortFault;
 use crate::relay_event::RelayEvent;
 use crate::relay_state::{DrainedCut, Interest, Ready, RelayState};
 use crate::statistics::{RelayStatistics, Traffic};
@@ -114,6 +115,7 @@ impl Relay {
             events: Vec::new(),
             origin: Instant::now(),
             output_ended: false,
+            output_fault: None,
             input_ended: false,
             full_was_told: false,
             input_traffic: Traffic::default(),
@@ -193,6 +195,11 @@ impl Relay {
     /// [`RelayError::Ended`].
     pub fn statistics(&self) -> Result<RelayStatistics, RelayError> {
         self.call(|state| state.statistics())
+    }
+
+    /// Why the guest reaches nobody any more, whatever its port is like.
+    pub fn fault(&self) -> Option<PortFault> {
+        self.call(|state| state.fault()).unwrap_or(Some(PortFault::RelayEnded))
     }
 
     /// Have the gate asked again at once. Without this a shut gate is asked every 2 ms while something waits.

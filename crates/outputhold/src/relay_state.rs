@@ -14,6 +14,7 @@ use crate::announcement::Announcement;
 use crate::framing::{InputQueue, OutputReader};
 use crate::hold::{Cut, Delivery, Hold, HoldError, Progress, Verdict};
 use crate::outlet::{Obstacle, Outlet};
+use crate::port_watch::PortFault;
 use crate::relay_event::RelayEvent;
 use crate::statistics::{RelayStatistics, Traffic};
 
@@ -63,6 +64,8 @@ pub(crate) struct RelayState {
     pub events: Vec<RelayEvent>,
     pub origin: Instant,
     pub output_ended: bool,
+    /// Why, if that is for good.
+    pub output_fault: Option<PortFault>,
     pub input_ended: bool,
     pub full_was_told: bool,
     pub input_traffic: Traffic,
@@ -150,6 +153,7 @@ impl RelayState {
     fn end_output(&mut self, event: RelayEvent) {
         if !self.output_ended {
             self.output_ended = true;
+            self.output_fault = matches!(event, RelayEvent::OutputBroken(_)).then_some(PortFault::OutputBroken);
             self.input_ended = true;
             // QEMU, if it is there, shows its guest that the link is down. It may have closed it itself.
             let _ = self.netdev.shutdown(Shutdown::Both);
@@ -272,6 +276,14 @@ impl RelayState {
             } else {
                 [output_in, announcement_in].into_iter().flatten().min()
             },
+        }
+    }
+
+    /// What keeps the guest from the network on this side of its port, for good.
+    pub fn fault(&self) -> Option<PortFault> {
+        match self.outlet.obstacle {
+            Obstacle::PortLost => Some(PortFault::TapLost),
+            _ => self.output_fault.clone(),
         }
     }
 

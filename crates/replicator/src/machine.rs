@@ -94,7 +94,8 @@ impl Machine {
         };
         let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
         let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, of_qemu))?;
-        let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref());
+        let host_folder = spec.folder.parent().unwrap_or(&spec.folder);
+        let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref(), host_folder);
         self.running = Some(Running { engine, relay, port });
         Ok(())
     }
@@ -175,7 +176,7 @@ impl Guest for Machine {
     }
 
     fn port_fault(&mut self) -> Option<PortFault> {
-        self.running.as_mut().and_then(|running| running.port.look())
+        self.running.as_mut().and_then(|running| running.port.look().or_else(|| running.relay.fault()))
     }
 
     fn held(&self) -> (u64, u64) {

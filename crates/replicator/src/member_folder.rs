@@ -90,8 +90,8 @@ fn take(lock: &File) -> rustix::io::Result<()> {
 pub fn is_occupied(folder: &Path) -> bool {
     let lock = match OpenOptions::new().write(true).open(folder.join(LOCK)) {
         Ok(lock) => lock,
-        // What cannot be looked at may be there.
-        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        // What cannot be looked at may be there; a file beside the members' folders is none.
+        Err(error) => return !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
     };
     matches!(flock(&lock, FlockOperation::NonBlockingLockExclusive), Err(rustix::io::Errno::WOULDBLOCK))
 }
@@ -134,5 +134,19 @@ mod tests {
         let _second = enter(&folder, "phone").unwrap();
         assert!(!is_at(&waiting, &folder.join(LOCK)), "there are two now");
         assert!(is_occupied(&folder));
+    }
+
+    #[test]
+    fn a_host_has_as_many_members_as_folders_that_are_locked() {
+        let host = tempfile::tempdir().unwrap();
+        for name in ["host.json", "leaving", ".way-out-br0"] {
+            fs::write(host.path().join(name), "").unwrap();
+        }
+        fs::create_dir(host.path().join("fax")).unwrap();
+        fs::create_dir(host.path().join("phone")).unwrap();
+        let lock = File::create(host.path().join("phone").join(LOCK)).unwrap();
+        assert_eq!(count(host.path()), 0);
+        take(&lock).unwrap();
+        assert_eq!(count(host.path()), 1);
     }
 }

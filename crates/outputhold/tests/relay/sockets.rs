@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::rig::{CountingGate, GUEST, Rig, frame};
 use crate::socket_port::SocketPort;
 use stealtime_outputhold::{
-    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, ROUNDS, RelayError, RelayEvent,
-    RelaySettings, ReleasedEpoch,
+    BypassRules, FramePort, FramingError, HoldError, HoldLimits, LearnedAddresses, PortFault, ROUNDS, RelayError,
+    RelayEvent, RelaySettings, ReleasedEpoch,
 };
 use stealtime_succession::{Epoch, OutputPolicy, Standing};
 
@@ -381,6 +381,7 @@ fn the_end_of_qemu_is_told_and_what_it_wrote_before_is_kept() {
     rig.qemu.shutdown(std::net::Shutdown::Both).unwrap();
     rig.event(|event| matches!(event, RelayEvent::OutputClosed).then_some(()));
     assert_eq!(rig.relay.drain_and_cut(Epoch(1)).unwrap().cut.frames, 1);
+    assert_eq!(rig.relay.fault(), None, "that its QEMU is gone is seen elsewhere");
     rig.relay.acknowledge(Epoch(1)).unwrap();
     assert_eq!(rig.network_receives(), frame(1));
 }
@@ -394,6 +395,7 @@ fn a_stream_out_of_step_is_told_and_closed() {
         _ => None,
     });
     assert_eq!(error, FramingError::Oversize { length: u32::MAX });
+    assert_eq!(rig.relay.fault(), Some(PortFault::OutputBroken));
     assert!(std::io::Read::read(&mut rig.qemu, &mut [0; 1]).is_ok_and(|count| count == 0), "QEMU sees the end");
 }
 
@@ -450,6 +452,7 @@ fn a_port_that_is_gone_is_told_once_and_nothing_leaves_any_more() {
         _ => None,
     });
     assert_eq!(error, Some(libc::EBADFD));
+    assert_eq!(rig.relay.fault(), Some(PortFault::TapLost), "also when another interface has its name");
     rig.guest_sends(&frame(2));
     rig.wait_until("it is held", |statistics| statistics.hold.held_frames == 2);
     assert!(rig.network_is_silent());
@@ -471,5 +474,6 @@ fn a_failed_assertion_ends_the_relay_and_nothing_leaves() {
     rig.guest_sends(&frame(1));
     rig.event(|event| matches!(event, RelayEvent::Ended).then_some(()));
     assert!(matches!(rig.relay.acknowledge(Epoch(1)), Err(RelayError::Ended)));
+    assert_eq!(rig.relay.fault(), Some(PortFault::RelayEnded));
     assert!(rig.network_is_silent());
 }

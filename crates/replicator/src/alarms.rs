@@ -14,8 +14,10 @@ pub enum AlarmKind {
     Register,
     /// The standby has not seen its register for long: it could not take over.
     StandbyRegister,
-    /// The guest runs, and reaches nobody.
+    /// The guest runs, and reaches nobody; of a standby: it would.
     Port,
+    /// The guest would reach nobody from its standby.
+    StandbyPort,
     /// The guest's output waits for longer than it may.
     Hold,
     /// A certificate of this host ends soon, has ended, or is not there.
@@ -32,10 +34,11 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// All of them, for figures that are there before anything happens.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Register,
         Self::StandbyRegister,
         Self::Port,
+        Self::StandbyPort,
         Self::Hold,
         Self::Certificate,
         Self::Trial,
@@ -50,6 +53,7 @@ impl AlarmKind {
             Self::Register => "register",
             Self::StandbyRegister => "standby-register",
             Self::Port => "port",
+            Self::StandbyPort => "standby-port",
             Self::Hold => "hold",
             Self::Certificate => "certificate",
             Self::Trial => "trial",

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use stealtime_capture::bound_appended;
+use stealtime_outputhold::PortFault;
 use stealtime_shipping::{LinkError, ProtocolVersion};
 use stealtime_succession::Term;
 
@@ -63,6 +64,21 @@ pub fn of_register(trouble: &Trouble, is_protected: bool) -> String {
 pub fn of_standbys_register(trouble: &Trouble) -> String {
     let (Trouble::Silent(reason) | Trouble::ReadOnly(reason)) = trouble;
     format!("the register gives no answer: {reason}; nothing can be taken over until it does")
+}
+
+/// That a standby's guest would reach nobody, on its own host.
+pub fn of_port_of_standby(fault: &PortFault, pid: u32) -> String {
+    let hint = if fault.is_for_good() {
+        format!(" (hint: kill {pid}, which is this standby: another one makes its TAP anew)")
+    } else {
+        String::new()
+    };
+    format!("the guest would reach nobody from here: {fault}{hint}")
+}
+
+/// The same, where the guest runs.
+pub fn of_standbys_port(host: &str, fault: &str) -> String {
+    format!("{host} could take the guest over, which would reach nobody from there: {fault}")
 }
 
 /// How long output has waited that should not.

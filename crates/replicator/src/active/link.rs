@@ -63,6 +63,8 @@ impl StandbyLink {
         self.number += 1;
         let reader = tokio::spawn(read(receiver, self.number, self.inputs.clone())).abort_handle();
         self.open = Some(OpenLink { host, remarks, sender, reader });
+        // What the last standby said was of its own host.
+        self.port_fault = None;
         self.addresses_told = false;
     }
 

@@ -52,6 +52,9 @@ impl Active {
             format!("{} has had no answer of its register for {patience:?}: it could not take over", host.name)
         });
         self.events.alarm(AlarmKind::StandbyRegister, text);
+        let deaf = self.link.host().filter(|_| is_protected).zip(self.link.port_fault());
+        let text = deaf.map(|(host, fault)| words::of_standbys_port(&host.name, fault));
+        self.events.alarm(AlarmKind::StandbyPort, text);
         let longest = Duration::from_nanos(self.spec.longest_hold_ns);
         // A guest that was offered stands, and has sent nothing since its last epoch.
         let is_offered = self.member.state() == ActiveState::Resigned;
@@ -101,6 +104,7 @@ impl Active {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use stealtime_outputhold::PortFault;
     use stealtime_shipping::{Confirmed, Message};
     use stealtime_succession::Epoch;
@@ -144,9 +148,33 @@ mod tests {
             tokio::time::sleep(PORT_PATIENCE * 2).await;
             assert_eq!(rig.status().await["protected"], true, "it stays where it is");
             rig.guest.break_port(None);
-            rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+            let is_theirs = |alarms: &Value| alarms.as_array().unwrap().iter().all(|one| one["kind"] == "standby-port");
+            rig.stands_by("alarms", is_theirs).await;
         }
     }
+
+    #[tokio::test]
+    async fn a_standby_from_which_the_guest_would_reach_nobody_is_an_alarm() {
+        let mut rig = Rig::boot("net").await;
+        let standby = rig.protect(Epoch(1)).await;
+        let term = standby.term.next();
+        let says = |port_fault: Option<&str>| {
+            let port_fault = port_fault.map(str::to_owned);
+            standby.send(&Message::Confirmed(Confirmed { term, port_fault }));
+        };
+        says(Some("there is no TAP stt1 any more"));
+        rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "standby-port").await;
+        let status = rig.status().await;
+        assert_eq!(status["protected"], true, "its memory is safe there");
+        let text = &status["alarms"][0]["text"];
+        assert_eq!(
+            text,
+            "b could take the guest over, which would reach nobody from there: there is no TAP stt1 any more"
+        );
+        says(None);
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+    }
+
     #[tokio::test]
     async fn a_guest_that_stands_as_nobody_can_be_reached_is_an_alarm() {
         let boot = Origin::Boot { force: false };

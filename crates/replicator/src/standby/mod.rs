@@ -1,6 +1,7 @@
 //! The member that stands by: it stages whole epochs, verifies and acknowledges them, writes them into the
 //! memory of a QEMU that waits, and becomes the active member when it wins.
 
+mod port;
 mod preparing;
 mod requests;
 mod watch;
@@ -8,7 +9,7 @@ mod watch;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use stealtime_outputhold::LearnedAddresses;
+use stealtime_outputhold::{LearnedAddresses, PortFault};
 use stealtime_shipping::{
     Acknowledge, Addresses, Confirmed, CopyHeld, Heartbeat, LinkError, LinkReceiver, LinkSender, Message, PAGE_BYTES,
     Protected, Refusal as ShippingRefusal, Resign,
@@ -35,6 +36,7 @@ use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
+use port::{PortWatching, hear};
 pub use preparing::run;
 
 use preparing::Place;
@@ -59,6 +61,8 @@ pub enum StandbyError {
     Trial(#[from] TrialError),
     #[error("the waiting QEMU is gone: {0}")]
     Guest(String),
+    #[error("the guest would reach nobody from here: {0}")]
+    Network(PortFault),
 }
 
 /// How a standby ended.
@@ -109,6 +113,7 @@ struct Standby {
     full_copy: Option<FullCopy>,
     addresses: LearnedAddresses,
     events: EventLog,
+    port: PortWatching,
     since_unix_ns: u64,
     announced_claim: bool,
     warnings: Vec<String>,
@@ -151,15 +156,6 @@ fn after_failed_trial(state: StandbyState, host: &str, error: &str) -> Option<En
     })))
 }
 
-/// The active member shall look for another standby now, not when it is needed.
-fn hear(event: GuestEvent) -> Result<(), StandbyError> {
-    match event {
-        GuestEvent::CaptureFailed { reason, .. } => Err(StandbyError::Guest(reason)),
-        GuestEvent::Exited(status) => Err(StandbyError::Guest(status.to_string())),
-        _ => Ok(()),
-    }
-}
-
 async fn read(mut receiver: LinkReceiver, pieces: mpsc::Sender<Piece>, inputs: mpsc::UnboundedSender<Input>) {
     loop {
         let message = match receiver.receive().await {
@@ -195,14 +191,16 @@ impl Standby {
         mut requests: mpsc::Receiver<Request>,
     ) -> Result<Outcome, StandbyError> {
         while self.ending.is_none() {
-            let deadline = self.member.deadline().unwrap_or(Duration::MAX).min(self.watch.next_at());
+            let moments = [self.member.deadline(), Some(self.port.look_at), Some(self.watch.next_at())];
+            let deadline = moments.into_iter().flatten().min().unwrap_or(Duration::MAX);
             tokio::select! {
                 biased;
-                Some(event) = heard.recv() => hear(event)?,
+                Some(event) = heard.recv() => hear(event, self.member.state())?,
                 Some(input) = inputs.recv() => self.take(input)?,
                 Some(request) = requests.recv() => self.answer(request),
                 () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
             }
+            self.look_at_port();
             if self.ending.is_none() {
                 self.look();
             }
@@ -427,7 +425,7 @@ impl Standby {
             }
             StandbyMessage::Confirmed { term } => {
                 self.events.add(&Event::Protected { term, epoch: self.member.committed().unwrap_or(Epoch(0)) });
-                let port_fault = self.machine.port_fault().map(|fault| fault.to_string());
+                let port_fault = self.port_fault();
                 Message::Confirmed(Confirmed { term, port_fault })
             }
             StandbyMessage::Acknowledge { term, epoch } => {

@@ -12,11 +12,12 @@ use stealtime_shipping::{
     Hello, LinkReceiver, LinkSender, LocalFacts, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
     needed_bytes,
 };
-use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember};
+use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, StandbyState};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
+use super::port::{PortWatching, hear};
 use super::watch::Watch;
-use super::{Input, Outcome, Standby, StandbyError, hear, read};
+use super::{Input, Outcome, Standby, StandbyError, read};
 use crate::admission::{Admission, Admitted, Criteria};
 use crate::assignment::{Assignment, wanted};
 use crate::certificates::Certificates;
@@ -185,7 +186,7 @@ async fn start(config: &HostConfig, hello: &Hello, spec: &Spec, mut facts: Local
         match heard.recv().await {
             Some(GuestEvent::Ready(facts)) => break facts,
             Some(GuestEvent::NoGuest(error)) => return Err(StandbyError::Guest(words::in_full(&error))),
-            Some(event) => hear(event)?,
+            Some(event) => hear(event, StandbyState::Syncing)?,
             None => return Err(StandbyError::Guest("its thread ended".to_owned())),
         }
     };
@@ -259,6 +260,7 @@ impl Prepared {
             full_copy: None,
             addresses: LearnedAddresses::default(),
             events,
+            port: PortWatching::default(),
             since_unix_ns: unix_ns(),
             announced_claim: false,
             warnings: Vec::new(),

@@ -2,8 +2,8 @@
 
 ``STATE/HOST/VM/`` belongs to a member: its spec, log, control socket, per-epoch figures. ``STATE/HOST/host.*`` belong
 to the daemon that receives machines. Several hosts have folders here only where one machine plays them.
-``STATE/register`` is the register where no other is named, except for root's usual state: what a guest writes to its
-console, and all other logs, fill ``/run``, and a register without room decides nothing.
+``STATE/register`` is the register where no other is named; members make it when they use it. Nobody but the owner of
+the state can make anything there: a folder where every user may make one could be somebody else's before it is ours.
 """
 
 import contextlib
@@ -33,9 +33,11 @@ _LOCK = "lock"
 _PROMISE = "promise.json"
 _IS_MACHINE = re.compile(VM_NAME)
 _REGISTER = "register"
-_ROOTS_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - see private_folder
-"""Another file system than ``/run``, and gone with a reboot like it: so are its members then. Not for other
-users: systemd removes what they have there when they log out (logind.conf(5), RemoveIPC)."""
+_EARLIER_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - never made, and used only where it is root's
+"""Root's register in releases up to 2026-11: members that live may still use it, and both sides of a machine must look
+into the same one. It goes with the next reboot."""
+_LEAVING = "leaving"
+"""As ``leaving.rs`` names it."""
 _KEPT_SUFFIXES = (".csv", ".jsonl", ".log")
 """What a member's last life says to a person outlives it, older halves too; sockets, memory and specs do not."""
 _OLDER_HALF = ".1"
@@ -168,6 +170,24 @@ class HostFolder:
         """Tell what memory is promised to the members here but that of ``vm``, and not used by them yet."""
         return sum(member.promised_bytes() for member in self.members() if member.vm != vm)
 
+    def leave(self) -> None:
+        """Have it take no machines from now on, until its daemon is started anew.
+
+        Raises:
+            StealtimeError: That cannot be noted.
+        """
+        try:
+            (self.path / _LEAVING).touch()
+        except OSError as error:
+            raise StealtimeError(
+                f"{self.host} cannot be kept from taking machines: {error.strerror}",
+                hint=f"see that there is room for {self.path / _LEAVING}, or stop its daemon",
+            ) from error
+
+    def stay(self) -> None:
+        """Have it take machines again."""
+        (self.path / _LEAVING).unlink(missing_ok=True)
+
 
 @dataclass(frozen=True)
 class State:
@@ -190,7 +210,9 @@ class State:
         """
         folder = self.path / name
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The mode is of the last folder alone.
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StealtimeError(
                 f"the folder {folder} cannot be made: {error.strerror}",
@@ -232,7 +254,8 @@ def default_state() -> State:
     if chosen:
         return State(Path(chosen).absolute())
     if os.geteuid() == 0:
-        return State(Path("/run/stealtime/protect"), private_folder(_ROOTS_REGISTER))
+        register = _EARLIER_REGISTER if _is_ours_alone(_EARLIER_REGISTER) else None
+        return State(Path("/run/stealtime/protect"), register)
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if not runtime:
         raise StealtimeError(
@@ -241,25 +264,13 @@ def default_state() -> State:
     return State(Path(runtime) / "stealtime" / "protect")
 
 
-def private_folder(path: Path) -> Path:
-    """Make a folder where anybody may make one, and see that it is ours alone.
-
-    Raises:
-        StealtimeError: Somebody else was there first, or it cannot be made.
-    """
+def _is_ours_alone(path: Path) -> bool:
+    """Tell whether there is a folder that nobody but us can have made, or write to."""
     try:
-        path.mkdir(mode=0o700, exist_ok=True)
         found = path.lstat()
-    except OSError as error:
-        raise StealtimeError(
-            f"the folder {path} cannot be made: {error.strerror}", hint="see who created it"
-        ) from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise StealtimeError(
-            f"{path} is not a folder of this user alone, so others could decide what is active here",
-            hint=f"see who created it, remove it, or set ${STATE_VARIABLE}",
-        )
-    return path
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
 def this_host() -> str:

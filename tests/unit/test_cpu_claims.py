@@ -42,6 +42,15 @@ def test_cpus_that_do_not_meet_disturb_nobody(tmp_path: Path) -> None:
     CpuClaims([0, 2], "another", tmp_path).take()
 
 
+def test_a_link_in_place_of_the_folder_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="link"):
+        CpuClaims([1], "one", tmp_path / "link").take()
+    assert held_by_others([1], tmp_path / "link") == []
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_to_ask_claims_nothing(tmp_path: Path) -> None:
     claims = CpuClaims([1], "one", tmp_path)
     assert held_by_others([1], tmp_path) == []

@@ -11,7 +11,8 @@ import json
 import os
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,19 +84,19 @@ class CpuClaims:
             CpusClaimedError: Others have some of them.
             OSError: There is no folder that all users share, or it cannot be written.
         """
-        folder = self._folder or shared_folder()
         holders: dict[tuple[str, int, str], list[int]] = {}
-        for cpu in self._cpus:
-            try:
-                descriptor = _open(folder / f"cpu-{cpu}")
-            except OSError:
-                self.release()
-                raise
-            if _lock(descriptor):
-                self._held[cpu] = descriptor
-            else:
-                holders.setdefault(_read(descriptor), []).append(cpu)
-                os.close(descriptor)
+        with _opened(self._folder or shared_folder()) as folder:
+            for cpu in self._cpus:
+                try:
+                    descriptor = _open(folder, f"cpu-{cpu}")
+                except OSError:
+                    self.release()
+                    raise
+                if _lock(descriptor):
+                    self._held[cpu] = descriptor
+                else:
+                    holders.setdefault(_read(descriptor), []).append(cpu)
+                    os.close(descriptor)
         if holders:
             self.release()
             raise CpusClaimedError([Holder(*who, tuple(cpus)) for who, cpus in holders.items()])
@@ -120,10 +121,9 @@ class CpuClaims:
 def held_by_others(cpus: Collection[int], folder: Path | None = None) -> list[Holder]:
     """Give who claims any of some CPUs now; nothing is claimed by asking."""
     holders: dict[tuple[str, int, str], list[int]] = {}
-    with contextlib.suppress(OSError):
-        where = folder or shared_folder()
+    with contextlib.suppress(OSError), _opened(folder or shared_folder()) as where:
         for cpu in sorted(set(cpus)):
-            descriptor = _open(where / f"cpu-{cpu}")
+            descriptor = _open(where, f"cpu-{cpu}")
             try:
                 if not _lock(descriptor, fcntl.LOCK_SH):
                     holders.setdefault(_read(descriptor), []).append(cpu)
@@ -139,7 +139,7 @@ def shared_folder() -> Path:
         OSError: There is none, or it cannot be made.
     """
     if named := os.environ.get(FOLDER_VARIABLE):
-        folder = Path(named)
+        folder = Path(named).resolve()
     else:
         above = next((one for one in _SHARED if _is_for_everybody(one)), None)
         if above is None:
@@ -161,7 +161,17 @@ def _is_for_everybody(folder: Path) -> bool:
     return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX) and bool(mode & stat.S_IWOTH)
 
 
-def _open(path: Path) -> int:
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Have a folder open. Any user may have made it before us: a link in its place could lead us anywhere."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(folder: int, name: str) -> int:
     """Open a claim's file, made if need be.
 
     Making it and opening it are two steps: in a folder like this one the kernel lets nobody, not even root, open
@@ -170,10 +180,10 @@ def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
-            return os.open(path, flags)
+            return os.open(name, flags, dir_fd=folder)
         except FileNotFoundError:
             try:
-                descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, _EVERYBODY)
+                descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, _EVERYBODY, dir_fd=folder)
             except FileExistsError:
                 continue
             # The mask of who makes it is not to keep others out.

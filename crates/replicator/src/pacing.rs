@@ -30,8 +30,8 @@ impl Pacing {
         Self { wanted, interval: first, longest: LONGEST, average_pause: None }
     }
 
-    /// Where output waits for the next epoch and its acknowledgement, and for no longer than this: an automatic interval
-    /// takes half of that at the most, whatever the pauses are.
+    /// Where output waits for the next epoch and its acknowledgement, and for no longer than this: an automatic
+    /// interval takes half of that at the most, whatever the pauses are.
     pub fn for_holds_of(self, longest_hold: Duration) -> Self {
         Self { longest: (longest_hold / 2).clamp(SHORTEST, LONGEST), ..self }
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root
+from memory_group import MemoryGroup
 
 from stealtime.lab.image.initramfs import pack_initramfs
 from stealtime.lab.image.kernel import find_kernel
@@ -19,7 +20,6 @@ from stealtime.lab.platforms.qemu_program import find_qemu
 pytestmark = [pytest.mark.guest, needs_root]
 
 CPUSET = Path("/sys/fs/cgroup/cpuset")
-MEMORY = Path("/sys/fs/cgroup/memory")
 
 
 def confined_to(cpu: int, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -132,22 +132,22 @@ def test_a_trial_whose_cpuset_shrinks_and_grows_again_is_invalid(cpuset: Path) -
 
 
 @pytest.fixture
-def memory_of_200_mib() -> Iterator[Path]:
-    if not (MEMORY / "memory.limit_in_bytes").exists():
-        pytest.skip("the controller memory is not mounted as version 1 here")
-    group = MEMORY / f"stealtime-test-{os.getpid()}"
-    group.mkdir()
-    (group / "memory.limit_in_bytes").write_text(str(200 << 20))
-    yield group
-    group.rmdir()
+def of_200_mib() -> Iterator[MemoryGroup]:
+    with MemoryGroup(200 << 20) as group:
+        yield group
 
 
-def test_a_day_in_a_memory_group_of_200_mib_is_refused_and_not_killed(memory_of_200_mib: Path) -> None:
-    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
-    argv = [*guard, str(find_agent()), "tick", "-a", str(MEASURED_CPU), "-D", "24h"]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    control = dict(line.split() for line in (memory_of_200_mib / "memory.oom_control").read_text().splitlines())
-    assert control["oom_kill"] == "0", (ended.returncode, ended.stderr)
+def inside(group: MemoryGroup, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The agent in a memory group, which kills nothing."""
+    guard = [str(find_agent()), "guard", "--cgroup", str(group.path), "--"]
+    argv = [*guard, str(find_agent()), *arguments]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert group.killed == 0, (ended.returncode, ended.stderr)
+    return ended
+
+
+def test_a_day_in_a_memory_group_of_200_mib_is_refused_and_not_killed(of_200_mib: MemoryGroup) -> None:
+    ended = inside(of_200_mib, "tick", "-a", str(MEASURED_CPU), "-D", "24h")
     assert ended.returncode == 1
     assert "a trial of 86400 s may give" in ended.stderr
     assert "`stealtime run -D` stores samples while it measures" in ended.stderr
@@ -169,25 +169,18 @@ def test_a_day_in_a_memory_group_of_200_mib_is_refused_and_not_killed(memory_of_
     ],
 )
 def test_what_a_memory_group_of_200_mib_has_no_room_for_is_refused_with_its_file(
-    memory_of_200_mib: Path, arguments: list[str], told: str
+    of_200_mib: MemoryGroup, arguments: list[str], told: str
 ) -> None:
-    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
-    ended = subprocess.run(
-        [*guard, str(find_agent()), *arguments], capture_output=True, text=True, check=False, timeout=120
-    )
-    control = dict(line.split() for line in (memory_of_200_mib / "memory.oom_control").read_text().splitlines())
-    assert control["oom_kill"] == "0", (ended.returncode, ended.stderr)
+    ended = inside(of_200_mib, *arguments)
     assert ended.returncode == 1, ended.stderr
     assert told in ended.stderr
-    assert f"may still be used by {memory_of_200_mib}/memory.limit_in_bytes" in ended.stderr
+    assert f"may still be used by {of_200_mib.limit_file}" in ended.stderr
     assert ended.stderr.count("may still be used by") == 1, "nothing is said twice"
 
 
-def test_samples_that_cannot_come_are_no_reason_to_refuse(memory_of_200_mib: Path) -> None:
+def test_samples_that_cannot_come_are_no_reason_to_refuse(of_200_mib: MemoryGroup) -> None:
     """A billion samples would be 4 GB; in a fifth of a second come some thousand."""
-    guard = [str(find_agent()), "guard", "--cgroup", str(memory_of_200_mib), "--"]
-    argv = [*guard, str(find_agent()), "tick", "-a", str(MEASURED_CPU), "-D", "200ms", "-l", "1000000000", "--json"]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    ended = inside(of_200_mib, "tick", "-a", str(MEASURED_CPU), "-D", "200ms", "-l", "1000000000", "--json")
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["stats"]["count"] > 0
 

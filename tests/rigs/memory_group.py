@@ -40,12 +40,12 @@ class MemoryGroup:
         else:
             pytest.skip("no control group can limit memory here")
         self.path = self._root / f"stealtime-test-{os.getpid()}-{time.monotonic_ns()}"
-        self._limit = self.path / limit
+        self.limit_file = self.path / limit
         self._limit_bytes = limit_bytes
 
     def __enter__(self) -> Self:
         self.path.mkdir()
-        self._limit.write_text(str(self._limit_bytes))
+        self.limit_file.write_text(str(self._limit_bytes))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -62,16 +62,10 @@ impl Bench {
 
     fn measure(self, common: &Common, probe: Probe, claimed: Vec<Finding>) -> Result<ExitCode> {
         let request = TrialRequest {
-            trial: 1,
-            probe,
-            cpus: self.cpus.clone(),
-            priority: common.priority,
-            duration_ns: nanoseconds(common.duration)?,
             max_samples: common.max_samples,
             lift_rt_throttling: common.lift_rt_throttling,
             injection: injection(common)?,
-            tracing: None,
-            checkpoint_ns: None,
+            ..TrialRequest::plain(probe, self.cpus.clone(), common.priority, nanoseconds(common.duration)?)
         };
         // Opened first: a mistyped path should not cost an hour of measuring.
         let samples = common.samples.as_deref().map(create).transpose()?;

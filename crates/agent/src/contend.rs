@@ -140,18 +140,12 @@ impl Bench {
     }
 
     fn measure(&self, iterations: u32) -> Result<Recording> {
-        let request = TrialRequest {
-            trial: 1,
-            probe: Probe::Contend(stealtime_wire::Contend { iterations, ..self.work.clone() }),
-            cpus: self.cpus.clone(),
-            priority: self.priority,
-            duration_ns: self.duration_ns,
-            max_samples: None,
-            lift_rt_throttling: false,
-            injection: None,
-            tracing: None,
-            checkpoint_ns: None,
-        };
+        let request = TrialRequest::plain(
+            Probe::Contend(stealtime_wire::Contend { iterations, ..self.work.clone() }),
+            self.cpus.clone(),
+            self.priority,
+            self.duration_ns,
+        );
         Ok(run_trial(&Trial { request: &request, rate: &self.rate, running: &self.running })?)
     }
 }

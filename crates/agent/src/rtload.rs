@@ -174,25 +174,23 @@ impl RtloadArguments {
             _ => None,
         };
         Ok(TrialRequest {
-            trial: 1,
-            probe: Probe::Rtload(Rtload {
-                policy: match self.policy {
-                    Policy::Fifo => RealTimePolicy::Fifo,
-                    Policy::Deadline => RealTimePolicy::Deadline,
-                },
-                tasks: tasks.collect(),
-                polluters: self.polluters,
-                polluter_bytes: self.polluter_memory,
-                drawn: None,
-            }),
-            cpus,
-            priority: self.priority,
-            duration_ns: nanoseconds(self.duration)?,
-            max_samples: None,
             lift_rt_throttling: self.lift_rt_throttling,
             injection,
-            tracing: None,
-            checkpoint_ns: None,
+            ..TrialRequest::plain(
+                Probe::Rtload(Rtload {
+                    policy: match self.policy {
+                        Policy::Fifo => RealTimePolicy::Fifo,
+                        Policy::Deadline => RealTimePolicy::Deadline,
+                    },
+                    tasks: tasks.collect(),
+                    polluters: self.polluters,
+                    polluter_bytes: self.polluter_memory,
+                    drawn: None,
+                }),
+                cpus,
+                self.priority,
+                nanoseconds(self.duration)?,
+            )
         })
     }
 }

@@ -121,18 +121,7 @@ impl Drop for Agent {
 
 fn short(probe: Probe) -> TrialRequest {
     let cpu = stealtime_probe::scheduling::allowed_cpus().unwrap()[0];
-    TrialRequest {
-        trial: 1,
-        probe,
-        cpus: vec![cpu],
-        priority: 1,
-        duration_ns: 20_000_000,
-        max_samples: None,
-        lift_rt_throttling: false,
-        injection: None,
-        tracing: None,
-        checkpoint_ns: None,
-    }
+    TrialRequest::plain(probe, vec![cpu], 1, 20_000_000)
 }
 
 #[test]

@@ -169,16 +169,8 @@ mod tests {
     #[test]
     fn memory_that_was_full_before_its_time_is_told_unless_all_that_was_asked_for_is_there() {
         let request = |max_samples| TrialRequest {
-            trial: 1,
-            probe: Probe::Tick(Tick { iterations: 1 }),
-            cpus: vec![0],
-            priority: 0,
-            duration_ns: 1_000,
             max_samples,
-            lift_rt_throttling: false,
-            injection: None,
-            tracing: None,
-            checkpoint_ns: None,
+            ..TrialRequest::plain(Probe::Tick(Tick { iterations: 1 }), vec![0], 0, 1_000)
         };
         let counters = BTreeMap::from([("recorded".to_owned(), 50), ("watched_ns".to_owned(), 900)]);
         let code = |max_samples| {

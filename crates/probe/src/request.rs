@@ -47,18 +47,7 @@ mod tests {
     const RING: Probe = Probe::Switch(Switch { threads: 2 });
 
     fn request(probe: Probe) -> TrialRequest {
-        TrialRequest {
-            trial: 1,
-            probe,
-            cpus: vec![3, 1],
-            priority: 80,
-            duration_ns: 1_000_000_000,
-            max_samples: None,
-            lift_rt_throttling: false,
-            injection: None,
-            tracing: None,
-            checkpoint_ns: None,
-        }
+        TrialRequest::plain(probe, vec![3, 1], 80, 1_000_000_000)
     }
 
     fn validate(request: &TrialRequest) -> Result<(), TrialError> {

@@ -193,16 +193,8 @@ mod tests {
     #[test]
     fn samples_that_were_asked_for_and_cannot_come_take_no_memory() {
         let request = TrialRequest {
-            trial: 1,
-            probe: Probe::Tick(Tick { iterations: 1 }),
-            cpus: vec![0],
-            priority: 0,
-            duration_ns: 1_000_000,
             max_samples: Some(1_000_000),
-            lift_rt_throttling: false,
-            injection: None,
-            tracing: None,
-            checkpoint_ns: None,
+            ..TrialRequest::plain(Probe::Tick(Tick { iterations: 1 }), vec![0], 0, 1_000_000)
         };
         let rate = TscRate { hz: 1e9, source: "made up".to_owned() };
         let (running, (ready, _is_ready)) = (RunningTrial::new(), channel());

@@ -20,18 +20,7 @@ const SMALL: Contend = Contend {
 };
 
 fn run(contend: Contend, duration_ns: u64) -> Result<Recording, TrialError> {
-    let request = TrialRequest {
-        trial: 1,
-        probe: Probe::Contend(contend),
-        cpus: scheduling::allowed_cpus().unwrap(),
-        priority: 0,
-        duration_ns,
-        max_samples: None,
-        lift_rt_throttling: false,
-        injection: None,
-        tracing: None,
-        checkpoint_ns: None,
-    };
+    let request = TrialRequest::plain(Probe::Contend(contend), scheduling::allowed_cpus().unwrap(), 0, duration_ns);
     let rate = TscRate::since(&Settling::begin().wait());
     run_trial(&Trial { request: &request, rate: &rate, running: &RunningTrial::new() })
 }

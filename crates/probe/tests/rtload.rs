@@ -32,18 +32,12 @@ fn run(
 ) -> Result<Recording, TrialError> {
     let rate = TscRate::since(&Settling::begin().wait());
     let tasks = sets.iter().map(|&(cost_ns, period_ns)| task(cost_ns, period_ns, &rate)).collect();
-    let request = TrialRequest {
-        trial: 1,
-        probe: Probe::Rtload(Rtload { policy, tasks, polluters: 1, polluter_bytes: 1 << 20, drawn: None }),
+    let request = TrialRequest::plain(
+        Probe::Rtload(Rtload { policy, tasks, polluters: 1, polluter_bytes: 1 << 20, drawn: None }),
         cpus,
-        priority: 80,
-        duration_ns: DURATION_NS,
-        max_samples: None,
-        lift_rt_throttling: false,
-        injection: None,
-        tracing: None,
-        checkpoint_ns: None,
-    };
+        80,
+        DURATION_NS,
+    );
     run_trial(&Trial { request: &request, rate: &rate, running })
 }
 

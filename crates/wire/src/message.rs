@@ -223,6 +223,24 @@ pub struct TrialRequest {
     pub checkpoint_ns: Option<u64>,
 }
 
+impl TrialRequest {
+    /// A trial with nothing besides: no limit of samples, nothing lifted, injected or traced, all sent at the end.
+    pub fn plain(probe: Probe, cpus: Vec<u32>, priority: u32, duration_ns: u64) -> Self {
+        Self {
+            trial: 1,
+            probe,
+            cpus,
+            priority,
+            duration_ns,
+            max_samples: None,
+            lift_rt_throttling: false,
+            injection: None,
+            tracing: None,
+            checkpoint_ns: None,
+        }
+    }
+}
+
 /// What of a kernel's doings to record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -226,18 +226,7 @@ mod tests {
         };
         let bytes = |contend: &Contend, duration_ns| {
             let probe = stealtime_wire::Probe::Contend(contend.clone());
-            let request = TrialRequest {
-                trial: 1,
-                probe,
-                cpus: vec![0],
-                priority: 0,
-                duration_ns,
-                max_samples: None,
-                lift_rt_throttling: false,
-                injection: None,
-                tracing: None,
-                checkpoint_ns: None,
-            };
+            let request = TrialRequest::plain(probe, vec![0], 0, duration_ns);
             contend.needs(&request).bytes
         };
         let bare = Contend { each_iteration: false, ..contend.clone() };

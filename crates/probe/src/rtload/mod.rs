@@ -176,18 +176,7 @@ mod tests {
     }
 
     fn request(probe: Rtload, duration_ns: u64) -> TrialRequest {
-        TrialRequest {
-            trial: 1,
-            probe: stealtime_wire::Probe::Rtload(probe),
-            cpus: vec![0],
-            priority: 80,
-            duration_ns,
-            max_samples: None,
-            lift_rt_throttling: false,
-            injection: None,
-            tracing: None,
-            checkpoint_ns: None,
-        }
+        TrialRequest::plain(stealtime_wire::Probe::Rtload(probe), vec![0], 80, duration_ns)
     }
 
     #[test]

@@ -147,6 +147,14 @@ impl Bench {
         fs::read_to_string(self.folder.path().join("told")).unwrap_or_default()
     }
 
+    /// Nobody takes epochs any more: the guest runs, and is not stopped again.
+    fn goes_on_for_good(&self) {
+        self.engine.order(Order::Rest);
+        self.awaits("cont");
+        thread::sleep(Duration::from_millis(200));
+        assert_eq!(self.told_qemu(), "cont");
+    }
+
     fn awaits(&self, command: &str) {
         let began = Instant::now();
         while self.told_qemu() != command {
@@ -354,10 +362,7 @@ fn a_guest_goes_on_when_its_standby_is_not_named_after_all() {
     let bench = first_epoch();
     bench.engine.order(Order::Acknowledged(Epoch(3)));
     bench.awaits("stop");
-    bench.engine.order(Order::Rest);
-    bench.awaits("cont");
-    thread::sleep(Duration::from_millis(200));
-    assert_eq!(bench.told_qemu(), "cont");
+    bench.goes_on_for_good();
 }
 
 #[test]
@@ -415,10 +420,7 @@ fn a_guest_that_is_held_back_while_it_is_copied_runs_as_soon_as_nobody_takes_it(
     // It has just been told to stop again, for a while.
     bench.awaits("cont");
     bench.awaits("stop");
-    bench.engine.order(Order::Rest);
-    bench.awaits("cont");
-    thread::sleep(Duration::from_millis(200));
-    assert_eq!(bench.told_qemu(), "cont");
+    bench.goes_on_for_good();
 }
 
 #[test]

@@ -8,13 +8,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use authority::Authority;
 use socket2::SockRef;
 use stealtime_shipping::frame::{FrameKind, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
     AcceptedStream, Acknowledge, EncodedFrame, Endpoint, Heartbeat, Identity, Link, LinkError, Listener, Message,
-    PageBatch, Resign, accept, connect,
+    PageBatch, Protected, Resign, accept, connect,
 };
 use stealtime_succession::{Epoch, Term};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -208,6 +209,51 @@ async fn heartbeats_overtake_pages_that_wait() {
     assert_eq!(waited.len() as u64, FRAMES / EVERY);
     // Behind the queue they would wait for more than eight frames.
     assert!(waited.iter().all(|&bytes| bytes <= 4 * frame_bytes), "{waited:?} bytes went before");
+}
+
+/// What must not wait, such as what the guest is reached by, is taken behind pages that wait, and comes in order.
+#[tokio::test]
+async fn what_must_not_wait_is_taken_while_pages_wait_until_the_link_stands_still() {
+    let folder = tempfile::tempdir().unwrap();
+    let (connected, accepted) = unix_pair(folder.path()).await;
+    let (sender, _hear) = connected.split();
+    let shipping = sender.clone();
+    let pages_sent = Arc::new(AtomicU64::new(0));
+    let sent = Arc::clone(&pages_sent);
+    let ship = tokio::spawn(async move {
+        loop {
+            shipping.send(&pages(1, PAYLOAD_LIMIT_BYTES - 100)).await?;
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        #[allow(unreachable_code, reason = "the type of the task")]
+        Ok::<(), LinkError>(())
+    });
+    // Nobody reads: the socket and the queue are full when nothing more is taken.
+    let mut before = u64::MAX;
+    while before != pages_sent.load(Ordering::Relaxed) || before == 0 {
+        before = pages_sent.load(Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let protected = |term| Message::Protected(Protected { term: Term(term) });
+    sender.try_send(&protected(1)).unwrap();
+    sender.try_send(&heartbeat(1)).unwrap();
+    let refused = (2..10_000).find_map(|term| sender.try_send(&protected(term)).err().map(|error| (term, error)));
+    let (taken, error) = refused.expect("what waits has a bound");
+    assert!(error.to_string().ends_with("it takes no more"), "{error}");
+    assert!(taken > 100, "{taken}");
+
+    ship.abort();
+    let (_answer, mut receiver) = accepted.split();
+    let mut terms = Vec::<u64>::new();
+    while terms.len() + 1 < usize::try_from(taken).unwrap() {
+        match receiver.receive().await.unwrap() {
+            Message::Protected(Protected { term }) => terms.push(term.0),
+            Message::Heartbeat(_) => assert!(terms.is_empty(), "it overtakes"),
+            Message::Pages(_) => assert!(terms.is_empty(), "they were sent before"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(terms.is_sorted(), "{terms:?}");
 }
 
 #[tokio::test]

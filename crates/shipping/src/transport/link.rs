@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::LinkError;
@@ -22,8 +22,8 @@ const READ_BYTES: usize = 256 << 10;
 /// Frames that wait to be written, about 64 KiB each: the encoder is to wait, not the memory to fill.
 const BULK_FRAMES: usize = 8;
 
-/// Urgent frames are small and rare; if so many wait, the link stands still.
-const URGENT_FRAMES: usize = 256;
+/// Messages of those who may not wait are small and rare; if so many wait, the link stands still.
+const UNWAITED_FRAMES: usize = 256;
 
 /// A stream in both directions.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -79,13 +79,16 @@ impl Link {
     /// Outside of a tokio runtime.
     pub fn split(self) -> (LinkSender, LinkReceiver) {
         let (read, write) = tokio::io::split(self.stream);
-        let (urgent, urgent_frames) = mpsc::channel(URGENT_FRAMES);
-        let (bulk, bulk_frames) = mpsc::channel(BULK_FRAMES);
+        let (urgent, urgent_frames) = mpsc::unbounded_channel();
+        let (ordered, orders) = mpsc::unbounded_channel();
+        let room =
+            Room { bulk: Arc::new(Semaphore::new(BULK_FRAMES)), unwaited: Arc::new(Semaphore::new(UNWAITED_FRAMES)) };
         let failure = Arc::new(Mutex::new(None));
-        let writer = Writer { write, urgent_frames, bulk_frames, failure: Arc::clone(&failure) };
+        let writer = Writer { write, urgent_frames, orders, failure: Arc::clone(&failure) };
         let writer = tokio::spawn(writer.run()).abort_handle();
         let version = self.version;
-        let sender = LinkSender { urgent, bulk, failure, peer: self.peer.clone(), version, writer };
+        let (peer, runtime) = (self.peer.clone(), Handle::current());
+        let sender = LinkSender { urgent, ordered, room, runtime, failure, peer, version, writer };
         let decoder = FrameDecoder::new(version);
         let receiver = LinkReceiver { read, decoder, peer: self.peer, certificate: self.certificate };
         (sender, receiver)
@@ -99,17 +102,31 @@ fn names(certificate: Option<&CertificateDer<'static>>, host: &str) -> bool {
         .is_ok_and(|certificate| certificate.verify_is_valid_for_subject_name(&name).is_ok())
 }
 
+/// A frame that waits, and its place among those that wait, which is free once it is written.
+struct Waiting(EncodedFrame, OwnedSemaphorePermit);
+
 /// What the writer is to do next.
 enum Order {
-    Write(EncodedFrame),
+    Write(Waiting),
     Close(oneshot::Sender<()>),
+}
+
+/// How many frames may wait.
+#[derive(Clone)]
+struct Room {
+    /// Of those who wait for it.
+    bulk: Arc<Semaphore>,
+    /// Of those who may not: pages that wait are no reason to refuse them.
+    unwaited: Arc<Semaphore>,
 }
 
 /// Gives messages to the task that writes. Clones share the link.
 #[derive(Clone)]
 pub struct LinkSender {
-    urgent: mpsc::Sender<EncodedFrame>,
-    bulk: mpsc::Sender<Order>,
+    urgent: mpsc::UnboundedSender<Waiting>,
+    ordered: mpsc::UnboundedSender<Order>,
+    room: Room,
+    runtime: Handle,
     failure: Arc<Mutex<Option<String>>>,
     peer: String,
     version: ProtocolVersion,
@@ -137,25 +154,17 @@ impl LinkSender {
         self.send_frame(self.encode(message)?).await
     }
 
-    /// As [`LinkSender::send`], but fails where that would wait: for those who may not.
+    /// As [`LinkSender::send`], but never waits: for those who may not.
     ///
     /// # Errors
-    /// [`LinkError::Broken`] once writing has failed, or if too much waits to be written;
+    /// [`LinkError::Broken`] once writing has failed, or if so many such messages wait that the link stands still;
     /// [`LinkError::Unsendable`] if the message is too long.
     pub fn try_send(&self, message: &Message) -> Result<(), LinkError> {
         let frame = self.encode(message)?.in_version(self.version);
-        let outcome = if frame.kind().is_urgent() {
-            self.urgent.try_send(frame).map_err(|error| matches!(error, TrySendError::Full(_)))
-        } else {
-            self.bulk.try_send(Order::Write(frame)).map_err(|error| matches!(error, TrySendError::Full(_)))
-        };
-        outcome.map_err(|is_full| {
-            if is_full {
-                LinkError::Broken { peer: self.peer.clone(), reason: "it takes no more".to_owned() }
-            } else {
-                self.broken()
-            }
-        })
+        match Arc::clone(&self.room.unwaited).try_acquire_owned() {
+            Ok(room) => self.order(frame, room),
+            Err(_) => Err(LinkError::Broken { peer: self.peer.clone(), reason: "it takes no more".to_owned() }),
+        }
     }
 
     fn encode(&self, message: &Message) -> Result<EncodedFrame, LinkError> {
@@ -172,12 +181,9 @@ impl LinkSender {
     /// # Errors
     /// [`LinkError::Broken`] once writing has failed.
     pub async fn send_frame(&self, frame: EncodedFrame) -> Result<(), LinkError> {
-        let frame = frame.in_version(self.version);
-        if frame.kind().is_urgent() {
-            self.urgent.send(frame).await.map_err(|_| self.broken())
-        } else {
-            self.bulk.send(Order::Write(frame)).await.map_err(|_| self.broken())
-        }
+        let room = if frame.kind().is_urgent() { &self.room.unwaited } else { &self.room.bulk };
+        let room = Arc::clone(room).acquire_owned().await.map_err(|_| self.broken())?;
+        self.order(frame.in_version(self.version), room)
     }
 
     /// As [`LinkSender::send_frame`], for threads that belong to no runtime.
@@ -188,12 +194,18 @@ impl LinkSender {
     /// # Panics
     /// In an asynchronous task.
     pub fn send_frame_blocking(&self, frame: EncodedFrame) -> Result<(), LinkError> {
-        let frame = frame.in_version(self.version);
-        if frame.kind().is_urgent() {
-            self.urgent.blocking_send(frame).map_err(|_| self.broken())
+        self.runtime.block_on(self.send_frame(frame))
+    }
+
+    fn order(&self, frame: EncodedFrame, room: OwnedSemaphorePermit) -> Result<(), LinkError> {
+        let is_urgent = frame.kind().is_urgent();
+        let waiting = Waiting(frame, room);
+        let is_taken = if is_urgent {
+            self.urgent.send(waiting).is_ok()
         } else {
-            self.bulk.blocking_send(Order::Write(frame)).map_err(|_| self.broken())
-        }
+            self.ordered.send(Order::Write(waiting)).is_ok()
+        };
+        if is_taken { Ok(()) } else { Err(self.broken()) }
     }
 
     /// Writes all that waits and closes this direction of the link, for all clones.
@@ -202,7 +214,7 @@ impl LinkSender {
     /// [`LinkError::Broken`] if it could not all be written.
     pub async fn close(&self) -> Result<(), LinkError> {
         let (done, closed) = oneshot::channel();
-        self.bulk.send(Order::Close(done)).await.map_err(|_| self.broken())?;
+        self.ordered.send(Order::Close(done)).map_err(|_| self.broken())?;
         closed.await.map_err(|_| self.broken())
     }
 
@@ -216,8 +228,8 @@ impl LinkSender {
 /// The task that writes.
 struct Writer {
     write: WriteHalf<Box<dyn Duplex>>,
-    urgent_frames: mpsc::Receiver<EncodedFrame>,
-    bulk_frames: mpsc::Receiver<Order>,
+    urgent_frames: mpsc::UnboundedReceiver<Waiting>,
+    orders: mpsc::UnboundedReceiver<Order>,
     failure: Arc<Mutex<Option<String>>>,
 }
 
@@ -230,27 +242,27 @@ impl Writer {
     }
 
     async fn write_frames(&mut self) -> std::io::Result<()> {
-        let (mut urgent_open, mut bulk_open) = (true, true);
-        while urgent_open || bulk_open {
-            if self.urgent_frames.is_empty() && self.bulk_frames.is_empty() {
+        let (mut urgent_open, mut orders_open) = (true, true);
+        while urgent_open || orders_open {
+            if self.urgent_frames.is_empty() && self.orders.is_empty() {
                 // TLS holds back what does not fill a record.
                 self.write.flush().await?;
             }
             tokio::select! {
                 biased;
-                frame = self.urgent_frames.recv(), if urgent_open => match frame {
-                    Some(frame) => self.write.write_all(frame.as_bytes()).await?,
+                waiting = self.urgent_frames.recv(), if urgent_open => match waiting {
+                    Some(Waiting(frame, _room)) => self.write.write_all(frame.as_bytes()).await?,
                     None => urgent_open = false,
                 },
-                order = self.bulk_frames.recv(), if bulk_open => match order {
-                    Some(Order::Write(frame)) => self.write.write_all(frame.as_bytes()).await?,
+                order = self.orders.recv(), if orders_open => match order {
+                    Some(Order::Write(Waiting(frame, _room))) => self.write.write_all(frame.as_bytes()).await?,
                     Some(Order::Close(done)) => {
                         self.close().await?;
                         // Nobody may wait for it any more.
                         let _ = done.send(());
                         return Ok(());
                     }
-                    None => bulk_open = false,
+                    None => orders_open = false,
                 },
             }
         }
@@ -258,7 +270,7 @@ impl Writer {
     }
 
     async fn close(&mut self) -> std::io::Result<()> {
-        while let Ok(frame) = self.urgent_frames.try_recv() {
+        while let Ok(Waiting(frame, _room)) = self.urgent_frames.try_recv() {
             self.write.write_all(frame.as_bytes()).await?;
         }
         self.write.shutdown().await

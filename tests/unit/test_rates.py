@@ -4,6 +4,8 @@ from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stealtime.report.rates import SESSION_ERROR, Counts, dispersion, judge_rates, ratio_of_rates
 
@@ -47,6 +49,37 @@ def test_a_burst_counts_as_one_event() -> None:
     assert dispersion(nothing, burst) == pytest.approx(4.0)
     assert judge_rates(nothing, burst) == (None, "there is none in one run, and in the other too few that come apart")
     assert judge_rates(nothing, apart)[0] is not None
+
+
+def test_one_event_beside_a_burst_is_not_judged() -> None:
+    # Of two equal runs: by the dispersion of the burst the single event counts as a seventeenth of one.
+    found, because = judge_rates(counts(0, 37, 2, 0), counts(0, 0, 1, 0))
+    assert (found, because) == (None, "too few of them come apart: those of one run count as less than one")
+    assert judge_rates(counts(0, 0, 1, 0), counts(0, 37, 2, 0)) == (None, because)
+    ratio = ratio_of_rates(counts(0, 37, 2, 0), counts(0, 0, 1, 0))
+    assert ratio is not None
+    assert ratio.low == 0.0
+    assert ratio.value == pytest.approx(1 / 39)
+    assert 1.0 < ratio.high < inf
+    back = ratio_of_rates(counts(0, 0, 1, 0), counts(0, 37, 2, 0))
+    assert back is not None
+    assert (back.low, back.high) == (pytest.approx(1 / ratio.high), inf)
+
+
+EVENTS = st.lists(st.integers(0, 100_000), min_size=1, max_size=6)
+
+
+@given(EVENTS, EVENTS)
+def test_any_counts_are_judged_or_not_with_a_reason(base: list[int], other: list[int]) -> None:
+    ratio, because = judge_rates(counts(*base), counts(*other))
+    assert (ratio is None) != (because is None)
+    if ratio is not None:
+        assert 0.0 <= ratio.low <= ratio.high
+        assert ratio.low > 0.0 or ratio.high < inf
+    back = judge_rates(counts(*other), counts(*base))[0]
+    assert (back is None) == (ratio is None)
+    if ratio is not None and back is not None:
+        assert (back.low > 1.0, back.high < 1.0) == (ratio.high < 1.0, ratio.low > 1.0)
 
 
 def test_what_neither_has_is_not_judged() -> None:

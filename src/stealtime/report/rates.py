@@ -16,7 +16,7 @@ The interval inverts mid-p (H. O. Lancaster, JASA 56, 1961): an exact test of fe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, inf, isinf, log, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ a factor of 9 in stalls over 85 us. Seven against none are a difference still.""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(31)
 _WEIGHTS /= _WEIGHTS.sum()
 _LOG_RATIO_LIMIT = 50.0
+_BOUNDLESS = 1e6
+"""Who cannot exclude so many times as many excludes nothing."""
 _LOG_RATIO_ERROR = 1e-6
 """Of the ends of an interval, which are told with three digits."""
 
@@ -70,8 +72,9 @@ def ratio_of_rates(base: Counts, other: Counts) -> Interval | None:
     """Find how many times the rate of ``base`` that of ``other`` is, each from a session of its own.
 
     Returns:
-        With a high end that is infinite where ``base`` has no event, and a low end of 0 where ``other`` has none; None
-        where neither has one.
+        With a high end that is infinite where ``base`` has no event, or so little of one after the division by the
+        dispersion that it excludes no ratio, and a low end of 0 where the same is so of ``other``; None where neither
+        has an event.
     """
     spread = dispersion(base, other)
     first, second = base.total / spread, other.total / spread
@@ -82,10 +85,15 @@ def ratio_of_rates(base: Counts, other: Counts) -> Interval | None:
     def surplus(log_ratio: float, share: float) -> float:
         """Give by how much it is likelier than ``share`` that ``other`` has as many events as it has, or more."""
         odds = np.exp(np.clip(exposure + log_ratio + sqrt(2.0) * SESSION_ERROR * _NODES, -700.0, 700.0))
-        return float(_WEIGHTS @ _mid_p(second, first, odds / (1.0 + odds))) - share
+        return float(_WEIGHTS @ _mid_p(second, first, odds)) - share
 
     def end(share: float) -> float:
         limit = _LOG_RATIO_LIMIT
+        # Events that all come together may count as so little of one that no ratio contradicts them.
+        if surplus(-limit, share) >= 0.0:
+            return -inf
+        if surplus(limit, share) <= 0.0:
+            return inf
         return float(optimize.brentq(surplus, -limit, limit, args=(share,), xtol=_LOG_RATIO_ERROR))
 
     beyond = (1.0 - CONFIDENCE) / 2.0
@@ -101,7 +109,9 @@ def judge_rates(base: Counts, other: Counts) -> tuple[Interval | None, str | Non
     ratio = ratio_of_rates(base, other)
     if ratio is None:
         return None, "there is none in either run"
-    if ratio.low <= 1.0 <= ratio.high and (ratio.low == 0.0 or isinf(ratio.high)):
+    if ratio.low <= 1.0 <= ratio.high and (ratio.low < 1.0 / _BOUNDLESS or ratio.high > _BOUNDLESS):
+        if base.total > 0.0 and other.total > 0.0:
+            return None, "too few of them come apart: those of one run count as less than one"
         return None, "there is none in one run, and in the other too few that come apart"
     return ratio, None
 
@@ -113,12 +123,19 @@ def method_of_rates(base: Counts, other: Counts, what: str) -> str:
     return f"{what}: {base.total:.0f} and {other.total:.0f}{together}; binomial, averaged over sessions"
 
 
-def _mid_p(own: float, others: float, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the chance of more than ``own`` events and half of that of as many, of ``own + others`` with ``share`` each.
+def _mid_p(own: float, others: float, odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the chance of more than ``own`` events and half of that of as many, of ``own + others`` with ``odds`` each.
 
     The numbers need not be whole: binomial tails are incomplete beta functions, which join them smoothly.
     """
-    at_least = special.betainc(own, others + 1.0, share) if own > 0.0 else np.ones_like(share)
-    more = special.betainc(own + 1.0, others, share) if others > 0.0 else np.zeros_like(share)
+    at_least = _beta_tail(own, others + 1.0, odds) if own > 0.0 else np.ones_like(odds)
+    more = _beta_tail(own + 1.0, others, odds) if others > 0.0 else np.zeros_like(odds)
     chance: NDArray[np.float64] = (at_least + more) / 2.0
     return chance
+
+
+def _beta_tail(a: float, b: float, odds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the regularised incomplete beta function at ``odds / (1 + odds)``, also where that rounds to 1."""
+    upper = special.betaincc(b, a, 1.0 / (1.0 + odds))
+    tail: NDArray[np.float64] = np.where(odds < 1.0, special.betainc(a, b, odds / (1.0 + odds)), upper)
+    return tail

@@ -118,9 +118,8 @@ def test_a_damaged_stream_is_refused_and_nothing_is_lost(hosts: SpoiledHosts) ->
             )
             witness.note_releases()
         # And then the active member dies: what the standby holds is whole.
-        before = hosts.settled()
+        before = hosts.kill_active()
         assert before.pid is not None
-        hosts.kill(before.pid)
         after = hosts.settled(unlike=frozenset({before.pid}))
         assert after.host == other(before.host)
         seen = counting.end()

@@ -63,14 +63,14 @@ def in_net_mode() -> Iterator[TwoHosts]:
 
 def kill_while_counting(hosts: TwoHosts) -> dict[str, Any]:
     """Kill the active member under a client, and give what the client saw."""
-    before = hosts.settled()
-    assert before.pid is not None
+    hosts.settled()
     at_first = int(hosts.ask("status")["total"])
     counting = Counting(hosts)
     await_that(
         lambda: int(hosts.ask("status")["total"]) > at_first + 100, lambda: f"nobody counts\n{hosts.last_words()}"
     )
-    hosts.kill(before.pid)
+    before = hosts.kill_active()
+    assert before.pid is not None
     after = hosts.settled(unlike=frozenset({before.pid}))
     assert after.host == other(before.host)
     return counting.end()
@@ -130,12 +130,12 @@ def test_output_that_is_held_is_not(in_net_mode: TwoHosts) -> None:
 
 
 def test_the_network_is_told_where_the_guest_is(in_net_mode: TwoHosts) -> None:
-    before = in_net_mode.settled()
-    assert before.pid is not None
+    in_net_mode.settled()
     argv = [sys.executable, "-c", LISTENER, GUEST_ADDRESS]
     listening = in_net_mode.laboratory.start(CLIENT, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert listening.stdout.readline() == b"listening\n"
-    in_net_mode.kill(before.pid)
+    before = in_net_mode.kill_active()
+    assert before.pid is not None
     in_net_mode.settled(unlike=frozenset({before.pid}))
     heard = json.loads(listening.communicate(timeout=60)[0])
     # At least five rounds of ours by then; QEMU and this guest's driver send five of each too. A frame may be lost.
@@ -144,8 +144,7 @@ def test_the_network_is_told_where_the_guest_is(in_net_mode: TwoHosts) -> None:
 
 
 def test_blackout_sees_of_a_death_what_the_counting_client_sees(in_net_mode: TwoHosts) -> None:
-    before = in_net_mode.settled()
-    assert before.pid is not None
+    in_net_mode.settled()
     counting = Counting(in_net_mode, linear_timeouts=True)
     counting.await_answers()
     program = str(Path(sys.executable).with_name("stealtime"))
@@ -157,7 +156,8 @@ def test_blackout_sees_of_a_death_what_the_counting_client_sees(in_net_mode: Two
         watching = in_net_mode.laboratory.start(CLIENT, argv, stdout=subprocess.PIPE, stderr=stderr)
     told = int(in_net_mode.ask("status")["total"])
     await_that(lambda: int(in_net_mode.ask("status")["total"]) > told + 200, lambda: said.read_text())
-    in_net_mode.kill(before.pid)
+    before = in_net_mode.kill_active()
+    assert before.pid is not None
     in_net_mode.settled(unlike=frozenset({before.pid}))
     counting.await_answers()
     watching.send_signal(signal.SIGTERM)
@@ -216,9 +216,8 @@ def test_a_planned_failover_loses_nothing(in_net_mode: TwoHosts) -> None:
 
 
 def test_a_guest_reboots_on_its_new_host_and_stays_protected(in_net_mode: TwoHosts) -> None:
-    before = in_net_mode.settled()
+    before = in_net_mode.kill_active()
     assert before.pid is not None
-    in_net_mode.kill(before.pid)
     moved = in_net_mode.settled(unlike=frozenset({before.pid}))
     boot = in_net_mode.ask("status")["boot_id"]
     in_net_mode.ask("reboot")
@@ -228,7 +227,7 @@ def test_a_guest_reboots_on_its_new_host_and_stays_protected(in_net_mode: TwoHos
     assert rebooted.pid is not None
     # What was booted here outlives this host, too.
     boot = in_net_mode.ask("status")["boot_id"]
-    in_net_mode.kill(rebooted.pid)
+    assert in_net_mode.kill_active().pid == rebooted.pid
     in_net_mode.settled(unlike=frozenset({rebooted.pid}))
     assert in_net_mode.ask("status")["boot_id"] == boot
     assert in_net_mode.ask("check")["mismatches"] == 0

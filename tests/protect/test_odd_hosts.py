@@ -317,7 +317,7 @@ def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts)
         disk.fill()
         epoch = hosts.settled().epoch
         await_that(lambda: hosts.settled().epoch > epoch + 5, hosts.last_words)
-        hosts.kill(before.pid)
+        assert hosts.kill_active().pid == before.pid
         moved = hosts.settled(unlike=frozenset({before.pid}))
         assert moved.host == "b"
         assert moved.pid is not None
@@ -339,7 +339,7 @@ def test_a_disk_that_fills_up_ends_neither_protection_nor_guest(hosts: TwoHosts)
             rows = list(csv.DictReader(file))
         assert all(None not in row.values() and None not in row for row in rows)
         assert export_epochs(epochs, hosts.laboratory.folder / "epochs.parquet", vm="counter", host="b") >= len(rows)
-        hosts.kill(moved.pid)
+        assert hosts.kill_active().pid == moved.pid
         back = hosts.settled(unlike=frozenset({moved.pid}))
         assert back.host == "a"
         assert_unharmed(counting.end())
@@ -354,7 +354,7 @@ def test_a_register_without_room_delays_a_failover_and_nothing_is_lost(odd: Odd)
     successor = other(before.host)
     counting = counting_on(hosts)
     odd.register_disk.fill()
-    hosts.kill(before.pid)
+    assert hosts.kill_active().pid == before.pid
     pid = hosts.pid(successor)
     await_that(
         lambda: any((one["event"], one["pid"]) == ("claiming", pid) for one in hosts.events(successor)),
@@ -383,7 +383,7 @@ def test_without_userfaultfd_pages_are_found_otherwise_and_status_says_why() -> 
             assert any(warning.startswith(remark) for warning in status.warnings), status
             assert any("userfaultfd" in warning and "not implemented" in warning for warning in status.warnings), status
         assert before.pid is not None
-        hosts.kill(before.pid)
+        assert hosts.kill_active().pid == before.pid
         after = hosts.settled(unlike=frozenset({before.pid}))
         assert after.host == "b"
         assert after.tracker == before.tracker

@@ -159,8 +159,15 @@ class TwoHosts(CountingGuest):
 
         await_that(has_come, lambda: f"{name} does not come to {point}\n{self.last_words()}", poll_s=0.002)
 
+    def kill_active(self) -> MemberStatus:
+        """Kill the active member as :meth:`strike` does, and wait until its process is gone; give who was active."""
+        before = self.strike("kill")
+        assert before.pid is not None
+        self.await_end(before.pid)
+        return before
+
     def kill(self, pid: int) -> None:
-        """End a member, or its QEMU, by SIGKILL."""
+        """End a process by SIGKILL; an active member by :meth:`kill_active`, which sees that it is protected then."""
         os.kill(pid, signal.SIGKILL)
         self.await_end(pid)
 

@@ -1,10 +1,10 @@
-"""The appliance's tree and configuration, as far as no package has to be fetched for them."""
+"""Programs out of Debian packages, as far as no package has to be fetched for them."""
 
 from pathlib import Path
 
 import pytest
 
-from stealtime.studies.telephony.appliance.root import copy_into, parse_libraries, parse_resolution
+from stealtime.lab.image.debian_programs import copy_into, parse_libraries, parse_resolution
 from stealtime.vocabulary.errors import StealtimeError
 
 
@@ -14,12 +14,14 @@ def test_the_linker_itself_is_no_library_to_place() -> None:
         "\tlibc.so.6 => /unpacked/lib/libc.so.6 (0x00007f1c)\n"
         "\t/lib64/ld-linux-x86-64.so.2 => /unpacked/lib64/ld-linux-x86-64.so.2 (0x00007f1d)\n"
     )
-    assert parse_libraries(said) == {"libc.so.6": "/unpacked/lib/libc.so.6"}
+    assert parse_libraries(said, "it") == {"libc.so.6": Path("/unpacked/lib/libc.so.6")}
 
 
 def test_a_missing_library_is_named() -> None:
-    with pytest.raises(StealtimeError, match=r"no package of it has the library libx265\.so\.199"):
-        parse_libraries("\tlibx265.so.199 => not found\n")
+    with pytest.raises(
+        StealtimeError, match=r"the appliance cannot be made: no package of it has the library libx265\.so\.199"
+    ):
+        parse_libraries("\tlibx265.so.199 => not found\n", "the appliance")
 
 
 @pytest.mark.parametrize("name", ["../outside", "lib/../../outside"])

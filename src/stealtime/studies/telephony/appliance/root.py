@@ -8,18 +8,22 @@ dynamic linker names for them are kept. The tree serves natively, below ``chroot
 import hashlib
 import json
 import os
-import re
-import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from stealtime.lab.image.cache import cache_folder, obtain_entry, read_entry, write_atomically
-from stealtime.lab.image.debian import unpack_archive
-from stealtime.lab.image.tools import run_tool
-from stealtime.vocabulary.errors import StealtimeError
+from stealtime.lab.image.debian_programs import (
+    INTERPRETER,
+    LIBRARIES,
+    copy_into,
+    libraries_of,
+    resolve_packages,
+    unpack_packages,
+    unpacked_file,
+)
 
 Role = Literal["both", "signalling", "media", "replica", "store", "front", "names"]
 """What a server does: route SIP and keep registrations, relay media, or both; ``replica`` does both and shares what it
@@ -51,20 +55,14 @@ _PACKAGES: Mapping[Role, tuple[str, ...]] = {
     "front": ("kamailio", "busybox-static"),
     "names": ("nsd", "busybox-static"),
 }
-INTERPRETER = "lib64/ld-linux-x86-64.so.2"
-LIBRARIES = "lib/x86_64-linux-gnu"
-"""All libraries go here, where every dynamic linker of Debian looks without a configuration."""
-_LIBRARY_FOLDERS = (LIBRARIES, "usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/kamailio")
+_OWN_LIBRARY_FOLDERS = ("usr/lib/x86_64-linux-gnu/kamailio",)
 _PROTOCOLS = "tcp 6 TCP\nudp 17 UDP\n"
 """``/etc/protocols``: without it Kamailio cannot set options of TCP."""
 _EMPTY_FOLDERS = ("proc", "sys", "dev", "tmp", "run", "etc/stealtime")
 """What is mounted there differs between a guest and a native server."""
 _FORMAT_VERSION = 2
 """Rises when the layout of the tree changes, so that older ones are made anew."""
-_INSTALLED_LINE = re.compile(r"^Inst (?P<name>\S+) \((?P<version>\S+) ")
-_LIBRARY_LINE = re.compile(r"^\s*(?P<name>[^\s/]+) => (?P<path>/\S+|not found)")
-"""The linker lists itself by an absolute path, and stands in the tree already: such a name is never a place in it."""
-_LISTS_HINT = "run `apt-get update` and check the network; the appliance is made of Debian 12 packages"
+_WHAT = "the appliance"
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,14 @@ def obtain_root(role: Role) -> Root:
     remembered = _remembered(lookup, wanted)
     if remembered is not None and (entry := read_entry(folder / remembered)) is not None:
         return Root(role, folder / remembered / "tree", remembered, json.loads(entry.facts["packages"]))
-    packages = _resolve(_PACKAGES[role])
+    packages = resolve_packages(_PACKAGES[role], _WHAT)
     key = hashlib.sha256(json.dumps([wanted, packages], sort_keys=True).encode()).hexdigest()[:32]
 
     def build(partial: Path) -> tuple[list[str], Mapping[str, str]]:
         tree = partial / "tree"
         with tempfile.TemporaryDirectory(prefix="download-", dir=partial.parent) as temporary:
             unpacked = Path(temporary) / "unpacked"
-            _unpack(packages, Path(temporary), unpacked)
+            unpack_packages(packages, unpacked, _WHAT)
             _keep(role, unpacked, tree)
         own = {name: packages[name] for name in _PACKAGES[role]}
         names = sorted(str(path.relative_to(partial)) for path in tree.rglob("*") if path.is_file())
@@ -132,25 +130,6 @@ def modules_of(role: Role) -> tuple[str, ...]:
     return (*KAMAILIO_MODULES, *REPLICATION_MODULES) if role == "replica" else KAMAILIO_MODULES
 
 
-def parse_resolution(said: str) -> dict[str, str]:
-    """Read the versions of all packages out of what ``apt-get --simulate install`` prints."""
-    return {match["name"]: match["version"] for line in said.splitlines() if (match := _INSTALLED_LINE.match(line))}
-
-
-def parse_libraries(said: str) -> dict[str, str]:
-    """Read the libraries of a program out of what the dynamic linker lists.
-
-    Raises:
-        StealtimeError: One is not there.
-    """
-    found = {}
-    for match in filter(None, map(_LIBRARY_LINE.match, said.splitlines())):
-        if match["path"] == "not found":
-            raise StealtimeError(f"the appliance cannot be made: no package of it has the library {match['name']}")
-        found[match["name"]] = match["path"]
-    return found
-
-
 def _content(role: Role) -> dict[str, object]:
     return {"format": _FORMAT_VERSION, "packages": sorted(_PACKAGES[role]), "modules": sorted(modules_of(role))}
 
@@ -164,75 +143,17 @@ def _remembered(lookup: Path, wanted: Mapping[str, object]) -> str | None:
         return None
 
 
-def _resolve(names: Sequence[str]) -> dict[str, str]:
-    # An empty list of installed packages: what this host has installed must not be left out.
-    argv = ["apt-get", "-o", "Dir::State::status=/dev/null", "--simulate", "--no-install-recommends", "install"]
-    packages = parse_resolution(run_tool([*argv, *names], "apt cannot find the packages of the appliance", _LISTS_HINT))
-    missing = [name for name in names if name not in packages]
-    if missing:
-        raise StealtimeError(f"apt does not know the package {missing[0]}", hint=_LISTS_HINT)
-    return packages
-
-
-def _unpack(packages: Mapping[str, str], downloads: Path, into: Path) -> None:
-    wanted = [f"{name}={version}" for name, version in sorted(packages.items())]
-    run_tool(
-        ["apt-get", "download", *wanted], "the appliance's packages cannot be downloaded", _LISTS_HINT, cwd=downloads
-    )
-    archives = sorted(downloads.glob("*.deb"))
-    if len(archives) != len(wanted):
-        raise StealtimeError(f"apt-get downloaded {len(archives)} files for {len(wanted)} packages", hint=_LISTS_HINT)
-    into.mkdir()
-    for archive in archives:
-        unpack_archive(archive, into)
-
-
 def _keep(role: Role, unpacked: Path, tree: Path) -> None:
     kept = [BUSYBOX, INTERPRETER, *programs_of(role)]
     kept += [f"{MODULES_FOLDER}/{name}.so" for name in modules_of(role)]
     for name in kept:
-        copy_into(tree, name, _inside(unpacked, name))
+        copy_into(tree, name, unpacked_file(unpacked, name, _WHAT))
     loaded = [unpacked / name for name in kept if name not in (BUSYBOX, INTERPRETER)]
-    for name, source in _libraries(loaded, unpacked).items():
-        copy_into(tree, f"{LIBRARIES}/{name}", Path(source))
+    for name, source in libraries_of(loaded, unpacked, _WHAT, _OWN_LIBRARY_FOLDERS).items():
+        copy_into(tree, f"{LIBRARIES}/{name}", source)
     for name in _EMPTY_FOLDERS:
         (tree / name).mkdir(parents=True, exist_ok=True)
     (tree / "etc/protocols").write_text(_PROTOCOLS)
     # As packing sets them, later: what the cache has noted of them stays true.
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (0, 0))
-
-
-def _inside(unpacked: Path, name: str) -> Path:
-    """Give a file of the unpacked packages; links in them lead into the tree, not into this host."""
-    path = unpacked / name
-    if path.is_symlink():
-        target = path.readlink()
-        path = unpacked / target.relative_to("/") if target.is_absolute() else path.parent / target
-    if not path.is_file():
-        raise StealtimeError(f"the appliance cannot be made: no package of it has the file /{name}")
-    return path
-
-
-def _libraries(programs: Iterable[Path], unpacked: Path) -> dict[str, str]:
-    folders = ":".join(str(unpacked / folder) for folder in _LIBRARY_FOLDERS)
-    linker = [str(_inside(unpacked, INTERPRETER)), "--inhibit-cache", "--library-path", folders, "--list"]
-    found: dict[str, str] = {}
-    for program in programs:
-        said = run_tool([*linker, str(program)], f"the libraries of {program.name} cannot be listed", _LISTS_HINT)
-        found |= parse_libraries(said)
-    return found
-
-
-def copy_into(tree: Path, name: str, source: Path) -> None:
-    """Copy a program or library to its place in a tree, and never anywhere else: we may be root, beside a live system.
-
-    Raises:
-        StealtimeError: The name leads out of the tree.
-    """
-    target = tree / name
-    if not target.resolve().is_relative_to(tree.resolve()):
-        raise StealtimeError(f"the appliance cannot be made: {name} is outside of its tree")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    target.chmod(0o755)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stealtime.lab.image.cache import write_atomically
+from stealtime.lab.image.debian_programs import command_in
 from stealtime.protect.laboratory import Laboratory
 from stealtime.studies.telephony.appliance.front import (
     CONTROL_SOCKET,
@@ -20,7 +21,7 @@ from stealtime.studies.telephony.appliance.front import (
     destinations,
 )
 from stealtime.studies.telephony.appliance.names import DOMAIN, Front, NamesConfiguration
-from stealtime.studies.telephony.appliance.root import INTERPRETER, KAMCMD, LIBRARIES, obtain_root
+from stealtime.studies.telephony.appliance.root import KAMCMD, obtain_root
 from stealtime.studies.telephony.client import Client
 from stealtime.studies.telephony.location import Located, Protocol, locate
 from stealtime.studies.telephony.place.answering import await_answer
@@ -131,9 +132,8 @@ class Fronts:
 
     def _tell(self, text: str, after_each: Callable[[], None] | None) -> None:
         tree = obtain_root("front").tree
-        linker = [str(tree / INTERPRETER), "--inhibit-cache", "--library-path", str(tree / LIBRARIES)]
         # A name relative to the folder: kamcmd would take the colons of a longer one apart.
-        argv = [*linker, str(tree / KAMCMD), "-s", f"unixs:./{CONTROL_SOCKET}", RELOAD]
+        argv = [*command_in(tree, KAMCMD), "-s", f"unixs:./{CONTROL_SOCKET}", RELOAD]
         for node in FRONT_NODES:
             self._write(node, text)
             try:

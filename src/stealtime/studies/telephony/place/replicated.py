@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 from pydantic import JsonValue
 
+from stealtime.lab.image.debian_programs import command_in
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.laboratory import CLIENT, GUEST_ADDRESS, GUEST_BRIDGE, GUEST_INTERFACE, Laboratory
 from stealtime.protect.process_times import thread_times_ns
@@ -29,7 +30,7 @@ from stealtime.studies.telephony.appliance.replication import (
     ReplicaConfiguration,
     store_options,
 )
-from stealtime.studies.telephony.appliance.root import INTERPRETER, LIBRARIES, REDIS, obtain_root
+from stealtime.studies.telephony.appliance.root import REDIS, obtain_root
 from stealtime.studies.telephony.client import Client, LaboratoryClient
 from stealtime.studies.telephony.place.answering import await_answer
 from stealtime.studies.telephony.place.model import Blow, CpuTimes, Mode
@@ -192,11 +193,14 @@ class ReplicatedPlace:
             self.laboratory.host(STORE_HOST).namespace,
             [f"address add {_STORE_ADDRESS}/{_PREFIX_LENGTH} dev {GUEST_BRIDGE}"],
         )
-        argv = [str(tree / INTERPRETER), "--inhibit-cache", "--library-path", str(tree / LIBRARIES)]
         with self._log.open("wb") as log:
             self._store = self.laboratory.start(
                 STORE_HOST,
-                [*argv, str(tree / REDIS), "--dir", str(self.laboratory.folder), *store_options(_STORE_ADDRESS)],
+                [
+                    *command_in(tree, REDIS),
+                    *("--dir", str(self.laboratory.folder)),
+                    *store_options(_STORE_ADDRESS),
+                ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )

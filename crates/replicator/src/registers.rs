@@ -80,7 +80,7 @@ impl Registrar {
                 match taken.recv_timeout(READY_EVERY) {
                     Ok(request) => answer(request.perform(register.as_mut(), &vm)),
                     // A standby asks for the first time when each millisecond counts.
-                    Err(RecvTimeoutError::Timeout) => register.keep_ready(),
+                    Err(RecvTimeoutError::Timeout) => register.keep_ready(&vm),
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
             }

@@ -302,7 +302,7 @@ fn a_token_that_has_ended_is_replaced() {
     let second = won(&register.swap("vm", Some(first), &record(2)).unwrap());
     server.post("user/changepw", root["token"].as_str(), &change).unwrap();
     won(&register.swap("vm", Some(second), &record(3)).unwrap());
-    register.keep_ready();
+    register.keep_ready("vm");
     assert_eq!(register.read("vm").unwrap().unwrap().record, record(3));
 }
 

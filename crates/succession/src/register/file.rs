@@ -28,7 +28,7 @@ const KEPT_VERSIONS: u64 = 16;
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A register in a folder on a file system that both members see.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileRegister {
     folder: PathBuf,
 }
@@ -39,7 +39,13 @@ impl FileRegister {
         fs::create_dir_all(folder).map_err(|error| {
             RegisterError::Setup(format!("the folder {} cannot be made: {error}", folder.display()))
         })?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self::at(folder))
+    }
+
+    /// Use `folder`, which is there. Touches no file, so that it takes no time where a file system hangs.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
     }
 
     fn path(&self, vm: &str, number: u64) -> PathBuf {
@@ -167,6 +173,10 @@ impl Register for FileRegister {
         // That old versions stay is no reason to say that the swap failed.
         let _ = self.remove_old(vm, number);
         Ok(SwapOutcome::Won(Version(number)))
+    }
+
+    fn another(&self) -> Option<Box<dyn Register>> {
+        Some(Box::new(Self::at(&self.folder)))
     }
 
     fn describe(&self) -> String {

@@ -1,8 +1,12 @@
 //! The arbiter: one record for each virtual machine, changed by compare-and-swap only.
 
+mod answers;
+mod cluster;
 mod credentials;
 mod etcd;
 mod file;
+mod requests;
+mod survey;
 
 use thiserror::Error;
 
@@ -25,9 +29,21 @@ pub enum RegisterError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Its servers are not of one cluster.
+    #[error("the register {register} cannot be used: {reason} (hint: {hint})", hint = Self::ONE_CLUSTER)]
+    Divided {
+        register: String,
+        /// Which server differs from which, and how that is known.
+        reason: String,
+    },
     /// The register was set up wrongly.
     #[error("the register cannot be used: {0}")]
     Setup(String),
+}
+
+impl RegisterError {
+    /// What to do about servers that do not agree.
+    pub(crate) const ONE_CLUSTER: &str = "name the servers of one cluster only, and the same on all hosts";
 }
 
 /// What became of a compare-and-swap.
@@ -39,7 +55,8 @@ pub enum SwapOutcome {
     Lost(Option<Versioned>),
 }
 
-/// A place that both members can reach and that lets one of them win. Calls block for a bounded time.
+/// A place that both members can reach and that lets one of them win. Calls block: for a bounded time where it is asked
+/// over a network, for as long as the file system does where it is a folder.
 pub trait Register: Send {
     /// Read the record of a virtual machine.
     fn read(&mut self, vm: &str) -> Result<Option<Versioned>, RegisterError>;
@@ -47,8 +64,18 @@ pub trait Register: Send {
     /// Replace the record if it is still in version `expected` (none: if there is no record).
     fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError>;
 
-    /// Do now what would take time when it is asked the next time; called about once a minute.
-    fn keep_ready(&mut self) {}
+    /// Do now what would take time when it is asked the next time on this machine; called about once a minute.
+    fn keep_ready(&mut self, _vm: &str) {}
+
+    /// Say what an operator should see to although calls may succeed.
+    fn remark(&self) -> Option<String> {
+        None
+    }
+
+    /// Another handle on it, if its calls may hang: what hangs in one holds nothing up in the other.
+    fn another(&self) -> Option<Box<dyn Register>> {
+        None
+    }
 
     /// Name the register for messages.
     fn describe(&self) -> String;

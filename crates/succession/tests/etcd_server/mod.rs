@@ -1,5 +1,7 @@
 //! A real etcd on loopback with a folder and ports of its own.
 
+#![allow(dead_code, reason = "each test uses its part")]
+
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,25 +34,76 @@ impl EtcdServer {
 
     /// Start one that talks TLS only, and only to those who show a certificate.
     pub fn start_with(identity: Option<&EtcdIdentity>) -> Option<Self> {
-        let program = program();
-        if !std::path::Path::new(&program).exists() {
-            eprintln!("skipped: {program} is not installed (package etcd-server)");
+        if !Self::is_installed() {
             return None;
         }
-        // Another process may take a port between our look and etcd's: then it ends at once and is started
-        // anew.
-        (0..5).find_map(|_| Self::try_start(identity.cloned())).or_else(|| panic!("etcd did not start five times"))
+        started_at_last(|| Self::try_start(identity.cloned()))
+    }
+
+    /// Two that know nothing of each other, and show the same numbers: they were set up alike.
+    pub fn start_twins() -> Option<[Self; 2]> {
+        Self::is_installed().then(|| started_at_last(Self::try_start_twins))?
+    }
+
+    /// Three that are one cluster, and their endpoints.
+    pub fn start_cluster() -> Option<([Self; 3], Vec<String>)> {
+        let servers = Self::is_installed().then(|| started_at_last(Self::try_start_cluster))??;
+        let endpoints = servers.iter().map(|server| server.config.endpoints[0].clone()).collect();
+        Some((servers, endpoints))
+    }
+
+    fn is_installed() -> bool {
+        let program = program();
+        let is_there = std::path::Path::new(&program).exists();
+        if !is_there {
+            eprintln!("skipped: {program} is not installed (package etcd-server)");
+        }
+        is_there
     }
 
     fn try_start(identity: Option<EtcdIdentity>) -> Option<Self> {
+        let [client, peer] = free_ports().map(|port| format!("127.0.0.1:{port}"));
+        let peer = format!("http://{peer}");
+        let members = format!("default={peer}");
+        Self::launch(identity, &client, &Peer { name: "default", listens: &peer, is_at: &peer, members: &members })
+            .answers()
+    }
+
+    fn try_start_twins() -> Option<[Self; 2]> {
+        let [one, other, peer, other_peer] = free_ports();
+        // Members of a cluster of one need not reach each other.
+        let is_at = format!("http://127.0.0.1:{peer}");
+        let members = format!("default={is_at}");
+        let [one, other] = [(one, peer), (other, other_peer)].map(|(client, peer)| {
+            let listens = format!("http://127.0.0.1:{peer}");
+            let peer = Peer { name: "default", listens: &listens, is_at: &is_at, members: &members };
+            Self::launch(None, &format!("127.0.0.1:{client}"), &peer)
+        });
+        Some([one.answers()?, other.answers()?])
+    }
+
+    fn try_start_cluster() -> Option<[Self; 3]> {
+        let [clients @ .., first, second, third] = free_ports::<6>();
+        let peers = [first, second, third].map(|port| format!("http://127.0.0.1:{port}"));
+        let members: Vec<_> = peers.iter().enumerate().map(|(number, peer)| format!("m{number}={peer}")).collect();
+        let members = members.join(",");
+        let servers = [0, 1, 2].map(|number| {
+            let (name, at) = (format!("m{number}"), &peers[number]);
+            let peer = Peer { name: &name, listens: at, is_at: at, members: &members };
+            Self::launch(None, &format!("127.0.0.1:{}", clients[number]), &peer)
+        });
+        let [first, second, third] = servers.map(Self::answers);
+        Some([first?, second?, third?])
+    }
+
+    fn launch(identity: Option<EtcdIdentity>, client: &str, peer: &Peer<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let scheme = if identity.is_some() { "https" } else { "http" };
-        let [client, peer] = free_ports();
-        let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let client = format!("{}://{client}", if identity.is_some() { "https" } else { "http" });
         let mut command = Command::new(program());
+        command.args(["--name", peer.name]);
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
-        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-        command.args(["--initial-cluster", &format!("default={peer}"), "--log-level", "error"]);
+        command.args(["--listen-peer-urls", peer.listens, "--initial-advertise-peer-urls", peer.is_at]);
+        command.args(["--initial-cluster", peer.members, "--log-level", "error"]);
         command.args(["--bcrypt-cost", "4"]);
         command.arg("--data-dir").arg(folder.path().join("data")).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(identity) = &identity {
@@ -58,17 +111,21 @@ impl EtcdServer {
             command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(&identity.ca);
         }
         let child = command.spawn().unwrap();
-        let mut server = Self { child, config: config(vec![client], identity), _folder: folder };
-        let mut register = server.register(Duration::from_secs(5));
+        Self { child, config: config(vec![client], identity), _folder: folder }
+    }
+
+    /// This one, once it answers; none if it has ended.
+    fn answers(mut self) -> Option<Self> {
+        let mut register = self.register(Duration::from_secs(5));
         let started = Instant::now();
         while register.read("nothing").is_err() {
-            if server.child.try_wait().unwrap().is_some() {
+            if self.child.try_wait().unwrap().is_some() {
                 return None;
             }
             assert!(started.elapsed() < PATIENCE, "etcd runs but does not answer");
             std::thread::yield_now();
         }
-        Some(server)
+        Some(self)
     }
 
     /// Have it ask for users: `root` and `member`, each with its name as password; `member` has our keys.
@@ -127,7 +184,20 @@ pub fn config(endpoints: Vec<String>, identity: Option<EtcdIdentity>) -> EtcdCon
     EtcdConfig { endpoints, identity, login: None, insecure: false }
 }
 
-fn free_ports() -> [u16; 2] {
-    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+/// How a server is known to others of its cluster.
+struct Peer<'a> {
+    name: &'a str,
+    listens: &'a str,
+    is_at: &'a str,
+    members: &'a str,
+}
+
+/// Another process may take a port between our look and etcd's: then it ends at once and is started anew.
+fn started_at_last<Started>(start: impl Fn() -> Option<Started>) -> Option<Started> {
+    (0..5).find_map(|_| start()).or_else(|| panic!("etcd did not start five times"))
+}
+
+fn free_ports<const NUMBER: usize>() -> [u16; NUMBER] {
+    let listeners = [(); NUMBER].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }

@@ -12,6 +12,7 @@ mod admission;
 mod alarms;
 mod arguments;
 mod assignment;
+mod calls;
 mod certificates;
 mod clock;
 mod control;

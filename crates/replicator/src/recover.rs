@@ -66,9 +66,10 @@ pub enum Verdict {
 /// # Errors
 /// [`RegisterError`] if the register does not say.
 pub async fn account(spec: &Spec) -> Result<Account, RegisterError> {
-    let mut register = registers::open(&spec.register)?;
-    let (vm, name) = (spec.machine.name.clone(), register.describe());
-    let record = register.read(&vm)?.map(|found| found.record);
+    let (vm, name) = (spec.machine.name.clone(), spec.register.in_words());
+    let asked_for = vm.clone();
+    let found = registers::once(&spec.register, move |mut register| register.read(&asked_for)).await?;
+    let record = found.map(|found| found.record);
     let mut members = Vec::new();
     for (member, is_holder) in record.iter().flat_map(named) {
         members.push(trace(spec, record.as_ref().map_or(Term(0), |record| record.term), member, is_holder).await);

@@ -95,6 +95,16 @@ pub enum RegisterSpec {
     },
 }
 
+impl RegisterSpec {
+    /// As the register names itself, also where none can be made.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::File(folder) => format!("in the folder {}", folder.display()),
+            Self::Etcd { endpoints, .. } => format!("etcd at {}", endpoints.join(", ")),
+        }
+    }
+}
+
 /// All that a member needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

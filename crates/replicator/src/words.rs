@@ -51,19 +51,28 @@ pub fn of_register(trouble: &Trouble, is_protected: bool) -> String {
     let (what, reason) = match trouble {
         Trouble::Silent(reason) => ("gives no answer", reason),
         Trouble::ReadOnly(reason) => ("takes no writes", reason),
+        Trouble::Odd(reason) => return of_odd_register(reason),
     };
     let follows = match (is_protected, trouble) {
         (true, _) => "if the standby is lost now, the guest stops until it does",
         (false, Trouble::Silent(_)) => "the guest stops until it does",
-        (false, Trouble::ReadOnly(_)) => "no standby can be named until it does",
+        (false, _) => "no standby can be named until it does",
     };
     format!("the register {what}: {reason}; {follows}")
 }
 
 /// The same for a standby, which only reads.
 pub fn of_standbys_register(trouble: &Trouble) -> String {
-    let (Trouble::Silent(reason) | Trouble::ReadOnly(reason)) = trouble;
-    format!("the register gives no answer: {reason}; nothing can be taken over until it does")
+    match trouble {
+        Trouble::Silent(reason) | Trouble::ReadOnly(reason) => {
+            format!("the register gives no answer: {reason}; nothing can be taken over until it does")
+        }
+        Trouble::Odd(reason) => of_odd_register(reason),
+    }
+}
+
+fn of_odd_register(reason: &str) -> String {
+    format!("the register answers, and not all of it is used: {reason}")
 }
 
 /// That a standby's guest would reach nobody, on its own host.

@@ -145,7 +145,11 @@ pub async fn run(
     origin: Origin,
     requests: mpsc::Receiver<Request>,
 ) -> Result<ActiveEnding, ActiveError> {
-    let register = registers::open(&spec.register)?;
+    let register = match &origin {
+        Origin::Boot { .. } => registers::once(&spec.register, Ok).await?,
+        // The guest stands meanwhile.
+        Origin::Takeover(_) => registers::open_again(&spec.register)?,
+    };
     let (guest, heard) = guest;
     let (to_inputs, inputs) = unbounded_channel();
     let terminated = to_inputs.clone();
@@ -164,7 +168,8 @@ impl Active {
     ) -> Result<Self, ActiveError> {
         let answers = inputs.clone();
         let answered = move |answer| drop(answers.send(Input::Register(answer)));
-        let registrar = Registrar::start(register, spec.machine.name.clone(), answered).map_err(MachineError::from)?;
+        let registrar = Registrar::start(register, &spec.machine.name, &spec.timing, answered);
+        let registrar = registrar.map_err(MachineError::from)?;
         let config = ActiveConfig {
             me: me.clone(),
             mode: spec.mode,

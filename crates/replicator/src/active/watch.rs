@@ -8,6 +8,7 @@ use stealtime_succession::{ActiveInput, ActiveState};
 use super::Active;
 use crate::alarms::AlarmKind;
 use crate::clock::now;
+use crate::registers::Trouble;
 use crate::words;
 
 /// How often the guest's port is looked at.
@@ -42,7 +43,8 @@ impl Active {
         let is_protected = self.member.state() == ActiveState::Protected;
         let trouble = self.registrar.trouble(timing.register_deadline);
         // In a planned failover it is fenced, too, until the register has answered whose the guest is.
-        let stands = self.member.state() == ActiveState::Fenced && trouble.is_some();
+        let fails = matches!(trouble, Some(Trouble::Silent(_) | Trouble::ReadOnly(_)));
+        let stands = self.member.state() == ActiveState::Fenced && fails;
         let text = "the guest stands: neither its standby nor the register can be reached".to_owned();
         self.events.alarm(AlarmKind::Stopped, stands.then_some(text));
         self.events.alarm(AlarmKind::Register, trouble.map(|trouble| words::of_register(&trouble, is_protected)));

@@ -12,7 +12,7 @@ use stealtime_shipping::{
     Hello, LinkReceiver, LinkSender, LocalFacts, Message, Refusal as ShippingRefusal, RegisterLook, Welcome, judge,
     needed_bytes,
 };
-use stealtime_succession::{Epoch, MemberId, StandbyConfig, StandbyMember, StandbyState};
+use stealtime_succession::{Epoch, MemberId, RegisterError, StandbyConfig, StandbyMember, StandbyState};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use super::port::{PortWatching, hear};
@@ -70,11 +70,14 @@ fn refused(refusal: ShippingRefusal) -> StandbyError {
 
 /// What this host's register has of the machine.
 async fn look_into_register(spec: &Spec) -> Result<RegisterLook, StandbyError> {
-    let (mut register, vm) = (registers::open(&spec.register)?, spec.machine.name.clone());
-    let name = register.describe();
-    let read = tokio::task::spawn_blocking(move || register.read(&vm).map_err(|error| error.to_string())).await;
-    let found = read.unwrap_or_else(|error| Err(error.to_string())).map(|found| found.map(|it| it.record));
-    Ok(RegisterLook { name, found, is_here: member_folder::is_occupied(&spec.folder) })
+    let vm = spec.machine.name.clone();
+    let found = match registers::once(&spec.register, move |mut register| register.read(&vm)).await {
+        Ok(found) => Ok(found.map(|found| found.record)),
+        Err(error @ RegisterError::Setup(_)) => return Err(error.into()),
+        Err(error) => Err(error.to_string()),
+    };
+    let is_here = member_folder::is_occupied(&spec.folder);
+    Ok(RegisterLook { name: spec.register.in_words(), found, is_here })
 }
 
 /// Wait until nobody lives in the folder of the machine: after a planned failover the member that left it is on its way
@@ -211,9 +214,9 @@ impl Prepared {
         let Self { spec, active, me, ready, place } = self;
         let Ready { welcome, machine, heard, facts, trials } = ready;
         let (to_inputs, inputs) = mpsc::unbounded_channel();
-        let register = registers::open(&spec.register)?;
+        let register = registers::open_again(&spec.register)?;
         let answers = to_inputs.clone();
-        let registrar = Registrar::start(register, spec.machine.name.clone(), move |answer| {
+        let registrar = Registrar::start(register, &spec.machine.name, &spec.timing, move |answer| {
             let _ = answers.send(Input::Register(answer));
         })
         .map_err(MachineError::from)?;

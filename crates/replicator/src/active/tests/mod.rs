@@ -1,5 +1,6 @@
 //! The active member, without a QEMU.
 
+mod hanging;
 pub mod rig;
 
 use stealtime_capture::Shutdown;

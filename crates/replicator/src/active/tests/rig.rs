@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::super::{Active, ActiveError, Origin};
+use crate::calls::tests::Barrier;
 use crate::control::{Command, Refusal, Request};
 use crate::fake_guest::{Deed, FakeGuest, Watcher};
 use crate::spec::Spec;
@@ -278,9 +279,9 @@ impl Standby {
     }
 }
 
-/// A register in memory, which may be away.
+/// A register in memory, which may be away, or hang.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Contents>>);
+pub struct Shared(Arc<Mutex<Contents>>, pub Barrier);
 
 #[derive(Default)]
 struct Contents {
@@ -299,6 +300,11 @@ impl Shared {
         self.0.lock().unwrap().is_full = is_full;
     }
 
+    /// Answer nothing, until it is told otherwise.
+    pub fn hang(&self, hangs: bool) {
+        self.1.hold(hangs, hangs);
+    }
+
     pub fn record(&self) -> Option<Record> {
         self.0.lock().unwrap().record.as_ref().map(|current| current.record.clone())
     }
@@ -311,17 +317,25 @@ impl Shared {
     }
 }
 
-impl Register for Shared {
-    fn read(&mut self, _: &str) -> Result<Option<Versioned>, RegisterError> {
+impl Shared {
+    fn look(&self) -> Result<Option<Versioned>, RegisterError> {
         let contents = self.0.lock().unwrap();
         if contents.is_away {
             return Err(RegisterError::Setup("it is away".to_owned()));
         }
         Ok(contents.record.clone())
     }
+}
 
-    fn swap(&mut self, vm: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
-        let found = self.read(vm)?;
+impl Register for Shared {
+    fn read(&mut self, _: &str) -> Result<Option<Versioned>, RegisterError> {
+        self.1.pass(false);
+        self.look()
+    }
+
+    fn swap(&mut self, _: &str, expected: Option<Version>, wanted: &Record) -> Result<SwapOutcome, RegisterError> {
+        self.1.pass(true);
+        let found = self.look()?;
         if self.0.lock().unwrap().is_full {
             return Err(RegisterError::Setup("it is full".to_owned()));
         }

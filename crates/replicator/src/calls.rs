@@ -145,29 +145,25 @@ impl Lane {
     fn make(&mut self, request: RegisterRequest, patience: Duration) -> Option<RegisterAnswer> {
         if !self.is_idle() {
             // What it answers is for nobody.
-            self.wait(patience)?;
+            self.wait(patience).ok()?;
         }
         self.begin(Job::Call(request));
-        self.wait(patience)?
+        self.wait(patience).ok().flatten()
     }
 
-    fn wait(&mut self, patience: Duration) -> Option<Option<RegisterAnswer>> {
-        match self.done.recv_timeout(patience) {
-            Ok(answer) => {
-                self.ended();
-                Some(answer)
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                self.given_up = true;
-                None
-            }
+    /// Wait until what is under way is done, and give its answer, if it has one.
+    fn wait(&mut self, patience: Duration) -> Result<Option<RegisterAnswer>, RecvTimeoutError> {
+        let done = self.done.recv_timeout(patience);
+        match done {
+            Ok(_) => self.ended(),
+            Err(RecvTimeoutError::Timeout) => self.given_up = true,
             Err(RecvTimeoutError::Disconnected) => {
                 self.ended();
-                // Nobody is to ask it as fast as it can.
+                // Nobody is to ask as fast as it can.
                 thread::sleep(patience);
-                None
             }
         }
+        done
     }
 }
 

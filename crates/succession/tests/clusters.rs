@@ -7,10 +7,13 @@ mod etcd_server;
 use std::time::Duration;
 
 use etcd_server::{EtcdServer, PATIENCE};
-use stealtime_succession::{EtcdRegister, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version};
+use stealtime_succession::{
+    EtcdConfig, EtcdLogin, EtcdRegister, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version,
+};
 
 /// How long a server is waited for that is stopped.
 const SHORT: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(8);
 
 fn record(host: &str, term: u64) -> Record {
     Record::alone(Term(term), MemberId::new(host, 1))
@@ -28,6 +31,18 @@ fn register(servers: [&EtcdServer; 2], patience: Duration) -> EtcdRegister {
 fn won(outcome: &SwapOutcome) -> Version {
     let SwapOutcome::Won(version) = outcome else { panic!("lost: {outcome:?}") };
     *version
+}
+
+/// Swap until it is known that it was done: on a busy machine an answer may come too late.
+fn swap(register: &mut EtcdRegister, expected: Option<Version>, wanted: &Record) -> Version {
+    loop {
+        match register.swap("vm", expected, wanted) {
+            Ok(SwapOutcome::Won(version)) => return version,
+            Ok(SwapOutcome::Lost(Some(found))) if found.record == *wanted => return found.version,
+            Ok(lost) => panic!("{lost:?}"),
+            Err(error) => assert!(matches!(error, RegisterError::Unreachable { .. }), "{error}"),
+        }
+    }
 }
 
 /// What a server holds by itself.
@@ -85,11 +100,11 @@ fn a_member_whose_server_dies_does_not_go_on_in_another_cluster() {
         // While the members begin, each reaches one server only, and cannot know.
         other.signal("-STOP");
         let mut a = register([one, other], SHORT);
-        let first = won(&a.swap("vm", None, &record("a", 1)).unwrap());
+        let first = swap(&mut a, None, &record("a", 1));
         other.signal("-CONT");
         one.signal("-STOP");
         let mut b = register([other, one], SHORT);
-        won(&b.swap("vm", None, &record("b", 1)).unwrap());
+        swap(&mut b, None, &record("b", 1));
         for version in [Some(first), None] {
             let error = a.swap("vm", version, &record("a", 2)).unwrap_err().to_string();
             assert!(error.contains(&endpoint(other)) && error.contains(&endpoint(one)), "{error}");
@@ -99,7 +114,7 @@ fn a_member_whose_server_dies_does_not_go_on_in_another_cluster() {
         assert_eq!(held(other), Some(record("b", 1)), "nothing of another cluster is changed");
         // It goes on where it was as soon as that answers.
         one.signal("-CONT");
-        won(&a.swap("vm", Some(first), &record("a", 2)).unwrap());
+        swap(&mut a, Some(first), &record("a", 2));
         let remark = a.remark().unwrap();
         assert!(remark.starts_with(&endpoint(other)) && remark.contains("(hint: "), "{remark}");
         assert_eq!(held(other), Some(record("b", 1)));
@@ -111,7 +126,7 @@ fn a_server_of_another_cluster_that_comes_up_is_noticed_by_who_keeps_ready() {
     let Some([one, other]) = EtcdServer::start_twins() else { return };
     other.signal("-STOP");
     let mut register = register([&one, &other], SHORT);
-    let first = won(&register.swap("vm", None, &record("a", 1)).unwrap());
+    let first = swap(&mut register, None, &record("a", 1));
     register.keep_ready("vm");
     assert_eq!(register.remark(), None, "who is down disagrees with nobody");
     other.signal("-CONT");
@@ -121,7 +136,7 @@ fn a_server_of_another_cluster_that_comes_up_is_noticed_by_who_keeps_ready() {
         remark.contains(&format!("{}: it is of another cluster than {}", endpoint(&other), endpoint(&one))),
         "{remark}"
     );
-    won(&register.swap("vm", Some(first), &record("a", 2)).unwrap());
+    swap(&mut register, Some(first), &record("a", 2));
 }
 
 #[test]
@@ -130,7 +145,7 @@ fn a_cluster_of_three_goes_on_with_any_two_of_its_servers() {
     let open = |first: usize| {
         let mut endpoints = endpoints.clone();
         endpoints.rotate_left(first);
-        EtcdRegister::open(&etcd_server::config(endpoints, None), Duration::from_secs(6)).unwrap()
+        EtcdRegister::open(&etcd_server::config(endpoints, None), LONG).unwrap()
     };
     let mut register = open(0);
     let mut version = won(&register.swap("vm", None, &record("a", 1)).unwrap());
@@ -140,14 +155,7 @@ fn a_cluster_of_three_goes_on_with_any_two_of_its_servers() {
         // It may have been the leader; until there is another one a swap may be applied and not answered.
         term += 1;
         let wanted = record("a", term);
-        version = loop {
-            match register.swap("vm", Some(version), &wanted) {
-                Ok(SwapOutcome::Won(version)) => break version,
-                Ok(SwapOutcome::Lost(Some(found))) if found.record == wanted => break found.version,
-                Ok(lost) => panic!("{lost:?}"),
-                Err(error) => assert!(matches!(error, RegisterError::Unreachable { .. }), "{error}"),
-            }
-        };
+        version = swap(&mut register, Some(version), &wanted);
         // One that begins now finds the same, whichever of them it asks first.
         let found = open(number).read("vm").unwrap().unwrap();
         assert_eq!((found.version, found.record), (version, wanted));
@@ -166,4 +174,32 @@ fn a_list_with_two_names_of_one_server_is_one_cluster() {
     let first = won(&register.swap("vm", None, &record("a", 1)).unwrap());
     won(&register.swap("vm", Some(first), &record("a", 2)).unwrap());
     assert_eq!(register.remark(), None);
+}
+
+#[test]
+fn servers_that_ask_for_users_are_compared_as_well() {
+    let Some(pairs) = pairs() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let password_file = folder.path().join("password");
+    std::fs::write(&password_file, "member").unwrap();
+    let login = EtcdLogin { user: "member".to_owned(), password_file };
+    for [one, other] in &pairs {
+        for server in [one, other] {
+            server.demand_users();
+        }
+        let open = |endpoints: Vec<String>| {
+            let config = EtcdConfig { login: Some(login.clone()), ..etcd_server::config(endpoints, None) };
+            EtcdRegister::open(&config, LONG).unwrap()
+        };
+        let [mut a, mut b] = [[one, other], [other, one]].map(|servers| open(servers.map(endpoint).to_vec()));
+        // A token of one means nothing to the other.
+        assert_divided(&a.swap("vm", None, &record("a", 1)).unwrap_err(), [one, other]);
+        assert_divided(&b.swap("vm", None, &record("b", 1)).unwrap_err(), [one, other]);
+        assert_eq!(open(vec![endpoint(other)]).read("vm").unwrap(), None);
+        let again = endpoint(other).replace("127.0.0.1", "localhost");
+        let mut same = open(vec![endpoint(other), again]);
+        swap(&mut same, None, &record("c", 1));
+        same.keep_ready("vm");
+        assert_eq!(same.remark(), None);
+    }
 }

@@ -36,9 +36,12 @@ pub struct FileRegister {
 impl FileRegister {
     /// Use `folder`, and make it if it does not exist.
     pub fn open(folder: &Path) -> Result<Self, RegisterError> {
-        fs::create_dir_all(folder).map_err(|error| {
-            RegisterError::Setup(format!("the folder {} cannot be made: {error}", folder.display()))
-        })?;
+        // To make one that is there waits for a file system that is frozen, and to look at it does not.
+        if !folder.is_dir() {
+            fs::create_dir_all(folder).map_err(|error| {
+                RegisterError::Setup(format!("the folder {} cannot be made: {error}", folder.display()))
+            })?;
+        }
         Ok(Self::at(folder))
     }
 

@@ -134,6 +134,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_register_with_servers_that_are_not_used_is_an_alarm_and_no_more() {
+        let boot = Origin::Boot { force: false };
+        let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
+        rig.protect(Epoch(1)).await;
+        rig.register.remark_on(Some("B: it is of another cluster than A"));
+        rig.stands_by("alarms", |alarms| alarms[0]["kind"] == "register").await;
+        let status = rig.status().await;
+        let text = "the register answers, and not all of it is used: B: it is of another cluster than A";
+        assert_eq!((&status["alarms"][0]["text"], &status["protected"]), (&Value::from(text), &Value::from(true)));
+        rig.register.remark_on(None);
+        rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
+    }
+
+    #[tokio::test]
     async fn a_guest_whose_port_is_dead_moves_where_it_reaches_somebody() {
         for theirs in [None, Some("there is no bridge br0 any more".to_owned())] {
             let mut rig = Rig::boot("net").await;

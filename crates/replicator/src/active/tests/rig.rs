@@ -288,6 +288,7 @@ struct Contents {
     record: Option<Versioned>,
     is_away: bool,
     is_full: bool,
+    remark: Option<String>,
 }
 
 impl Shared {
@@ -303,6 +304,11 @@ impl Shared {
     /// Answer nothing, until it is told otherwise.
     pub fn hang(&self, hangs: bool) {
         self.1.hold(hangs, hangs);
+    }
+
+    /// Say from the next call on that something is odd.
+    pub fn remark_on(&self, remark: Option<&str>) {
+        self.0.lock().unwrap().remark = remark.map(str::to_owned);
     }
 
     pub fn record(&self) -> Option<Record> {
@@ -343,6 +349,10 @@ impl Register for Shared {
             return Ok(SwapOutcome::Lost(found));
         }
         Ok(SwapOutcome::Won(self.put(wanted.clone()).version))
+    }
+
+    fn remark(&self) -> Option<String> {
+        self.0.lock().unwrap().remark.clone()
     }
 
     fn describe(&self) -> String {

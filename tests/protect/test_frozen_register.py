@@ -37,7 +37,8 @@ class Volume:
         self.path.mkdir()
         with self._image.open("wb") as image:
             image.truncate(_SIZE)
-        for argv in (["mkfs.ext4", "-q", self._image], ["mount", "-o", "loop", self._image, self.path]):
+        image_path, mounted_at = str(self._image), str(self.path)
+        for argv in (["mkfs.ext4", "-q", image_path], ["mount", "-o", "loop", image_path, mounted_at]):
             try:
                 made = subprocess.run(argv, capture_output=True, text=True, check=False)
             except OSError as error:

@@ -2,10 +2,10 @@
 //! is frozen: none is waited for longer than a bound, and what is not answered by then is told as unreachable.
 //!
 //! A call that was given up may be carried out all the same, whenever it returns. That is what a member expects of each
-//! request without an answer (`Failure::DelayRequest` of the model in `stealtime-succession`: it is given up, the member
-//! asks on, and it is applied later). All the same only one call at a time is under way, so that changes are made in
-//! their order and hung threads do not pile up; but while a call hangs the register is read by a second handle. A file
-//! system that is frozen can be read, and then nothing but changes has to wait.
+//! request without an answer (`Failure::DelayRequest` of the model in `stealtime-succession`: it is given up, the
+//! member asks on, and it is applied later). All the same only one call at a time is under way, so that changes are
+//! made in their order and hung threads do not pile up; but while a call hangs the register is read by a second handle.
+//! A file system that is frozen can be read, and then nothing but changes has to wait.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
@@ -85,8 +85,8 @@ enum Job {
     KeepReady,
 }
 
-/// A thread with a handle on the register. It ends after what is under way once nobody waits for it any more; the end of
-/// the process waits for no thread.
+/// A thread with a handle on the register. It ends after what is under way once nobody waits for it any more; the end
+/// of the process waits for no thread.
 struct Lane {
     jobs: Sender<Job>,
     /// None: there was nothing to answer.

@@ -1,7 +1,6 @@
 """A register whose file system is frozen (`fsfreeze`): it can be read, and each change waits until it thaws."""
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -105,11 +104,10 @@ def test_a_standby_that_claims_while_the_register_is_frozen_wins_when_it_thaws(
     counting.await_answers()
     standby = other(before.host)
     standby_pid = hosts.pid(standby)
-    pid = before.pid
-    assert pid is not None
     with volume.frozen():
         # Without waiting for its end: a member that has just begun to write cannot be killed now.
-        os.kill(pid, signal.SIGKILL)
+        pid = hosts.strike("kill").pid
+        assert pid is not None
         time.sleep(_FROZEN_S)
         # Its claim hangs, and it can be asked all the same.
         status = hosts.status(standby)

@@ -19,7 +19,7 @@ from stealtime.campaigns.model import Campaign
 from stealtime.capacity import document as advice
 from stealtime.capacity.rules import RuleBook
 from stealtime.doctor import document
-from stealtime.protect import status
+from stealtime.protect import recovery, status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
 from stealtime.report import summary
@@ -153,6 +153,13 @@ PROTECTION = JsonDocument(
     status.SCHEMA_VERSION,
     command="stealtime protect status --json",
 )
+RECOVERY = JsonDocument(
+    "recover",
+    "stealtime.protect",
+    recovery.RecoveryDocument,
+    recovery.SCHEMA_VERSION,
+    command="stealtime protect recover --json",
+)
 
 INPUT_FILES = {
     one.name: one
@@ -169,5 +176,5 @@ INPUT_FILES = {
 
 
 if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, ANALYSIS, CURVE, BLACKOUT):
+    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, RECOVERY, ANALYSIS, CURVE, BLACKOUT):
         one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

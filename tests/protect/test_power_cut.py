@@ -6,9 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from protect_command import protect
 from two_hosts import HOSTS, TwoHosts, other
+
+from stealtime import schemas
 
 pytestmark = [
     pytest.mark.protect,
@@ -70,4 +73,42 @@ def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_pat
     assert told.returncode == 0, told.stderr
     assert f"lives on {standby} and may have its state" in told.stderr
     os.kill(standby_pid, signal.SIGCONT)
+    protected_hosts.await_running(standby)
+
+
+def test_a_standby_that_an_emptied_register_does_not_name_is_found(protected_hosts: TwoHosts, tmp_path: Path) -> None:
+    file = vm_file(protected_hosts, tmp_path)
+    before = protected_hosts.settled()
+    standby = other(before.host)
+    protected_hosts.control(standby).fault("before-claim", "stop")
+    standby_pid = protected_hosts.pid(standby)
+    protected_hosts.power_off(before.host)
+    protected_hosts.start_daemon(before.host)
+    protected_hosts.stand_still(standby_pid)
+    for entry in protected_hosts.state.register.rglob("*"):
+        if entry.is_file():
+            entry.unlink()
+    prefix = protected_hosts.laboratory.host(before.host).prefix
+
+    def told() -> dict[str, Any]:
+        asked = ("recover", str(file), "--boot", "--json", "--host", before.host)
+        done = protect(protected_hosts.state, *asked, prefix=prefix)
+        assert done.returncode == 0, done.stderr
+        assert f"lives on {standby} and may have its state" in done.stderr
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, schemas.RECOVERY.schema())
+        (machine,) = document["machines"]
+        account = machine["account"]
+        assert (account["verdict"], account["term"], account["members"]) == ("lives", None, [])
+        hosts = {one["host"]: one for one in account["hosts"]}
+        assert (hosts[before.host]["state"], hosts[standby]["state"]) == ("over", "lives")
+        return dict(hosts[standby])
+
+    assert told()["member"] is None, "it stands still"
+    os.kill(standby_pid, signal.SIGCONT)
+    protected_hosts.await_that(lambda: protected_hosts.status(standby), protected_hosts.last_words)
+    living = told()
+    assert (living["role"], living["member"].partition("@")[0]) == ("standby", standby)
+    # It waits for the operator's word, as the register has forgotten it.
+    protected_hosts.control(standby).failover(force=True)
     protected_hosts.await_running(standby)

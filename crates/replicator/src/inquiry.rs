@@ -10,7 +10,7 @@ use crate::words;
 ///
 /// # Errors
 /// Why it gave no answer, in a sentence.
-pub async fn has_ended(host: &StandbyHost, identity: Option<&Identity>, question: &Inquire) -> Result<bool, String> {
+pub async fn inquire(host: &StandbyHost, identity: Option<&Identity>, question: &Inquire) -> Result<Told, String> {
     let endpoint: Endpoint = host.endpoint.parse().map_err(|error| format!("{} is nowhere: {error}", host.name))?;
     let link = connect(&endpoint, identity).await.map_err(|error| words::of_link(&error))?;
     if !link.vouches_for(&host.name) {
@@ -19,7 +19,7 @@ pub async fn has_ended(host: &StandbyHost, identity: Option<&Identity>, question
     let (sender, mut receiver) = link.split();
     sender.send(&Message::Inquire(question.clone())).await.map_err(|error| words::of_link(&error))?;
     match receiver.receive().await.map_err(|error| words::of_link(&error))? {
-        Message::Told(Told { is_over, .. }) => Ok(is_over),
+        Message::Told(told) => Ok(told),
         other => Err(format!("{} answered {:?}", host.name, other.kind())),
     }
 }

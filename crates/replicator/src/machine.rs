@@ -82,7 +82,7 @@ impl Machine {
         let settings = EngineSettings {
             device_state: spec.device_state,
             pacing: if spec.mode.gates_on_ack() { pacing.for_holds_of(longest_hold) } else { pacing },
-            host_folder: spec.folder.parent().unwrap_or(&spec.folder).to_owned(),
+            host_folder: spec.host_folder().to_owned(),
             longest_first_pause: Duration::from_nanos(spec.longest_first_pause_ns),
             longest_hold,
             qemu_deadline: Duration::from_nanos(spec.qemu_deadline_ns),
@@ -94,8 +94,7 @@ impl Machine {
         };
         let (machine, guest_settings) = (spec.machine.clone(), guest_settings(spec));
         let engine = EngineHandle::start(settings, move || start(&machine, &guest_settings, of_qemu))?;
-        let host_folder = spec.folder.parent().unwrap_or(&spec.folder);
-        let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref(), host_folder);
+        let port = PortWatch::new(&spec.network.tap, spec.network.bridge.as_deref(), spec.host_folder());
         self.running = Some(Running { engine, relay, port });
         Ok(())
     }

@@ -50,6 +50,7 @@ mod trial_load;
 mod turn;
 mod urgency;
 mod words;
+mod who_lives;
 
 use std::io::Write;
 use std::path::Path;

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::{member_folder, words};
+use crate::{member_folder, who_lives, words};
 
 /// How long a connection may take until it has said what it wants: some 10 ms on an idle host.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
@@ -145,7 +145,7 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Option<Caller>,
     let hello = match receiver.receive().await? {
         Message::Hello(hello) => *hello,
         Message::Inquire(question) if receiver.vouches_for(&question.host) => {
-            let told = Told { term: question.term, is_over: is_over(&config, &question) };
+            let told = answer(&config, &question).await;
             let _ = sender.send(&Message::Told(told)).await;
             let _ = sender.close().await;
             return Ok(None);
@@ -166,10 +166,13 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Option<Caller>,
 }
 
 /// Whether a member of this host has ended: nobody lives in the folder of its machine, whose lock a member
-/// has until its process is gone.
-fn is_over(config: &HostConfig, question: &Inquire) -> bool {
+/// has until its process is gone. Else who lives there, for who wants to know: a member may be slow to say it.
+async fn answer(config: &HostConfig, question: &Inquire) -> Told {
     let is_ours = question.member.host() == config.name && check_vm_name(&question.vm).is_ok();
-    is_ours && !member_folder::is_occupied(&config.folder.join(&question.vm))
+    let folder = config.folder.join(&question.vm);
+    let is_over = is_ours && !member_folder::is_occupied(&folder);
+    let living = if is_ours && !is_over && question.wants_living { who_lives::ask(&folder).await } else { None };
+    Told { term: question.term, is_over, living }
 }
 
 /// Connections that are half way, the oldest first.

@@ -176,6 +176,11 @@ impl Spec {
         Ok(spec)
     }
 
+    /// What members of all machines on this host share.
+    pub fn host_folder(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
     /// Refuse what no member could work with; it may have come from another host.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.version != VERSION {

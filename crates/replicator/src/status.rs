@@ -61,6 +61,8 @@ pub struct Peer {
 pub struct Status {
     pub vm: String,
     pub host: String,
+    /// This life of the member, as the register names it.
+    pub member: String,
     pub role: Role,
     /// Whether the host may die now without loss of what was acknowledged.
     pub protected: bool,

@@ -176,7 +176,8 @@ fn who_comes_over_tcp_sends_nobody_to_a_socket_file_of_this_host() {
 fn a_host_says_whether_a_member_of_its_own_has_ended() {
     let daemon = Daemon::start(None);
     let is_over = |vm: &str, member: MemberId| {
-        let question = Inquire { term: Term(4), host: "a".to_owned(), vm: vm.to_owned(), member };
+        let (host, vm) = ("a".to_owned(), vm.to_owned());
+        let question = Inquire { term: Term(4), host, vm, member, wants_living: false };
         match send(&daemon.endpoint, &Message::Inquire(question), None) {
             Ok(Message::Told(told)) => told.is_over,
             other => panic!("no answer: {other:?}\n{}", daemon.log()),

@@ -61,10 +61,11 @@ pub enum FrameKind {
     Inquire = 16,
     Told = 17,
     Call = 18,
+    Leaving = 19,
 }
 
 impl FrameKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::Hello,
         Self::Welcome,
         Self::Refuse,
@@ -83,6 +84,7 @@ impl FrameKind {
         Self::Inquire,
         Self::Told,
         Self::Call,
+        Self::Leaving,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, FrameError> {

@@ -20,8 +20,8 @@ pub mod version;
 pub use frame::{EncodedFrame, FrameDecoder, FrameError};
 pub use hello::{Hello, Image, LocalFacts, RamBlock, RegisterLook, Wanted, Welcome, judge, needed_bytes};
 pub use message::{
-    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Message,
-    MessageError, PageBatch, Protected, Resign, Told,
+    Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EpochBegin, EpochEnd, Heartbeat, Inquire, Leaving,
+    Living, Message, MessageError, PageBatch, Protected, Resign, Told,
 };
 pub use pages::{
     EncodeError, EncodeStatistics, EpochEncoder, EpochStager, EpochToShip, Layers, PAGE_BYTES, PageEncoder, PageSource,

@@ -56,6 +56,8 @@ pub enum Message {
         /// The sender's term.
         term: Term,
     },
+    /// Standby to active: its host is to go down, or stays after all. Not known in version 5.
+    Leaving(Leaving),
     /// Protection ends; nobody is to take over.
     Bye {
         /// The sender's term.
@@ -75,17 +77,50 @@ pub struct Inquire {
     /// The virtual machine.
     pub vm: String,
     pub member: MemberId,
+    /// Whether the answer is to tell who lives in the machine's folder; a host of protocol version 5 does not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub wants_living: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// What its host knows of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
     /// The term of the question.
     #[serde(skip)]
     pub term: Term,
-    /// Whether its process has ended.
+    /// Whether its process has ended: nobody lives in the folder of its machine.
     pub is_over: bool,
+    /// Who lives there, if that was asked and is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub living: Option<Living>,
+}
+
+/// A member that lives on the host that was asked, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Living {
+    pub member: MemberId,
+    /// The newest term that it knows.
+    pub term: Term,
+    /// What it is, as its status says.
+    pub role: String,
+}
+
+/// Whether the standby's host is to go down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaving {
+    /// The sender's term.
+    #[serde(skip)]
+    pub term: Term,
+    /// False: it stays after all.
+    pub is_leaving: bool,
 }
 
 /// A sign of life.
@@ -261,6 +296,7 @@ impl Message {
             Self::Confirmed(_) => FrameKind::Confirmed,
             Self::Resign(_) => FrameKind::Resign,
             Self::Call { .. } => FrameKind::Call,
+            Self::Leaving(_) => FrameKind::Leaving,
             Self::Bye { .. } => FrameKind::Bye,
         }
     }
@@ -284,6 +320,7 @@ impl Message {
             Self::Protected(protected) => protected.term,
             Self::Confirmed(confirmed) => confirmed.term,
             Self::Resign(resign) => resign.term,
+            Self::Leaving(leaving) => leaving.term,
         }
     }
 
@@ -307,6 +344,7 @@ impl Message {
             | Self::Protected(_)
             | Self::Confirmed(_)
             | Self::Call { .. }
+            | Self::Leaving(_)
             | Self::Bye { .. } => Epoch(0),
         }
     }
@@ -317,6 +355,12 @@ impl Message {
         match self {
             Self::Welcome(welcome) if version < ProtocolVersion::NEWEST => {
                 Cow::Owned(Self::Welcome(Welcome { qemu_version: None, ..welcome.clone() }))
+            }
+            Self::Inquire(inquire) if version < ProtocolVersion::NEWEST => {
+                Cow::Owned(Self::Inquire(Inquire { wants_living: false, ..inquire.clone() }))
+            }
+            Self::Told(told) if version < ProtocolVersion::NEWEST => {
+                Cow::Owned(Self::Told(Told { living: None, ..told.clone() }))
             }
             Self::Refuse { term, refusal } => {
                 Cow::Owned(Self::Refuse { term: *term, refusal: refusal.known_in(version) })
@@ -342,6 +386,7 @@ impl Message {
             Self::EpochBegin(begin) => &write(kind, begin)?,
             Self::EpochEnd(end) => &write(kind, end)?,
             Self::Addresses(addresses) => &write(kind, addresses)?,
+            Self::Leaving(leaving) => &write(kind, leaving)?,
             Self::Pages(batch) => &batch.body,
             Self::Devices(piece) => &piece.content,
             Self::Acknowledge(_)
@@ -373,6 +418,7 @@ impl Message {
             FrameKind::Devices => Self::Devices(DevicePiece { term, epoch, content: frame.payload }),
             FrameKind::EpochEnd => Self::EpochEnd(EpochEnd { term, epoch, ..read(&frame)? }),
             FrameKind::Addresses => Self::Addresses(Addresses { term, ..read(&frame)? }),
+            FrameKind::Leaving => Self::Leaving(Leaving { term, ..read(&frame)? }),
             FrameKind::Acknowledge
             | FrameKind::CopyHeld
             | FrameKind::Protected

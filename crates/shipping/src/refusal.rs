@@ -97,6 +97,9 @@ pub enum Refusal {
         /// At the most.
         copies: usize,
     },
+    /// The host is to go down: what stood by here would go with it.
+    #[error("{host} is leaving: it is to go down, and takes no machines until it is back")]
+    Leaving { host: String },
     /// A file that the machine boots from is not here, or not in a folder that machines may boot from here.
     #[error("{host} has no file {path} that a machine may boot from")]
     ImageMissing { host: String, path: String },
@@ -136,7 +139,7 @@ impl Refusal {
     #[must_use]
     pub fn known_in(&self, version: ProtocolVersion) -> Self {
         match self {
-            Self::Busy { .. } if version < ProtocolVersion::NEWEST => {
+            Self::Busy { .. } | Self::Leaving { .. } if version < ProtocolVersion::NEWEST => {
                 Self::Other { reason: self.to_string(), hint: self.hint().to_owned() }
             }
             refusal => refusal.clone(),
@@ -164,6 +167,7 @@ impl Refusal {
             Self::MemorySize { .. } => "give the machine a multiple of 1 MiB",
             Self::Memory { .. } => "give the machine less memory, or stop something on that host",
             Self::Busy { .. } => "`copies` in HOST.toml there says how many, `copy_order` in VM.toml which ones first",
+            Self::Leaving { .. } => "if it is to stay after all: `stealtime protect leave --back` there",
             Self::ImageMissing { .. } => {
                 "copy the file to the same path on both hosts, in a folder that `images` in HOST.toml names there"
             }

@@ -11,6 +11,8 @@
 /// | 5 | the last that two hosts do not agree upon |
 /// | 6 | ALPN; [`Refusal::Busy`](crate::Refusal::Busy), [`Message::Call`](crate::Message::Call) |
 /// |   | a machine has a longest hold and an order of copies |
+/// |   | [`Refusal::Leaving`](crate::Refusal::Leaving), [`Message::Leaving`](crate::Message::Leaving) |
+/// |   | [`Inquire`](crate::Inquire) asks who lives, and [`Told`](crate::Told) says it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProtocolVersion(u16);
 

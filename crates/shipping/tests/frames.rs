@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use stealtime_shipping::frame::{FrameKind, HEADER_BYTES, PAYLOAD_LIMIT_BYTES};
 use stealtime_shipping::{
     Acknowledge, Addresses, Confirmed, CopyHeld, DevicePiece, EncodedFrame, EpochBegin, EpochEnd, FrameDecoder,
-    FrameError, Heartbeat, Hello, Image, Inquire, Message, MessageError, PageBatch, Protected, ProtocolVersion,
-    RamBlock, Refusal, Resign, Told, Welcome,
+    FrameError, Heartbeat, Hello, Image, Inquire, Leaving, Living, Message, MessageError, PageBatch, Protected,
+    ProtocolVersion, RamBlock, Refusal, Resign, Told, Welcome,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::{bytes_of, messages_of, two_epochs};
@@ -67,10 +67,14 @@ fn messages() -> impl Strategy<Value = Message> {
         numbers().prop_map(|(term, _)| Message::Protected(Protected { term })),
         (numbers(), any::<Option<String>>())
             .prop_map(|((term, _), port_fault)| { Message::Confirmed(Confirmed { term, port_fault }) }),
-        (numbers(), ".{0,40}").prop_map(|((term, _), vm)| {
-            Message::Inquire(Inquire { term, host: "a".to_owned(), vm, member: MemberId::new("b", 7) })
+        (numbers(), ".{0,40}", any::<bool>()).prop_map(|((term, _), vm, wants_living)| {
+            Message::Inquire(Inquire { term, host: "a".to_owned(), vm, member: MemberId::new("b", 7), wants_living })
         }),
-        (numbers(), any::<bool>()).prop_map(|((term, _), is_over)| Message::Told(Told { term, is_over })),
+        (numbers(), any::<bool>()).prop_map(|((term, known), is_over)| {
+            let living = Living { member: MemberId::new("b", 9), term: Term(known.0), role: "standby".to_owned() };
+            Message::Told(Told { term, is_over, living: (!is_over).then_some(living) })
+        }),
+        (numbers(), any::<bool>()).prop_map(|((term, _), is_leaving)| Message::Leaving(Leaving { term, is_leaving })),
         numbers().prop_map(|(term, last)| Message::Resign(Resign { term, last })),
         numbers().prop_map(|(term, _)| Message::Call { term }),
         numbers().prop_map(|(term, _)| Message::Bye { term }),

@@ -17,8 +17,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde_json::json;
 use stealtime_shipping::{
     AcceptedStream, Acknowledge, Addresses, Confirmed, CopyHeld, Endpoint, EpochBegin, EpochEnd, FrameDecoder,
-    Heartbeat, Hello, Identity, Image, Inquire, LinkError, Message, Protected, ProtocolVersion, RamBlock, Refusal,
-    Resign, Told, Welcome, accept, connect,
+    Heartbeat, Hello, Identity, Image, Inquire, LinkError, Living, Message, Protected, ProtocolVersion, RamBlock,
+    Refusal, Resign, Told, Welcome, accept, connect,
 };
 use stealtime_succession::{Epoch, MemberId, Term};
 use streams::two_epochs;
@@ -75,8 +75,20 @@ fn messages() -> Vec<(&'static str, Message)> {
             "refuse",
             Message::Refuse { term, refusal: Refusal::ImageMissing { host: "b".to_owned(), path: "/k".to_owned() } },
         ),
-        ("inquire", Message::Inquire(Inquire { term, host: "a".to_owned(), vm: "pbx".to_owned(), member })),
-        ("told", Message::Told(Told { term, is_over: true })),
+        (
+            "inquire",
+            Message::Inquire(Inquire {
+                term,
+                host: "a".to_owned(),
+                vm: "pbx".to_owned(),
+                member: member.clone(),
+                wants_living: true,
+            }),
+        ),
+        (
+            "told",
+            Message::Told(Told { term, is_over: true, living: Some(Living { member, term, role: String::new() }) }),
+        ),
         ("heartbeat", Message::Heartbeat(Heartbeat { term, sent_ns: 5, echo_ns: Some(4) })),
         ("epoch-begin", Message::EpochBegin(EpochBegin { term, epoch, full: true, pages: 8, device_bytes: 13 })),
         ("epoch-end", Message::EpochEnd(EpochEnd { term, epoch, digest: 77 })),
@@ -141,13 +153,15 @@ fn what_a_host_of_version_5_says_is_understood() {
 #[test]
 fn what_a_host_of_version_5_does_not_know_is_said_in_its_words() {
     let busy = Refusal::Busy { host: "b".to_owned(), vm: "pbx".to_owned(), copies: 2 };
-    let Message::Refuse { refusal, .. } =
-        &read_version_5(&for_version_5(&Message::Refuse { term: TERM, refusal: busy.clone() }))[0]
-    else {
-        panic!("another message")
-    };
-    assert_eq!((refusal.to_string(), refusal.hint()), (busy.to_string(), busy.hint()));
-    assert!(matches!(refusal, Refusal::Other { .. }));
+    for ours in [busy, Refusal::Leaving { host: "b".to_owned() }] {
+        let Message::Refuse { refusal, .. } =
+            &read_version_5(&for_version_5(&Message::Refuse { term: TERM, refusal: ours.clone() }))[0]
+        else {
+            panic!("another message")
+        };
+        assert_eq!((refusal.to_string(), refusal.hint()), (ours.to_string(), ours.hint()));
+        assert!(matches!(refusal, Refusal::Other { .. }));
+    }
 }
 
 /// What TLS of version 5 was set up with: the same, but for the versions that are offered.

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stealtime.cli.parameters import AsJson
 from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError, weightiest
 
 if TYPE_CHECKING:
+    from stealtime.protect.recovery import Recovered
     from stealtime.protect.state import State
 
 
@@ -21,17 +23,19 @@ def recover(
         str | None,
         typer.Option("--host", metavar="NAME", help="This host's name in the register.  [default: its hostname]"),
     ] = None,
+    json: AsJson = False,
 ) -> None:
     """Tell what became of machines whose hosts went down together, and boot anew what is gone.
 
-    The register says who had a machine last, and the daemons of those hosts whether their members live. A guest's
-    memory ends with its member, so that a machine of which nobody lives is gone: without --boot that is only told.
-    Nothing is booted while a host that may have the machine's state cannot be asked.
+    The register says who had a machine last, and the daemons of all its hosts, whether or not they are named there,
+    whether a member lives. A guest's memory ends with its member, so that a machine of which nobody lives is gone:
+    without --boot that is only told. Nothing is booted while a host of the machine cannot be asked.
 
     Exit codes: 0 all machines run or were booted; 1 of one it cannot be said, or its boot failed; 2 wrong usage; 3 one
     is gone, or held by nobody, and was not booted.
     """
-    from stealtime.protect.recovery import MACHINES
+    from stealtime.cli.output import message_console, print_document, tell_error
+    from stealtime.protect.recovery import MACHINES, RecoveryDocument
     from stealtime.protect.state import default_state, this_host
 
     if every == bool(files):
@@ -40,31 +44,42 @@ def recover(
     if not chosen:
         raise UsageError(f"there is no machine in {MACHINES}", hint="name the files of the machines")
     state, name = default_state(), host or this_host()
-    codes = [_recover(file, state, name, boot=boot) for file in chosen]
+    machines, codes = [], []
+    for file in chosen:
+        try:
+            told, code = _recover(file, state, name, boot=boot)
+            message_console().print(told.text, markup=False, soft_wrap=True)
+        except StealtimeError as error:
+            tell_error(error.message, error.hint)
+            told, code = _failed(file, error), error.exit_code
+        machines.append(told)
+        codes.append(code)
+    if json:
+        print_document(RecoveryDocument(machines=tuple(machines)))
     raise typer.Exit(weightiest(*codes))
 
 
-def _recover(file: Path, state: "State", host: str, *, boot: bool) -> ExitCode:
-    from stealtime.cli.output import message_console, tell_error
+def _failed(file: Path, error: StealtimeError) -> "Recovered":
+    from stealtime.protect.recovery import Recovered
+
+    return Recovered(file=str(file), vm=None, is_here=False, account=None, is_booted=False, text=error.message)
+
+
+def _recover(file: Path, state: "State", host: str, *, boot: bool) -> "tuple[Recovered, ExitCode]":
     from stealtime.protect import session
-    from stealtime.protect.recovery import account_of
+    from stealtime.protect.recovery import Recovered, account_of
     from stealtime.protect.vm_file import read_vm_file
 
-    def say(text: str) -> None:
-        message_console().print(text, markup=False, soft_wrap=True)
-
-    try:
-        vm = read_vm_file(file)
-        if state.host(host).member(vm.name).lives():
-            say(f"{vm.name}: it has a member here; see `stealtime protect status {vm.name}`")
-            return ExitCode.FINE
-        account = account_of(vm, state, host)
-        if not boot or account.verdict not in ("gone", "vacant"):
-            say(account.words(file))
-            return {"lives": ExitCode.FINE, "unknown": ExitCode.FAILED}.get(account.verdict, ExitCode.THRESHOLD)
-        folder, _ = session.start(vm, state, host, is_local=False, force=account.verdict == "gone")
-    except StealtimeError as error:
-        tell_error(error.message, error.hint)
-        return error.exit_code
-    say(f"{vm.name}: booted anew on {host}; its log: {folder.log}")
-    return ExitCode.FINE
+    vm = read_vm_file(file)
+    told = Recovered(file=str(file), vm=vm.name, is_here=False, account=None, is_booted=False, text="")
+    if state.host(host).member(vm.name).lives():
+        text = f"{vm.name}: it has a member here; see `stealtime protect status {vm.name}`"
+        return told.model_copy(update={"is_here": True, "text": text}), ExitCode.FINE
+    account = account_of(vm, state, host)
+    told = told.model_copy(update={"account": account, "text": account.words(file)})
+    if not boot or account.verdict not in ("gone", "vacant"):
+        code = {"lives": ExitCode.FINE, "unknown": ExitCode.FAILED}.get(account.verdict, ExitCode.THRESHOLD)
+        return told, code
+    folder, _ = session.start(vm, state, host, is_local=False, force=account.verdict == "gone")
+    text = f"{vm.name}: booted anew on {host}; its log: {folder.log}"
+    return told.model_copy(update={"is_booted": True, "text": text}), ExitCode.FINE

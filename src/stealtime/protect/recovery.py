@@ -27,11 +27,16 @@ from stealtime.vocabulary.errors import StealtimeError
 MACHINES = Path("/etc/stealtime/vms")
 """Where systemd's units look for machines."""
 
+SCHEMA_VERSION = 1
+"""Of what ``stealtime protect recover --json`` prints."""
+
 _ANSWERS_WITHIN_S = 60.0
 
 
 class _Document(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
 
 
 class Trace(_Document):
@@ -44,6 +49,20 @@ class Trace(_Document):
     reason: str | None
 
 
+class HostTrace(_Document):
+    """Who lives on a host, of those that may have the machine."""
+
+    host: str
+    state: Literal["over", "lives", "unknown"]
+    """``over``: nobody does."""
+    member: str | None
+    """Who does, in its own words; None: it does not say. So the next two."""
+    term: int | None
+    role: str | None
+    reason: str | None
+    """Why it is not known."""
+
+
 class Account(_Document):
     """What is known of a machine."""
 
@@ -51,27 +70,67 @@ class Account(_Document):
     register_: str = Field(alias="register")
     term: int | None
     members: tuple[Trace, ...]
+    """Whom the register names."""
+    hosts: tuple[HostTrace, ...]
+    """All that may have the machine: a register that was emptied, or restored from a backup, names nobody or others."""
     verdict: Literal["vacant", "gone", "lives", "unknown"]
 
     def words(self, file: Path) -> str:
         """Say in a sentence what is known, and what can be done."""
-        hosts = " and ".join(dict.fromkeys(one.host for one in self.members))
         match self.verdict:
             case "vacant":
-                return f"{self.vm}: nobody holds it; `stealtime protect start {file}` starts it"
+                return (
+                    f"{self.vm}: nobody holds it, and no process of it is left on {_listed(self._names('over'))}; "
+                    f"`stealtime protect start {file}` starts it"
+                )
             case "gone":
                 return (
-                    f"{self.vm}: its state is gone, as no process of it is left on {hosts}; "
+                    f"{self.vm}: its state is gone, as no process of it is left on {_listed(self._names('over'))}; "
                     f"`stealtime protect recover {file} --boot` boots it anew"
                 )
             case "lives":
-                living = next(one for one in self.members if one.state == "lives")
+                living = next(one for one in self.hosts if one.state == "lives")
                 return (
-                    f"{self.vm}: {living.member} lives on {living.host} and may have its state; see "
+                    f"{self.vm}: {living.member or 'a member'} lives on {living.host} and may have its state; see "
                     f"`stealtime protect status {self.vm}` there"
                 )
-        unknown = next(one for one in self.members if one.state == "unknown")
-        return f"{self.vm}: not judged, because {unknown.host} may have its state and cannot be asked: {unknown.reason}"
+        unknown = [one for one in self.hosts if one.state == "unknown"]
+        reasons = "; ".join(f"{one.host} may have its state and cannot be asked: {one.reason}" for one in unknown)
+        return (
+            f"{self.vm}: not judged, because {reasons}. Have its daemon run (systemctl start stealtime-host), and ask "
+            f"again; if {_listed(self._names('unknown'))} is lost for good, `stealtime protect start {file} --force` "
+            "is your word for it"
+        )
+
+    def _names(self, state: str) -> list[str]:
+        return [one.host for one in self.hosts if one.state == state]
+
+
+class Recovered(_Document):
+    """What was found of one machine, and done."""
+
+    file: str
+    vm: str | None
+    """None: its file cannot be read, or the machine not be asked for or booted; ``text`` says why."""
+    is_here: bool
+    """It has a member on this host: then no other host was asked."""
+    account: Account | None
+    """None also where the register could not be asked."""
+    is_booted: bool
+    text: str
+    """The same in words."""
+
+
+class RecoveryDocument(_Document):
+    """What ``stealtime protect recover --json`` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    machines: tuple[Recovered, ...]
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def account_of(vm: VmFile, state: State, host: str, *, prefix: Sequence[str] = ()) -> Account:

@@ -52,6 +52,8 @@ class MemberStatus(_Document):
 
     vm: str
     host: str
+    member: str | None = None
+    """This life of it, as the register names it."""
     role: Role
     protected: bool
     """Whether its host may die now without loss of what was acknowledged."""

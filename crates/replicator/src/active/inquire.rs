@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use stealtime_shipping::{Identity, Inquire};
+use stealtime_shipping::{Identity, Inquire, Told};
 use stealtime_succession::ActiveState;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::{Active, Input};
-use crate::inquiry::has_ended;
+use crate::inquiry::inquire;
 use crate::spec::StandbyHost;
 
 /// Between two questions: a process that was killed takes a moment to end.
@@ -39,8 +39,8 @@ impl Inquiry {
         let task = tokio::spawn(async move {
             loop {
                 // A host that cannot be asked says nothing, which proves nothing.
-                let answer = tokio::time::timeout(ANSWER_WITHIN, has_ended(&host, identity.as_ref(), &question)).await;
-                if let Ok(Ok(true)) = answer {
+                let answer = tokio::time::timeout(ANSWER_WITHIN, inquire(&host, identity.as_ref(), &question)).await;
+                if let Ok(Ok(Told { is_over: true, .. })) = answer {
                     let _ = inputs.send(Input::StandbyOver(question.member.clone()));
                     return;
                 }
@@ -63,7 +63,7 @@ impl Active {
             return;
         };
         let (term, vm) = (self.member.term(), self.spec.machine.name.clone());
-        let question = Inquire { term, host: self.spec.host.clone(), vm, member };
+        let question = Inquire { term, host: self.spec.host.clone(), vm, member, wants_living: false };
         self.inquiry = Some(Inquiry::start(host, self.spec.identity.clone(), question, self.inputs.clone()));
     }
 }

@@ -27,6 +27,7 @@ impl Active {
             host: self.spec.host.clone(),
             role: role(state),
             protected: state == ActiveState::Protected,
+            member: self.me.to_string(),
             mode: self.spec.mode,
             term: self.member.term().0,
             epoch: epoch.0,

@@ -59,6 +59,7 @@ impl Standby {
             mode: self.spec.mode,
             term: self.member.term().0,
             epoch: self.staged.0,
+            member: self.me.to_string(),
             acknowledged: committed,
             full_copy,
             standby: Some(self.active.clone()),

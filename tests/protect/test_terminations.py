@@ -59,8 +59,12 @@ def test_a_host_that_goes_down_hands_over_what_runs_there(hosts: TwoHosts) -> No
     counting = Counting(hosts)
     counting.await_answers()
     before = hosts.settled()
-    left = protect(hosts.state, "leave", prefix=hosts.laboratory.host(before.host).prefix)
+    left = protect(hosts.state, "leave", "--host", before.host, prefix=hosts.laboratory.host(before.host).prefix)
     assert (left.returncode, left.stderr) == (0, "counter has left\n")
+    hosts.await_running(other(before.host))
+    # It takes the machine again when it is back.
+    back = protect(hosts.state, "leave", "--back", "--host", before.host)
+    assert back.returncode == 0
     after = hosts.settled(unlike=frozenset({_pids(before)[0]}))
     assert after.host == other(before.host)
     assert_unharmed(counting.end())

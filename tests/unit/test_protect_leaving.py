@@ -3,14 +3,16 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from command import make_command
 
 from stealtime.protect import leaving
 from stealtime.protect.leaving import hand_over_all
 from stealtime.protect.members import read_status
 from stealtime.protect.stand import poll
-from stealtime.protect.state import MemberFolder, State, record_process
+from stealtime.protect.state import STATE_VARIABLE, MemberFolder, State, record_process
 from stealtime.protect.status import MemberStatus
 
 MEMBER = """
@@ -140,3 +142,62 @@ def test_a_member_that_lives_and_cannot_be_asked_is_an_alarm_and_one_that_has_ju
     assert said.alarms[0].text.startswith("it lives and cannot be asked: there is no member at ")
     begun = read_status(state.host("a").member("fax"))
     assert (begun.role, begun.alarms, len(begun.warnings)) == ("starting", (), 1)
+
+
+def test_a_standby_that_takes_its_machine_over_meanwhile_is_told_then(
+    state: State, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member, _ = start(is_noted=False), start("fax", when_told="falls silent")
+    stands_by = MemberStatus(vm="phone", host="a", role="standby", protected=True, pid=member.pid)
+    # One that does not answer is not taken for one that has the machine.
+    silent = MemberStatus(vm="phone", host="a", role="starting", protected=False)
+    answers = [silent, stands_by]
+
+    def answer(folder: MemberFolder) -> MemberStatus:
+        return answers.pop() if folder.vm == "phone" and answers else read_status(folder)
+
+    monkeypatch.setattr(leaving, "read_status", answer)
+    assert hand_over_all(state.members(), 3.0) == (["phone"], ["fax"])
+    assert member.wait(timeout=LONG_S) == 0
+
+
+def test_a_host_is_marked_before_its_machines_are_told_and_takes_machines_again_when_it_is_back(
+    state: State, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stealtime = make_command(monkeypatch, capsys)
+    monkeypatch.setenv(STATE_VARIABLE, str(state.path))
+    member = start()
+    mark, other = state.host("a").path / ".leaving", state.host("b").path / ".leaving"
+    seen = []
+
+    def look(folder: MemberFolder) -> MemberStatus:
+        seen.append(mark.read_text())
+        return read_status(folder)
+
+    monkeypatch.setattr(leaving, "read_status", look)
+    left = stealtime("protect", "leave", "--host", "a")
+    assert (left.code, left.err) == (0, "phone has left\n")
+    assert member.wait(timeout=LONG_S) == 0
+    assert seen[0] == Path("/proc/sys/kernel/random/boot_id").read_text()
+    assert not other.exists()
+    assert stealtime("protect", "leave").code == 0, "both, as both are on this machine"
+    assert other.exists()
+    back = stealtime("protect", "leave", "--host", "a", "--back")
+    assert (back.code, back.err) == (0, "a takes machines again\n")
+    assert not mark.exists()
+    assert stealtime("protect", "leave", "--back").err == "a was not left\nb takes machines again\n"
+    unknown = stealtime("protect", "leave", "--host", "z")
+    assert (unknown.code, "there is no host 'z' on this machine" in unknown.err) == (2, True)
+
+
+def test_a_host_that_cannot_be_marked_is_left_all_the_same(
+    state: State, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stealtime = make_command(monkeypatch, capsys)
+    monkeypatch.setenv(STATE_VARIABLE, str(state.path))
+    member = start()
+    (state.host("a").path / ".leaving").symlink_to("/proc/nowhere/leaving")
+    left = stealtime("protect", "leave")
+    assert (left.code, "error: a cannot be kept from taking machines: " in left.err) == (0, True), left.err
+    assert "phone has left\n" in left.err
+    assert member.wait(timeout=LONG_S) == 0

@@ -189,3 +189,24 @@ def test_a_machine_that_was_stopped_meanwhile_is_told_and_forgotten(
 def test_the_help_says_what_a_reboot_takes(stealtime: Command) -> None:
     ended = stealtime("protect", "upgrade", "-h")
     assert "reboots this host" in " ".join(ended.out.split())
+
+
+def test_a_host_is_left_by_its_machines_only_while_they_move(
+    stealtime: Command, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_daemon(state, "a")
+    mark, seen = state.host("a").path / ".leaving", tmp_path / "seen"
+    moving = []
+
+    def hand_over(folders: object, within_s: float) -> tuple[list[str], list[str]]:
+        moving.append(mark.exists())
+        return [], ["phone"] if len(moving) == 1 else []
+
+    monkeypatch.setattr(upgrade, "hand_over_all", hand_over)
+    given_up = stealtime("protect", "upgrade", "--", "true")
+    assert "not upgraded: phone is still here" in given_up.err
+    assert not mark.exists()
+    # It does not go down: what it takes meanwhile is protected while the command runs.
+    assert stealtime("protect", "upgrade", "--", "sh", "-c", f"ls -A {mark.parent} >{seen}; false").code == 1
+    assert moving == [True, True]
+    assert ".leaving" not in seen.read_text()

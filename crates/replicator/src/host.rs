@@ -13,7 +13,7 @@ use stealtime_shipping::{Endpoint, LinkError, Listener};
 use crate::clock::now;
 use crate::host_config::HostConfig;
 use crate::spec::SpecError;
-use crate::{reception, words};
+use crate::{leaving, reception, words};
 
 /// How long a socket may still be listened on when a daemon begins.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -41,6 +41,7 @@ pub fn run(config_path: &Path) -> Result<(), HostError> {
     let listener = runtime.block_on(listener_at(&endpoint))?;
     let program = std::env::current_exe()?;
     words::say(&format!("{}: standby for others on {}", config.name, config.listen));
+    leaving::come_back(&config.name, &config.folder);
     loop {
         match start_reception(&program, config_path, &listener) {
             Ok(true) => {}

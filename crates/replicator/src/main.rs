@@ -30,6 +30,7 @@ mod host;
 mod host_config;
 mod host_facts;
 mod inquiry;
+mod leaving;
 mod machine;
 mod member_folder;
 mod metrics;
@@ -49,8 +50,8 @@ mod test_machine;
 mod trial_load;
 mod turn;
 mod urgency;
-mod words;
 mod who_lives;
+mod words;
 
 use std::io::Write;
 use std::path::Path;

@@ -112,6 +112,15 @@ pub fn of_memory(usable_bytes: u64, machine_bytes: u64) -> Option<String> {
     })
 }
 
+/// That a standby is there, and not for long.
+pub fn of_leaving_standby(host: &str, has_others: bool) -> String {
+    let follows = if has_others { "another host is looked for in its place" } else { "there is no other host for it" };
+    format!(
+        "{host}, which stands by, is to go down: it does not move there, and {follows} (hint: if {host} is to stay, \
+         `stealtime protect leave --back` there)"
+    )
+}
+
 /// That the guest is held back, if it is so for more than a hundredth of the time.
 pub fn of_held_back(ppm: f64, standby: &str) -> Option<String> {
     let percent = ppm / 1e4;

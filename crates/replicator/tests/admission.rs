@@ -55,3 +55,22 @@ fn a_machine_that_is_refused_only_when_its_qemu_answers_leaves_nothing_either() 
     daemon.ask(of_other_release(), None);
     assert!(log.exists());
 }
+
+#[test]
+fn a_host_that_is_to_go_down_takes_no_machine_until_it_is_back() {
+    let mut daemon = Daemon::start(None);
+    let mark = daemon.path("members/.leaving");
+    fs::write(&mark, fs::read("/proc/sys/kernel/random/boot_id").unwrap()).unwrap();
+    let refusal = daemon.ask(hello(daemon.assignment()), None);
+    assert_eq!(refusal, Refusal::Leaving { host: "b".to_owned() });
+    assert!(!daemon.path("members/phone").exists());
+    assert!(!daemon.path("started").exists(), "a QEMU was started");
+    // A daemon that is started anew has not come back, unless its host was booted meanwhile.
+    daemon.start_anew();
+    assert_eq!(daemon.ask(hello(daemon.assignment()), None), Refusal::Leaving { host: "b".to_owned() });
+    fs::write(&mark, "the boot before").unwrap();
+    daemon.start_anew();
+    daemon.await_that("the mark is gone", |_| !mark.exists());
+    let refusal = daemon.ask(hello(daemon.assignment()), None);
+    assert!(!matches!(refusal, Refusal::Leaving { .. }), "{refusal}");
+}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from stealtime.cli.parameters import AsJson
-from stealtime.vocabulary.errors import ExitCode, UsageError
+from stealtime.vocabulary.errors import ExitCode, StealtimeError, UsageError
 
 
 class Mode(StrEnum):
@@ -109,22 +109,46 @@ def leave(
     timeout: Annotated[
         str, typer.Option("--timeout", metavar="DURATION", help="How long to wait for the machines to move.")
     ] = "100s",
+    host: Annotated[
+        str | None,
+        typer.Option("--host", metavar="NAME", help="Only this host, where this machine plays several."),
+    ] = None,
+    back: Annotated[
+        bool, typer.Option("--back", help="Instead, have this host take machines again: it stays after all.")
+    ] = False,
 ) -> None:
     """Move all machines that run here to their standbys, before this host is shut down.
 
-    A machine that is not protected yet moves as soon as it is. Exit codes: 0 no machine runs here any more; 3 at least
-    one still does.
+    From now until it is booted, or `stealtime protect leave --back`, this host takes no machines: machines that stand
+    by here look for another standby, and one whose standby is on a host that is left, too, waits for another one. A
+    machine that is not protected yet moves as soon as it is.
+
+    Exit codes: 0 no machine runs here any more; 3 at least one still does.
     """
-    from stealtime.cli.output import message_console
+    from stealtime.cli.output import message_console, tell_error
     from stealtime.cli.parameters import duration_of
-    from stealtime.protect.leaving import hand_over_all
+    from stealtime.protect.leaving import hand_over_all, hosts_to_leave
     from stealtime.protect.state import default_state
 
-    left, staying = hand_over_all(default_state().members(), (duration_of("--timeout", timeout) or 0) / 1e9)
+    hosts = hosts_to_leave(default_state(), host)
+    if back:
+        for one in hosts:
+            said = "takes machines again" if one.stay() else "was not left"
+            message_console().print(f"{one.host} {said}", markup=False)
+        return
+    for one in hosts:
+        try:
+            one.leave()
+        except StealtimeError as error:
+            # A host that goes down goes down all the same: its machines are to leave it.
+            tell_error(error.message, error.hint)
+    folders = [folder for one in hosts for folder in one.members()]
+    left, staying = hand_over_all(folders, (duration_of("--timeout", timeout) or 0) / 1e9)
     for vm in left:
         message_console().print(f"{vm} has left", markup=False)
     for vm in staying:
-        message_console().print(f"{vm} is still here: no standby has taken it over", style="yellow", markup=False)
+        text = f"{vm} is still here: no standby has taken it over; it goes as soon as one can"
+        message_console().print(text, style="yellow", markup=False, soft_wrap=True)
     raise typer.Exit(ExitCode.THRESHOLD if staying else ExitCode.FINE)
 
 

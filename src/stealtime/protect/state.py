@@ -36,8 +36,9 @@ _REGISTER = "register"
 _EARLIER_REGISTER = Path("/dev/shm/stealtime-register")  # noqa: S108 - never made, and used only where it is root's
 """Root's register in releases up to 2026-11: members that live may still use it, and both sides of a machine must look
 into the same one. It goes with the next reboot."""
-_LEAVING = "leaving"
-"""As ``leaving.rs`` names it."""
+_LEAVING = ".leaving"
+"""As ``leaving.rs`` names it: of what boot a host is to go down. No machine has such a name."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _KEPT_SUFFIXES = (".csv", ".jsonl", ".log")
 """What a member's last life says to a person outlives it, older halves too; sockets, memory and specs do not."""
 _OLDER_HALF = ".1"
@@ -171,22 +172,26 @@ class HostFolder:
         return sum(member.promised_bytes() for member in self.members() if member.vm != vm)
 
     def leave(self) -> None:
-        """Have it take no machines from now on, until its daemon is started anew.
+        """Have it take no machines from now on, until it is booted or :meth:`stay` is called: it is to go down.
 
         Raises:
             StealtimeError: That cannot be noted.
         """
         try:
-            (self.path / _LEAVING).touch()
+            (self.path / _LEAVING).write_text(_BOOT_ID.read_text())
         except OSError as error:
             raise StealtimeError(
                 f"{self.host} cannot be kept from taking machines: {error.strerror}",
                 hint=f"see that there is room for {self.path / _LEAVING}, or stop its daemon",
             ) from error
 
-    def stay(self) -> None:
-        """Have it take machines again."""
-        (self.path / _LEAVING).unlink(missing_ok=True)
+    def stay(self) -> bool:
+        """Have it take machines again; tell whether it took none."""
+        try:
+            (self.path / _LEAVING).unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
 
 @dataclass(frozen=True)

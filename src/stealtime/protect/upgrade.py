@@ -97,7 +97,13 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
     machines = tuple(dict.fromkeys((*(before.machines if before else ()), *(folder.vm for folder in running))))
     upgrade = Upgrade(host=host.host, version=before.version if before else stealtime.__version__, machines=machines)
     _write(host, upgrade)
-    left, staying = hand_over_all(running, within_s)
+    # So that no other host that is left moves its machines here. This one is not to go down: when all have gone it
+    # takes standbys of theirs again, so that they are protected while the command runs.
+    host.leave()
+    try:
+        left, staying = hand_over_all(folders, within_s)
+    finally:
+        host.stay()
     for vm in left:
         say(f"{vm} has left")
     if staying:
@@ -130,6 +136,8 @@ def complete(host: HostFolder, within_s: float, say: Say) -> list[str]:
             hint="stealtime protect upgrade -- COMMAND, without --resume; a reboot since then has forgotten it: call "
             "each machine where it shall run: stealtime protect failover VM",
         )
+    # It may have been left for good meanwhile, or the process that moved its machines away was killed.
+    host.stay()
     daemon = _restart_daemon(host)
     say(f"the daemon of {host.host} is stealtime {stealtime.__version__} now; it was {upgrade.version}")
     for folder in host.members():

@@ -25,6 +25,8 @@ pub struct StandbyLink {
     /// When the standby last said that its register names it, and what it said.
     confirmed_at: Duration,
     port_fault: Option<String>,
+    /// Whether the standby's host is to go down.
+    is_leaving: bool,
     /// What the guest has gone by on the network, here and before.
     addresses: LearnedAddresses,
     /// Whether the standby knows them all.
@@ -52,6 +54,7 @@ impl StandbyLink {
             last_echo,
             confirmed_at,
             port_fault,
+            is_leaving: false,
             addresses,
             addresses_told: false,
             closing: Vec::new(),
@@ -65,6 +68,7 @@ impl StandbyLink {
         self.open = Some(OpenLink { host, remarks, sender, reader });
         // What the last standby said was of its own host.
         self.port_fault = None;
+        self.is_leaving = false;
         self.addresses_told = false;
     }
 
@@ -102,6 +106,16 @@ impl StandbyLink {
     /// How long ago that was.
     pub fn confirmed_age(&self) -> Duration {
         now().saturating_sub(self.confirmed_at)
+    }
+
+    /// The standby says whether its host is to go down.
+    pub fn leaves(&mut self, is_leaving: bool) {
+        self.is_leaving = is_leaving;
+    }
+
+    /// Whether there is a standby, and its host is to go down.
+    pub fn is_leaving(&self) -> bool {
+        self.open.is_some() && self.is_leaving
     }
 
     /// How old the last heartbeat that came back is.

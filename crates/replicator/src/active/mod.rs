@@ -4,6 +4,7 @@
 mod epochs;
 mod guest_events;
 mod inquire;
+mod leaves;
 mod life;
 mod link;
 mod peer;
@@ -125,6 +126,8 @@ struct Active {
     link: StandbyLink,
     seeker: Seeker,
     inquiry: Option<Inquiry>,
+    /// It was asked to leave this host, and the state machine was not told yet.
+    is_to_leave: bool,
     certificates: Certificates,
     port: PortWatching,
     inputs: UnboundedSender<Input>,
@@ -216,6 +219,7 @@ impl Active {
             link: StandbyLink::new(inputs.clone(), addresses),
             seeker: Seeker::new(inputs.clone()),
             inquiry: None,
+            is_to_leave: false,
             certificates: Certificates::of(&spec),
             port: PortWatching::default(),
             inputs: inputs.clone(),
@@ -241,6 +245,7 @@ impl Active {
         mut requests: mpsc::Receiver<Request>,
     ) -> Result<ActiveEnding, ActiveError> {
         self.tell(ActiveInput::Tick);
+        self.leave_if_the_host_does();
         while self.end.is_none() {
             // What nothing tells is looked at, and how it stands told, also while nothing happens.
             let moments = [self.member.deadline(), self.life.settles_at(), Some(self.port.look_at())];
@@ -256,6 +261,7 @@ impl Active {
             if self.life.settle(now()) {
                 self.seek();
             }
+            self.heed_leaving();
             self.raise_alarms();
             self.publish();
         }
@@ -348,7 +354,11 @@ impl Active {
                 }
             }
             ActiveAction::Send(message) => self.send(&message),
-            ActiveAction::CloseLink => self.link.close(),
+            ActiveAction::CloseLink => {
+                // Who looked for another standby in place of this one.
+                self.seeker.stop();
+                self.link.close();
+            }
             ActiveAction::ShipLastEpoch => self.guest.order(Order::Last),
             ActiveAction::StopGuest => self.guest.order(Order::StopGuest),
             ActiveAction::ContinueGuest => self.guest.order(Order::ContinueGuest),
@@ -380,7 +390,7 @@ impl Active {
             // Who looks for a standby holds the machine.
             let Some(held) = self.member.held() else { return };
             let hello = seek::hello(&self.spec, &self.me, held, facts);
-            self.seeker.start(&self.spec, hello);
+            self.seeker.start(&self.spec, hello, None);
         }
     }
 
@@ -407,7 +417,10 @@ impl Active {
                 self.registrar.heard(&answer);
                 self.tell(ActiveInput::Register(answer));
             }
-            Input::Found { seeker, found } if self.seeker.takes(seeker) => self.found(*found),
+            Input::Found { seeker, found } if self.seeker.takes(seeker) => match self.link.host() {
+                None => self.found(*found),
+                Some(_) => self.replace_standby(*found),
+            },
             Input::NotFound(host, error) => {
                 let reason = match &error {
                     SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),
@@ -437,20 +450,25 @@ impl Active {
     /// This process is to end, and its host perhaps too: that is no reason for the machine to end.
     fn leave_host(&mut self) {
         let state = self.member.state();
-        if state != ActiveState::Protected {
+        let why = match self.link.host().filter(|_| self.link.is_leaving()) {
+            Some(standby) => Some(format!("{} is to go down, too", standby.name)),
+            None => (state != ActiveState::Protected).then(|| format!("it is {state:?}")),
+        };
+        if let Some(why) = why {
             self.events.warn(format!(
-                "{} was asked to leave while it is {state:?}: it does when a standby can take the machine; \
+                "{} was asked to leave while {why}: it does when a standby can take the machine; \
                  `stealtime protect stop` ends the machine",
                 self.spec.host
             ));
         }
-        self.tell(ActiveInput::LeaveRequested);
+        self.is_to_leave = true;
     }
 
     fn answer(&mut self, request: Request) {
         let Request { command, answer } = request;
         match command {
             Command::Status => drop(answer.send(Ok(json!(self.status())))),
+            Command::Failover { .. } if self.link.is_leaving() => drop(answer.send(Err(self.would_go_down()))),
             Command::Failover { .. } => {
                 self.requests.failover(answer);
                 self.tell(ActiveInput::FailoverRequested);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use stealtime_shipping::{Heartbeat, Message};
-use stealtime_succession::ActiveInput;
+use stealtime_shipping::{Heartbeat, Message, Refusal};
+use stealtime_succession::{ActiveInput, ActiveMessage};
 
 use super::Active;
 use super::seek::Found;
@@ -47,15 +47,22 @@ impl Active {
                 self.tell(ActiveInput::Confirmed { term });
             }
             // As the operator here may, too: whether it can be handed over is for the state machine to say.
-            Message::Call { term } if term == self.member.term() => self.tell(ActiveInput::FailoverRequested),
+            Message::Call { term } if term == self.member.term() && !self.link.is_leaving() => {
+                self.tell(ActiveInput::FailoverRequested);
+            }
             Message::Call { .. } => {}
+            Message::Leaving(leaving) => self.standby_leaves(leaving.is_leaving),
             Message::CopyHeld(held) => self.guest.order(Order::CopyHeld { term: held.term }),
-            // The standby has found that it could not resume the guest.
+            // The standby has found that it could not resume the guest, or its host is to go down.
             Message::Refuse { refusal, .. } => {
                 let Some(host) = self.link.host().map(|host| host.name.clone()) else { return };
                 let reason = format!("{host} refuses: {refusal} (hint: {})", refusal.hint());
                 self.events.add(&Event::Refused { reason: reason.clone() });
-                self.seeker.leave_alone(host, reason.clone());
+                match refusal {
+                    // It lives, and would claim what goes on here. Asked again it says the same, or has come back.
+                    Refusal::Leaving { .. } => self.send(&ActiveMessage::Bye { term: self.member.term() }),
+                    _ => self.seeker.leave_alone(host, reason.clone()),
+                }
                 self.give_up_link(reason);
             }
             other => {

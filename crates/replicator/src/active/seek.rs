@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// all memory.
 const REST: Duration = Duration::from_secs(20);
 
+/// How long a host is left alone that is to go down: each question is a process there, and it may come back.
+const LEAVING_REST: Duration = Duration::from_secs(2);
+
 /// Why a host is left alone.
 struct Unfit {
     reason: String,
@@ -50,10 +53,11 @@ impl Seeker {
         Self { task: None, number: 0, is_wanted: false, unfit: BTreeMap::new(), inputs }
     }
 
-    /// Ask the hosts of the spec, those that never refused first, in their order of preference. Whoever
+    /// Ask the hosts of the spec but one, those that never refused first, in their order of preference. Whoever
     /// looked before asks in a term that is over, in which nobody would take the machine.
-    pub fn start(&mut self, spec: &Spec, hello: Hello) {
-        let others = spec.standby_hosts.iter().filter(|host| host.name != spec.host);
+    pub fn start(&mut self, spec: &Spec, hello: Hello, but: Option<&str>) {
+        let is_asked = |host: &&StandbyHost| host.name != spec.host && Some(host.name.as_str()) != but;
+        let others = spec.standby_hosts.iter().filter(is_asked);
         let not_before = |host: &StandbyHost| self.unfit.get(&host.name).map_or(Duration::ZERO, |it| it.until);
         let mut hosts: Vec<_> = others.map(|host| (host.clone(), not_before(host))).collect();
         hosts.sort_by_key(|(_, not_before)| *not_before);
@@ -68,6 +72,11 @@ impl Seeker {
             let found = Box::new(seek(hosts, identity, qemu, hello, tell).await);
             let _ = inputs.send(Input::Found { seeker, found });
         }));
+    }
+
+    /// Whether somebody looks.
+    pub fn is_seeking(&self) -> bool {
+        self.task.is_some()
     }
 
     /// Stop looking, and take nothing any more that was found.
@@ -161,7 +170,7 @@ pub fn hello(spec: &Spec, member: &MemberId, held: &Record, facts: &GuestFacts) 
 
 /// Ask every host in turn, none before its time, for ever; `tell` hears of each that did not.
 async fn seek(
-    hosts: Vec<(StandbyHost, Duration)>,
+    mut hosts: Vec<(StandbyHost, Duration)>,
     identity: Option<Identity>,
     qemu: PathBuf,
     mut hello: Hello,
@@ -171,10 +180,15 @@ async fn seek(
     let firmware = tokio::task::spawn_blocking(move || host_facts::firmware(&qemu)).await;
     hello.firmware = firmware.ok().flatten();
     loop {
-        for (host, _) in hosts.iter().filter(|(_, not_before)| *not_before <= now()) {
+        for (host, not_before) in hosts.iter_mut().filter(|(_, not_before)| *not_before <= now()) {
             match ask(host, identity.as_ref(), &hello).await {
                 Ok(found) => return found,
-                Err(error) => tell(host.clone(), error),
+                Err(error) => {
+                    if let SeekError::Refused { refusal: Refusal::Leaving { .. }, .. } = error {
+                        *not_before = now() + LEAVING_REST;
+                    }
+                    tell(host.clone(), error);
+                }
             }
         }
         tokio::time::sleep(PAUSE).await;

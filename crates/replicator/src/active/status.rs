@@ -21,13 +21,15 @@ impl Active {
         // Those of the guest hold as long as it lives, the others until there is a standby.
         let warnings =
             self.life.remarks().chain(self.link.remarks()).chain(self.seeker.refusals()).chain(self.events.warnings());
+        let leaves = self.link.host().filter(|_| self.link.is_leaving());
+        let leaves = leaves.map(|host| words::of_leaving_standby(&host.name, self.has_others(&host.name)));
         let held_back = self.link.host().and_then(|host| words::of_held_back(figures.held_back_ppm(), &host.name));
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),
+            member: self.me.to_string(),
             role: role(state),
             protected: state == ActiveState::Protected,
-            member: self.me.to_string(),
             mode: self.spec.mode,
             term: self.member.term().0,
             epoch: epoch.0,
@@ -66,7 +68,7 @@ impl Active {
             resume_ns: self.life.resumed_in.map(nanoseconds),
             certificates_end_in_s: self.certificates.left_s(),
             alarms: self.events.alarms(),
-            warnings: warnings.chain(held_back).collect(),
+            warnings: warnings.chain(leaves).chain(held_back).collect(),
         }
     }
 

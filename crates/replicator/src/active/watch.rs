@@ -91,11 +91,13 @@ impl Active {
         let since = *self.port.faulty_since.get_or_insert_with(now);
         let follows = match self.link.port_fault() {
             _ if !is_protected => "no standby could take it".to_owned(),
+            None if self.link.is_leaving() => "it stays, as its standby's host is to go down".to_owned(),
             Some(theirs) => format!("it stays, as it would reach nobody from its standby either: {theirs}"),
             None => "it moves to its standby".to_owned(),
         };
         self.events.alarm(AlarmKind::Port, Some(format!("the guest reaches nobody: {fault}; {follows}")));
-        let moves = is_protected && self.link.port_fault().is_none() && now() >= since + PORT_PATIENCE;
+        let may_move = is_protected && self.link.port_fault().is_none() && !self.link.is_leaving();
+        let moves = may_move && now() >= since + PORT_PATIENCE;
         if moves && now() >= self.port.moves_not_before {
             // A standby that does not take it now is asked again later, and not while the guest never runs.
             self.port.moves_not_before = now() + self.spec.timing.register_deadline * 2;

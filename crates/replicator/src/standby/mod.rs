@@ -1,6 +1,7 @@
 //! The member that stands by: it stages whole epochs, verifies and acknowledges them, writes them into the
 //! memory of a QEMU that waits, and becomes the active member when it wins.
 
+mod leaves;
 mod port;
 mod preparing;
 mod requests;
@@ -36,6 +37,7 @@ use crate::status::{FullCopy, Peer};
 use crate::trial_load::TrialError;
 use crate::{faults, signals, words};
 
+use leaves::LeaveWatching;
 use port::{PortWatching, hear};
 pub use preparing::run;
 
@@ -116,6 +118,7 @@ struct Standby {
     port: PortWatching,
     since_unix_ns: u64,
     announced_claim: bool,
+    leaves: LeaveWatching,
     warnings: Vec<String>,
     ending: Option<End>,
     place: Place,
@@ -201,6 +204,7 @@ impl Standby {
                 () = signals::sleep_until(deadline) => self.tell(StandbyInput::Tick),
             }
             self.look_at_port();
+            self.look_whether_it_leaves();
             if self.ending.is_none() {
                 self.look();
             }
@@ -302,6 +306,7 @@ impl Standby {
             Message::Addresses(Addresses { ref ipv4, ref ipv6, .. }) => {
                 self.addresses = LearnedAddresses { ipv4: ipv4.clone(), ipv6: ipv6.clone() };
             }
+            Message::Resign(_) if self.refuses_offer() => {}
             Message::Resign(Resign { term, last }) => self.tell(StandbyInput::Resign { term, last }),
             Message::Bye { term } => self.tell(StandbyInput::Bye { term }),
             ref other => self.events.add(&Event::Warning {

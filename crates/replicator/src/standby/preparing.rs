@@ -15,6 +15,7 @@ use stealtime_shipping::{
 use stealtime_succession::{Epoch, MemberId, RegisterError, StandbyConfig, StandbyMember, StandbyState};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
+use super::leaves::LeaveWatching;
 use super::port::{PortWatching, hear};
 use super::watch::Watch;
 use super::{Input, Outcome, Standby, StandbyError, read};
@@ -33,7 +34,7 @@ use crate::spec::Spec;
 use crate::staging::Staging;
 use crate::status::Peer;
 use crate::trial_load::Trials;
-use crate::{host_facts, member_folder, registers, signals, words};
+use crate::{host_facts, leaving, member_folder, registers, signals, words};
 
 /// How long a machine may still be here of which it is said that it is elsewhere.
 const LEFT_WITHIN: Duration = Duration::from_secs(2);
@@ -93,6 +94,14 @@ async fn await_left(config: &HostConfig, spec: &Spec) -> Result<(), StandbyError
     Ok(())
 }
 
+/// A host that is to go down takes no machines.
+fn stay_away(config: &HostConfig) -> Result<(), StandbyError> {
+    if leaving::is_leaving(&config.folder) {
+        return Err(refused(ShippingRefusal::Leaving { host: config.name.clone() }));
+    }
+    Ok(())
+}
+
 fn already_here(config: &HostConfig, spec: &Spec) -> StandbyError {
     refused(ShippingRefusal::AlreadyHere { host: config.name.clone(), vm: spec.machine.name.clone() })
 }
@@ -123,6 +132,8 @@ async fn let_in(config: &HostConfig, hello: &Hello, spec: &Spec, facts: &LocalFa
     let wanted = wanted(spec);
     await_left(config, spec).await?;
     let admission = Admission::begin(&config.folder, &wanted.vm).map_err(FolderError::from)?;
+    // Again: QEMU was asked meanwhile.
+    stay_away(config)?;
     let available_bytes = stealtime_memory::usable_bytes().saturating_sub(admission.promised_bytes());
     judge(hello, &wanted, &LocalFacts { available_bytes, ..facts.clone() }).map_err(refused)?;
     let criteria = Criteria { order: spec.copy_order, copies: config.copies };
@@ -165,6 +176,7 @@ async fn prepare(config: &HostConfig, hello: &Hello) -> Result<Prepared, Standby
     let assignment = Assignment::deserialize(&hello.specification)
         .map_err(|error| other(format!("{} does not understand what is to be protected: {error}", config.name)))?;
     let spec = config.spec_of(assignment).map_err(|error| other(error.to_string()))?;
+    stay_away(config)?;
     let me = member_folder::new_life(&config.name)?;
     let register = look_into_register(&spec).await?;
     let mut facts = host_facts::gather(config, &spec.machine, me.clone(), register);
@@ -266,6 +278,7 @@ impl Prepared {
             port: PortWatching::default(),
             since_unix_ns: unix_ns(),
             announced_claim: false,
+            leaves: LeaveWatching::default(),
             warnings: Vec::new(),
             ending: None,
             place,

@@ -36,6 +36,10 @@ impl Standby {
     fn call(&self) -> Result<Value, Refusal> {
         let (vm, host) = (&self.spec.machine.name, &self.active.name);
         let ask_there = format!("ask on {host}, where it runs");
+        if self.is_leaving() {
+            let refusal = self.leaving();
+            return Err(Refusal::new(refusal.to_string(), refusal.hint()));
+        }
         let Some(sender) = &self.sender else {
             return Err(Refusal::new(format!("{host} cannot be asked for {vm}: there is no link"), ask_there));
         };
@@ -50,16 +54,17 @@ impl Standby {
 
     pub(super) fn status(&self) -> Status {
         let committed = self.member.committed().unwrap_or(Epoch(0)).0;
+        let leaves = self.is_leaving().then(|| self.leaving().to_string());
         let full_copy = self.full_copy.filter(|_| committed == 0);
         Status {
             vm: self.spec.machine.name.clone(),
             host: self.spec.host.clone(),
+            member: self.me.to_string(),
             role: Role::Standby,
             protected: self.member.state() == StandbyState::Eligible,
             mode: self.spec.mode,
             term: self.member.term().0,
             epoch: self.staged.0,
-            member: self.me.to_string(),
             acknowledged: committed,
             full_copy,
             standby: Some(self.active.clone()),
@@ -74,7 +79,7 @@ impl Standby {
             register_went_back: self.registrar.went_back,
             certificates_end_in_s: self.watch.certificates.left_s(),
             alarms: self.events.alarms(),
-            warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).collect(),
+            warnings: self.facts.remarks().into_iter().chain(self.warnings.iter().cloned()).chain(leaves).collect(),
             ..Status::default()
         }
     }

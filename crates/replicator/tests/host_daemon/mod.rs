@@ -91,16 +91,17 @@ impl Daemon {
             "allow_faults": false,
         });
         fs::write(path("host.json"), config.to_string()).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_stealtime-replicator"))
-            .args(["host", "--config"])
-            .arg(path("host.json"))
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(path("host.log")).unwrap())
-            .spawn()
-            .unwrap();
+        let child = start(folder.path());
         let mut daemon = Self { child, folder, endpoint: listen.parse().unwrap() };
         daemon.await_that("it listens", |daemon| daemon.log().contains("standby for others"));
         daemon
+    }
+
+    /// End it, and start it once more.
+    pub fn start_anew(&mut self) {
+        self.end();
+        self.child = start(self.folder.path());
+        self.await_that("it listens", |daemon| daemon.log().contains("standby for others"));
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -199,6 +200,16 @@ impl Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn start(folder: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_stealtime-replicator"))
+        .args(["host", "--config"])
+        .arg(folder.join("host.json"))
+        .stdout(Stdio::null())
+        .stderr(fs::File::create(folder.join("host.log")).unwrap())
+        .spawn()
+        .unwrap()
 }
 
 /// Say hello and give what comes.

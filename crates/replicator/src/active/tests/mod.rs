@@ -1,6 +1,7 @@
 //! The active member, without a QEMU.
 
 mod hanging;
+mod leaving;
 pub mod rig;
 
 use stealtime_capture::Shutdown;

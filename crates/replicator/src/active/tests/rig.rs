@@ -8,21 +8,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stealtime_shipping::{
-    Acknowledge, Confirmed, Endpoint, Heartbeat, Inquire, LinkSender, Listener, Message, Told, Welcome, accept,
+    Acknowledge, Confirmed, Endpoint, Heartbeat, Hello, Inquire, LinkReceiver, LinkSender, Listener, Message,
+    Refusal as ShippingRefusal, Told, Welcome, accept,
 };
 use stealtime_succession::{
     ActiveEnding, Epoch, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version, Versioned,
 };
 use tempfile::TempDir;
-use tokio::sync::mpsc::{self, UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::super::{Active, ActiveError, Origin};
+use super::super::{Active, ActiveError, Input, Origin};
 use crate::calls::tests::Barrier;
 use crate::control::{Command, Refusal, Request};
 use crate::fake_guest::{Deed, FakeGuest, Watcher};
-use crate::spec::Spec;
+use crate::spec::{Spec, StandbyHost};
 use crate::test_machine::machine;
 
 /// Long, as other tests may keep the processors busy.
@@ -33,6 +34,8 @@ pub struct Rig {
     pub guest: Watcher,
     pub register: Shared,
     requests: mpsc::Sender<Request>,
+    inputs: UnboundedSender<Input>,
+    /// Of the host `b`.
     listener: Listener,
     running: JoinHandle<Result<ActiveEnding, ActiveError>>,
     pub folder: TempDir,
@@ -107,6 +110,26 @@ impl Rig {
         Self::of(folder, spec, Shared::default(), Origin::Boot { force: false }).await
     }
 
+    /// A member whose machine may go to the host `c`, too; gives where that one listens.
+    pub async fn boot_with_two_hosts() -> (Self, Listener) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = spec(folder.path(), "net", PATIENT_MS);
+        let endpoint = Endpoint::Unix(folder.path().join("c.sock"));
+        spec.standby_hosts.push(StandbyHost { name: "c".to_owned(), endpoint: endpoint.to_string() });
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        (Self::of(folder, spec, Shared::default(), Origin::Boot { force: false }).await, listener)
+    }
+
+    /// A member that begins like this on a host that is to go down.
+    pub async fn start_on_a_host_that_leaves(register: Shared, origin: Origin) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut spec = spec(folder.path(), "net", PATIENT_MS);
+        spec.folder = folder.path().join("phone");
+        std::fs::create_dir(&spec.folder).unwrap();
+        std::fs::write(folder.path().join(".leaving"), "").unwrap();
+        Self::of(folder, spec, register, origin).await
+    }
+
     async fn of(folder: TempDir, spec: Spec, register: Shared, origin: Origin) -> Self {
         let (guest, heard, watcher) = FakeGuest::new();
         let listener = Listener::bind(&endpoint(folder.path()).parse().unwrap()).await.unwrap();
@@ -116,7 +139,7 @@ impl Rig {
         let of_member = Box::new(register.clone());
         let active = Active::new(spec, me, of_member, guest, origin, &to_inputs).unwrap();
         let running = tokio::spawn(active.run(inputs, heard, requests));
-        Self { guest: watcher, register, requests: asking, listener, running, folder }
+        Self { guest: watcher, register, requests: asking, inputs: to_inputs, listener, running, folder }
     }
 
     /// Wait until this is done to the guest; gives what was done before it.
@@ -174,37 +197,21 @@ impl Rig {
         in_time("end", &mut self.running).await.unwrap()
     }
 
+    /// Ask it to leave its host.
+    pub fn terminate(&self) {
+        self.inputs.send(Input::Terminate).unwrap();
+    }
+
     /// Be the standby that the member finds.
     pub async fn standby(&self) -> Standby {
-        let (hello, sender, mut receiver) = loop {
-            let stream = in_time("call", self.listener.accept()).await.unwrap();
-            // Who asked on the last standby may have had the register's word meanwhile, and be gone.
-            let Ok(link) = accept(stream, None).await else { continue };
-            let (sender, mut receiver) = link.split();
-            if let Ok(Message::Hello(hello)) = receiver.receive().await {
-                break (hello, sender, receiver);
-            }
-        };
-        let (term, member) = (hello.term, MemberId::new("b", 7));
-        let welcome =
-            Welcome { term, host: "b".to_owned(), member, delta: true, qemu_version: Some("other".to_owned()) };
-        sender.send(&Message::Welcome(welcome)).await.unwrap();
-        let is_alive = Arc::new(AtomicBool::new(true));
-        let (pass_on, messages) = unbounded_channel();
-        let (echoes, beats) = (sender.clone(), Arc::clone(&is_alive));
-        let reader = tokio::spawn(async move {
-            while let Ok(message) = receiver.receive().await {
-                if let Message::Heartbeat(Heartbeat { term, sent_ns, .. }) = message {
-                    if beats.load(Ordering::Relaxed) {
-                        let echo = Heartbeat { term, sent_ns, echo_ns: Some(sent_ns) };
-                        let _ = echoes.send(&Message::Heartbeat(echo)).await;
-                    }
-                } else if pass_on.send(message).is_err() {
-                    return;
-                }
-            }
-        });
-        Standby { term, sender, messages, is_alive, reader }
+        Standby::on("b", &self.listener).await
+    }
+
+    /// Be the host `b`, and take the machine for this reason not.
+    pub async fn refuse(&self, refusal: ShippingRefusal) {
+        let (hello, sender, _receiver) = hear_hello(&self.listener).await;
+        sender.send(&Message::Refuse { term: hello.term, refusal }).await.unwrap();
+        sender.close().await.unwrap();
     }
 
     /// Be the host of the standby, and say whether that has ended.
@@ -225,6 +232,11 @@ impl Rig {
     /// Have it protected by a standby that holds the first epoch; gives that.
     pub async fn protect(&mut self, first: Epoch) -> Standby {
         let standby = self.standby().await;
+        self.protect_by(standby, first).await
+    }
+
+    /// The same by a standby that was found already.
+    pub async fn protect_by(&mut self, standby: Standby, first: Epoch) -> Standby {
         let term = standby.term;
         self.see(Deed::FullCopy { term, first }).await;
         self.guest.cut(first, false);
@@ -245,7 +257,45 @@ pub struct Standby {
     reader: JoinHandle<()>,
 }
 
+/// The next hello that comes.
+async fn hear_hello(listener: &Listener) -> (Box<Hello>, LinkSender, LinkReceiver) {
+    loop {
+        let stream = in_time("call", listener.accept()).await.unwrap();
+        // Who asked on the last standby may have had the register's word meanwhile, and be gone.
+        let Ok(link) = accept(stream, None).await else { continue };
+        let (sender, mut receiver) = link.split();
+        if let Ok(Message::Hello(hello)) = receiver.receive().await {
+            return (hello, sender, receiver);
+        }
+    }
+}
+
 impl Standby {
+    /// The one that a member finds on this host.
+    pub async fn on(host: &str, listener: &Listener) -> Self {
+        let (hello, sender, mut receiver) = hear_hello(listener).await;
+        let (term, member) = (hello.term, MemberId::new(host, 7));
+        let welcome =
+            Welcome { term, host: host.to_owned(), member, delta: true, qemu_version: Some("other".to_owned()) };
+        sender.send(&Message::Welcome(welcome)).await.unwrap();
+        let is_alive = Arc::new(AtomicBool::new(true));
+        let (pass_on, messages) = unbounded_channel();
+        let (echoes, beats) = (sender.clone(), Arc::clone(&is_alive));
+        let reader = tokio::spawn(async move {
+            while let Ok(message) = receiver.receive().await {
+                if let Message::Heartbeat(Heartbeat { term, sent_ns, .. }) = message {
+                    if beats.load(Ordering::Relaxed) {
+                        let echo = Heartbeat { term, sent_ns, echo_ns: Some(sent_ns) };
+                        let _ = echoes.send(&Message::Heartbeat(echo)).await;
+                    }
+                } else if pass_on.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { term, sender, messages, is_alive, reader }
+    }
+
     pub fn acknowledge(&self, epoch: Epoch) {
         self.sender.try_send(&Message::Acknowledge(Acknowledge { term: self.term, epoch })).unwrap();
     }

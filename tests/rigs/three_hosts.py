@@ -1,0 +1,33 @@
+"""A protected guest that has three hosts: where two of them go down, one is left."""
+
+from typing import Any
+
+from two_hosts import TwoHosts
+
+from stealtime.protect.laboratory import Laboratory
+from stealtime.protect.stand import HOSTS, Stand
+
+THIRD = "c"
+ALL_HOSTS = (*HOSTS, THIRD)
+
+
+class ThreeHosts(TwoHosts):
+    """The guest begins on ``a``; ``b`` stands by before ``c`` does.
+
+    Args:
+        laboratory: Where; it has all three hosts.
+        machine: What is different from the usual machine, as in ``VM.toml``.
+    """
+
+    def __init__(self, laboratory: Laboratory, **machine: Any) -> None:
+        stand = Stand(laboratory, allow_faults=True)
+        stand.admit(THIRD)
+        hosts = {host.name: host.model_dump() for host in stand.hosts}
+        standby_hosts = [hosts[name] for name in (*HOSTS[1:], THIRD, HOSTS[0])]
+        super().__init__(laboratory, stand=stand, **{"standby_hosts": standby_hosts, **machine})
+        self._hosts = ALL_HOSTS
+
+    def stop(self) -> None:
+        """End the guest wherever it runs, so that the next one finds nothing of it."""
+        for name in ALL_HOSTS:
+            self.laboratory.power_off(name)

@@ -19,10 +19,11 @@ pytestmark = [
 ]
 
 
-def vm_file(hosts: TwoHosts, folder: Path) -> Path:
-    """Write the machine's file as an operator has it."""
+def vm_file(hosts: TwoHosts, folder: Path, of_host: str = "a") -> Path:
+    """Write the machine's file as the operator of a host has it."""
     path = folder / "counter.toml"
-    described = hosts.vm.model_dump(mode="json", by_alias=True, exclude_none=True)
+    vm = hosts.vm.model_copy(update={"identity": hosts.stand.identity(of_host)})
+    described = vm.model_dump(mode="json", by_alias=True, exclude_none=True)
     path.write_text("".join(f"{key} = {in_toml(value)}\n" for key, value in described.items()))
     return path
 
@@ -60,8 +61,8 @@ def test_what_is_gone_is_proved_and_booted_anew_when_told_to(protected_hosts: Tw
 
 
 def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_path: Path) -> None:
-    file = vm_file(protected_hosts, tmp_path)
     before = protected_hosts.settled()
+    file = vm_file(protected_hosts, tmp_path, before.host)
     standby = other(before.host)
     protected_hosts.control(standby).fault("before-claim", "stop")
     standby_pid = protected_hosts.pid(standby)
@@ -77,8 +78,8 @@ def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_pat
 
 
 def test_a_standby_that_an_emptied_register_does_not_name_is_found(protected_hosts: TwoHosts, tmp_path: Path) -> None:
-    file = vm_file(protected_hosts, tmp_path)
     before = protected_hosts.settled()
+    file = vm_file(protected_hosts, tmp_path, before.host)
     standby = other(before.host)
     protected_hosts.control(standby).fault("before-claim", "stop")
     standby_pid = protected_hosts.pid(standby)

@@ -20,6 +20,7 @@ pub async fn inquire(host: &StandbyHost, identity: Option<&Identity>, question: 
     sender.send(&Message::Inquire(question.clone())).await.map_err(|error| words::of_link(&error))?;
     match receiver.receive().await.map_err(|error| words::of_link(&error))? {
         Message::Told(told) => Ok(told),
+        Message::Refuse { refusal, .. } => Err(format!("{} refuses: {refusal} (hint: {})", host.name, refusal.hint())),
         other => Err(format!("{} answered {:?}", host.name, other.kind())),
     }
 }

@@ -18,7 +18,7 @@ use rustix::stdio::{dup2_stdin, dup2_stdout};
 use stealtime_shipping::{
     AcceptedStream, Hello, Inquire, LinkError, LinkReceiver, LinkSender, Listener, Message, Refusal, Told, accept,
 };
-use stealtime_succession::check_vm_name;
+use stealtime_succession::{Term, check_vm_name};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn};
@@ -150,19 +150,24 @@ async fn hear(config: PathBuf, stream: AcceptedStream) -> Result<Option<Caller>,
             let _ = sender.close().await;
             return Ok(None);
         }
+        Message::Inquire(Inquire { host, term, .. }) => return Err(refuse(&sender, peer, host, term).await),
         other => return Err(StrangerError::NoHello { peer, kind: format!("{:?}", other.kind()) }),
     };
     if receiver.vouches_for(&hello.host) {
         return Ok(Some(Caller { config, hello, sender, receiver }));
     }
-    let host = hello.host;
+    Err(refuse(&sender, peer, hello.host, hello.term).await)
+}
+
+/// Tell somebody that it cannot speak for this host.
+async fn refuse(sender: &LinkSender, peer: String, host: String, term: Term) -> StrangerError {
     let refusal = Refusal::Other {
         reason: format!("the certificate that {host} shows is not for {host}"),
         hint: "make one with `stealtime protect identity` and that name".to_owned(),
     };
-    let _ = sender.send(&Message::Refuse { term: hello.term, refusal }).await;
+    let _ = sender.send(&Message::Refuse { term, refusal }).await;
     let _ = sender.close().await;
-    Err(StrangerError::Certificate { peer, host })
+    StrangerError::Certificate { peer, host }
 }
 
 /// Whether a member of this host has ended: nobody lives in the folder of its machine, whose lock a member

@@ -148,6 +148,14 @@ fn who_speaks_for_a_host_shows_its_certificate() {
     let other = Hello { host: "c".to_owned(), member: MemberId::new("c", 1), ..good.clone() };
     let refusal = daemon.ask(other, Some(&theirs)).to_string();
     assert!(refusal.contains("the certificate that c shows is not for c"), "{refusal}");
+    let (host, member) = ("c".to_owned(), MemberId::new("b", 7));
+    let question = Inquire { term: Term(4), host, vm: "phone".to_owned(), member, wants_living: true };
+    match send(&daemon.endpoint, &Message::Inquire(question), Some(&theirs)) {
+        Ok(Message::Refuse { refusal, .. }) => {
+            assert!(refusal.to_string().contains("the certificate that c shows is not for c"), "{refusal}");
+        }
+        other => panic!("no refusal: {other:?}"),
+    }
     let half = Hello { member: MemberId::new("c", 1), ..good };
     let refusal = daemon.ask(half, Some(&theirs)).to_string();
     assert!(refusal.contains("is no member of a"), "{refusal}");

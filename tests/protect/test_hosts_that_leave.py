@@ -106,3 +106,21 @@ def test_a_standby_whose_host_is_left_is_replaced_and_no_failover_goes_there(hos
     after = hosts.settled(unlike=frozenset({before.pid or 0}))
     assert (after.host, _standby(after)) == (THIRD, "a")
     assert_unharmed(counting.end())
+
+
+def test_a_guest_that_is_offered_to_a_host_just_when_that_is_left_goes_on_where_it_was(hosts: ThreeHosts) -> None:
+    counting = Counting(hosts)
+    counting.await_answers()
+    before = hosts.settled()
+    for _ in range(3):
+        host = hosts.state.host(_standby(hosts.settled()))
+        host.leave()
+        # The standby sees that within 100 ms, and tells it: mostly it is offered the guest before.
+        with pytest.raises(ControlError, match=r"(did not take over|is to go down)"):
+            hosts.control("a").failover()
+        host.stay()
+        counting.await_answers()
+    assert hosts.settled().pid == before.pid
+    offered = [event for event in hosts.events("a") if event["event"] == "state" and event["state"] == "Resigned"]
+    assert offered, "nobody was offered the guest"
+    assert_unharmed(counting.end())

@@ -322,6 +322,10 @@ impl Active {
                 self.seeker.is_wanted = true;
                 self.seek();
             }
+            ActiveAction::CeaseSeeking => {
+                self.seeker.is_wanted = false;
+                self.seeker.stop();
+            }
             ActiveAction::BeginEpochs { term, first } => {
                 self.epochs.copied_bytes = 0;
                 self.guest.order(Order::FullCopy { term, first });

@@ -104,6 +104,8 @@ pub enum ActiveAction {
     ResumeGuest,
     /// Look for a standby, host after host, until one is connected.
     SeekStandby,
+    /// Look for no standby any more: the register could not name it.
+    CeaseSeeking,
     /// Cut epochs for the standby, of which `first` is of all pages. Messages carry this term until
     /// `Protected` is sent.
     BeginEpochs { term: Term, first: Epoch },

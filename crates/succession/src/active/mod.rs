@@ -13,6 +13,7 @@ mod session;
 mod starting;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, 
 use moving::{Arrival, Offer};
 use registering::Purpose;
 use session::{Exposure, Session};
+use writing::Writes;
 
 /// Decides what the holder of a virtual machine may do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,6 +44,7 @@ pub struct ActiveMember {
     owes_renewal: bool,
     /// When the newest record of ours that was granted was sent.
     written_at: Duration,
+    writes: Writes,
     /// A register that does not take it is not asked again before.
     renew_not_before: Duration,
     /// Who may claim by what was asked of the register: the answer may be lost.
@@ -141,6 +144,7 @@ impl ActiveMember {
             seen: None,
             owes_renewal: false,
             written_at: Duration::ZERO,
+            writes: Writes::Taken,
             renew_not_before: Duration::ZERO,
             named: None,
             over: None,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::moving::Arrival;
 use super::session::Exposure;
+use super::writing::Writes;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
 use crate::{
@@ -96,9 +97,8 @@ impl ActiveMember {
         };
         match answer.outcome {
             RegisterOutcome::Unreachable { reason } => {
-                if matches!(pending.purpose, Purpose::Renew | Purpose::Reclaim) {
-                    // It may be readable all the same, which is enough to go on.
-                    self.renew_not_before = self.now + self.config.timing.register_deadline;
+                if pending.purpose != Purpose::Look {
+                    self.write_failed(actions);
                 }
                 self.start_unanswered(reason, actions);
             }
@@ -120,6 +120,10 @@ impl ActiveMember {
                 self.granted_at = self.granted_at.max(sent);
                 self.go_on_alone(actions);
                 self.desk.wait_until(sent + self.look_interval());
+            }
+            // It has to be written, and has just taken no writes.
+            Phase::Reclaiming { .. } if self.is_alone() && self.now < self.renew_not_before => {
+                self.desk.wait_until(self.now + self.config.timing.retry_interval());
             }
             // What these phases need is asked at once.
             Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. } => {}
@@ -153,7 +157,8 @@ impl ActiveMember {
     /// Whether the record is to be written again, although nothing in it has changed. Now and then without a reason:
     /// that a register takes no writes shall be known before one is needed.
     fn renewal_is_due(&self) -> bool {
-        let is_owed = self.owes_renewal || self.now >= self.written_at + self.config.timing.renewal_interval();
+        let is_old = self.now >= self.written_at + self.config.timing.renewal_interval();
+        let is_owed = self.owes_renewal || is_old || self.writes != Writes::Taken;
         is_owed && self.now >= self.renew_not_before
     }
 
@@ -172,6 +177,7 @@ impl ActiveMember {
             }
             return;
         }
+        let is_news = self.write_succeeded();
         self.owes_renewal = false;
         self.written_at = self.written_at.max(pending.sent);
         self.named.clone_from(&record.standby);
@@ -189,6 +195,10 @@ impl ActiveMember {
             (Purpose::Reclaim, Phase::Reclaiming { .. }) if fresh => self.go_on_alone(actions),
             // Whoever is asked now is asked in a term that is over.
             (Purpose::Reclaim, Phase::Unprotected) if self.config.mode != Mode::Off => {
+                actions.push(ActiveAction::SeekStandby);
+            }
+            // Nobody was looked for while it took no writes.
+            (_, Phase::Unprotected) if is_news && self.config.mode != Mode::Off => {
                 actions.push(ActiveAction::SeekStandby);
             }
             (Purpose::Vacate, Phase::Stopping { .. }) => {
@@ -333,7 +343,7 @@ impl ActiveMember {
             if !(holds_on && self.policy == OutputPolicy::HoldFromCut) {
                 self.set_policy(OutputPolicy::Free, actions);
             }
-            if self.config.mode != Mode::Off {
+            if self.config.mode != Mode::Off && self.may_name() {
                 actions.push(ActiveAction::SeekStandby);
             }
         }

@@ -24,6 +24,9 @@ pub enum Failure {
     /// The register answers a process no more, or again.
     HideRegister(usize),
     ShowRegister(usize),
+    /// It can be read, and takes no writes any more, or again.
+    FillRegister,
+    EmptyRegister,
     /// A request is applied, but its answer is lost.
     LoseAnswer(usize),
     /// A request is given up, and applied later.
@@ -92,7 +95,7 @@ impl World {
     }
 
     pub(super) fn fail(&mut self, failure: Failure) -> Result<(), Violation> {
-        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_));
+        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_) | Failure::EmptyRegister);
         self.failures += u32::from(!mends);
         match failure {
             Failure::Kill(index) => {
@@ -119,6 +122,8 @@ impl World {
             }
             Failure::HideRegister(index) => self.processes[index].register_cut = true,
             Failure::ShowRegister(index) => self.processes[index].register_cut = false,
+            Failure::FillRegister => self.takes_no_writes = true,
+            Failure::EmptyRegister => self.takes_no_writes = false,
             Failure::LoseAnswer(index) => {
                 self.apply(index)?;
                 if let Some(answer) = &mut self.processes[index].answer {

@@ -8,6 +8,7 @@
 mod carry;
 mod exhaustive;
 mod failures;
+mod full_register;
 mod mutations;
 mod random;
 mod recovery;
@@ -69,6 +70,8 @@ pub(crate) enum Fault {
     IgnoresChallenges,
     /// A standby says that its register names it without having looked.
     ConfirmsUnseen,
+    /// A register that takes no writes is asked to name one standby after the other.
+    NamesUnproven,
     /// A member that hears of a later term goes on.
     IgnoresLaterTerms,
     /// The end of the machine is not heard while it is moved.

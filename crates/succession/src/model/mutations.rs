@@ -8,11 +8,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::Fault;
 use super::exhaustive::world_in;
 use super::failures::Failure;
+use super::full_register::{Filled, closed_link, outages};
 use super::random::{run, run_in};
 use super::recovery::{check_recovery, may_fail_over};
 use super::scenarios::{
-    closed_between_clocks, closed_link_at_a_full_register, echoes_that_are_late, second_start_on_the_same_host,
-    silence_between_clocks,
+    closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
 };
 use super::steps::Step;
 use super::watch::Violation;
@@ -119,8 +119,16 @@ fn a_second_start_that_does_not_watch_is_found() {
 
 #[test]
 fn a_closed_link_that_is_taken_for_a_death_is_found() {
-    let violation = closed_link_at_a_full_register(Some(Fault::BelievesInDeath)).unwrap_err();
+    let violation = closed_link(Some(Fault::BelievesInDeath)).unwrap_err();
     assert!(violation.0.contains("may all send freely"), "{violation:?}");
+}
+
+#[test]
+fn naming_at_a_register_that_takes_no_writes_is_found() {
+    for filled in [Filled::Alone, Filled::Syncing, Filled::Naming, Filled::Protected] {
+        let (outages, _) = outages(filled, Some(Fault::NamesUnproven)).unwrap();
+        assert!(outages > 3, "{filled:?}: {outages} times");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::{
 pub const TICK: Duration = Duration::from_nanos(20);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "what befalls a world does so independently")]
 pub struct World {
     pub mode: Mode,
     pub fault: Option<Fault>,
@@ -40,6 +41,8 @@ pub struct World {
     pub registers_differ: bool,
     /// The register is full, or its file system read-only: it can be read.
     pub takes_no_writes: bool,
+    /// A random run has it fill, and empties it again.
+    pub fills: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -199,6 +202,7 @@ impl World {
             ended: false,
             registers_differ: false,
             takes_no_writes: false,
+            fills: false,
         };
         world.start("alpha", false);
         world

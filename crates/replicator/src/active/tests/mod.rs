@@ -1,5 +1,6 @@
 //! The active member, without a QEMU.
 
+mod full_register;
 pub mod rig;
 
 use stealtime_capture::Shutdown;
@@ -410,28 +411,6 @@ async fn what_a_seeker_found_that_was_stopped_is_for_nobody() {
     let seeker = active.seeker.number();
     active.take(Input::Found { seeker, found: in_time });
     assert!(active.link.host().is_some());
-}
-
-#[tokio::test]
-async fn a_full_register_stops_no_guest_whose_standby_is_known_to_have_ended() {
-    let boot = Origin::Boot { force: false };
-    let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
-    let standby = rig.protect(Epoch(1)).await;
-    rig.register.fill(true);
-    standby.hang_up();
-    assert_eq!(rig.see(Deed::Rest).await.last(), Some(&Deed::Output(OutputPolicy::Keep)));
-    let question = rig.vouch(false).await;
-    assert_eq!((question.vm.as_str(), question.member), ("phone", MemberId::new("b", 7)));
-    rig.stands("role", "stopped").await;
-    assert!(!rig.guest.may_leave(None), "it may live");
-    rig.vouch(true).await;
-    rig.see(Deed::Continue).await;
-    rig.see(Deed::Output(OutputPolicy::Free)).await;
-    rig.stands_by("alarms", |alarms| alarms[0]["text"].to_string().contains("takes no writes: ")).await;
-    assert!(rig.guest.may_leave(None), "looking is enough");
-    rig.register.fill(false);
-    rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
-    assert_eq!(rig.register.record().unwrap().standby, None);
 }
 
 #[tokio::test]

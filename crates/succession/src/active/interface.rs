@@ -57,8 +57,10 @@ pub enum ActiveInput {
     StandbyOver {
         standby: MemberId,
     },
-    /// Another host says that it runs the virtual machine, in a later term.
+    /// A host that was asked to stand by says that the virtual machine is held in a later term: by itself, or by a third
+    /// one, of which it knows by its register only.
     Outranked {
+        told_by: String,
         term: Term,
         holder: MemberId,
     },
@@ -106,6 +108,9 @@ pub enum ActiveAction {
     SeekStandby,
     /// Look for no standby any more: the register could not name it.
     CeaseSeeking,
+    /// The register of this host is another one than ours, which holds nothing of what that found, in term `found`: ask
+    /// others for now.
+    LeaveAlone { host: String, found: Term },
     /// Cut epochs for the standby, of which `first` is of all pages. Messages carry this term until
     /// `Protected` is sent.
     BeginEpochs { term: Term, first: Epoch },

@@ -6,6 +6,7 @@
 
 mod alone;
 mod ending;
+mod hearsay;
 mod interface;
 mod moving;
 mod registering;
@@ -23,6 +24,7 @@ pub use interface::{
 
 use crate::desk::Desk;
 use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
+use hearsay::Hearsay;
 use moving::{Arrival, Offer};
 use registering::Purpose;
 use session::{Exposure, Session};
@@ -51,6 +53,7 @@ pub struct ActiveMember {
     named: Option<MemberId>,
     /// Whose host says that its process has ended.
     over: Option<MemberId>,
+    hearsay: Option<Hearsay>,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
@@ -148,6 +151,7 @@ impl ActiveMember {
             renew_not_before: Duration::ZERO,
             named: None,
             over: None,
+            hearsay: None,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,
@@ -187,7 +191,7 @@ impl ActiveMember {
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
             ActiveInput::Confirmed { term } => self.confirmed(term),
             ActiveInput::StandbyOver { standby } => self.standby_over(standby),
-            ActiveInput::Outranked { term, holder } => self.outranked(term, holder, &mut actions),
+            ActiveInput::Outranked { told_by, term, holder } => self.outranked(told_by, term, holder, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
             ActiveInput::StopRequested => self.stop_requested(&mut actions),

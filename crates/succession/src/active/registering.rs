@@ -7,9 +7,7 @@ use super::session::Exposure;
 use super::writing::Writes;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
-use crate::{
-    MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned,
-};
+use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -62,6 +60,7 @@ impl ActiveMember {
                 None => self.desk.read(now, Purpose::Look),
             },
         };
+        self.note_asked();
         actions.push(ActiveAction::Register(request));
     }
 
@@ -95,6 +94,7 @@ impl ActiveMember {
             self.refusals.unexpected += 1;
             return;
         };
+        let is_answer = !matches!(answer.outcome, RegisterOutcome::Unreachable { .. });
         match answer.outcome {
             RegisterOutcome::Unreachable { reason } => {
                 if pending.purpose != Purpose::Look {
@@ -106,6 +106,7 @@ impl ActiveMember {
             RegisterOutcome::Swap(SwapOutcome::Won(version)) => self.won(pending, version, actions),
             RegisterOutcome::Swap(SwapOutcome::Lost(current)) => self.lost(pending, current, actions),
         }
+        self.settle_hearsay(is_answer, actions);
     }
 
     fn looked(&mut self, sent: Duration, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
@@ -234,17 +235,6 @@ impl ActiveMember {
         }
     }
 
-    /// Another host runs the virtual machine in a later term, of which our register knows nothing.
-    pub(super) fn outranked(&mut self, term: Term, holder: MemberId, actions: &mut Vec<ActiveAction>) {
-        #[cfg(test)]
-        if self.breaks(crate::model::Fault::IgnoresLaterTerms) {
-            return;
-        }
-        if term > self.newest_term() && holder != self.config.me {
-            self.superseded(&Record::alone(term, holder), actions);
-        }
-    }
-
     fn lost(&mut self, pending: Pending<Purpose>, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
         if let Some(current) = &current
             && pending.wanted.as_ref() == Some(&current.record)
@@ -320,7 +310,7 @@ impl ActiveMember {
     }
 
     /// Somebody else is the holder: what is held here was never sent, and what runs here never happened (R6).
-    fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
+    pub(super) fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
         let offered_to = self.offer.as_ref().map(|offer| &offer.to);
         let term = record.term;
         let ending = match &record.holder {

@@ -46,7 +46,7 @@ impl World {
                 self.close_downstream_of(index);
             }
             ActiveAction::SeekStandby => process.seeking = true,
-            ActiveAction::CeaseSeeking => process.seeking = false,
+            ActiveAction::CeaseSeeking | ActiveAction::LeaveAlone { .. } => process.seeking = false,
             ActiveAction::Output(policy) => {
                 process.output.set_policy(policy);
                 if let (OutputPolicy::Discard, Some(guest)) = (policy, &mut process.guest) {

@@ -9,6 +9,7 @@ mod carry;
 mod exhaustive;
 mod failures;
 mod full_register;
+mod hearsay;
 mod mutations;
 mod random;
 mod recovery;
@@ -72,6 +73,10 @@ pub(crate) enum Fault {
     ConfirmsUnseen,
     /// A register that takes no writes is asked to name one standby after the other.
     NamesUnproven,
+    /// What a host has only read of a third one, in whatever register, ends a member.
+    BelievesHearsay,
+    /// What a host tells of a third one is no reason to look into the register.
+    IgnoresHearsay,
     /// A member that hears of a later term goes on.
     IgnoresLaterTerms,
     /// The end of the machine is not heard while it is moved.

@@ -39,6 +39,8 @@ pub struct World {
     pub ended: bool,
     /// The second host was set up with another register, in which there is nothing.
     pub registers_differ: bool,
+    /// What that holds.
+    pub other_register: Option<Record>,
     /// The register is full, or its file system read-only: it can be read.
     pub takes_no_writes: bool,
     /// A random run has it fill, and empties it again.
@@ -201,6 +203,7 @@ impl World {
             failures: 0,
             ended: false,
             registers_differ: false,
+            other_register: None,
             takes_no_writes: false,
             fills: false,
         };
@@ -257,9 +260,9 @@ impl World {
         TICK * clock_offset + TICK * self.time * clock_percent / 100
     }
 
-    /// Whether what a process reads is not the register of the first host.
-    pub fn reads_another_register(&self, index: usize) -> bool {
-        self.registers_differ && self.processes[index].me.host() == "beta"
+    /// Whether what a host reads is not the register of the first one.
+    pub fn reads_another_register(&self, host: &str) -> bool {
+        self.registers_differ && host == "beta"
     }
 
     pub fn active(&self, index: usize) -> Option<&ActiveMember> {

@@ -1,6 +1,7 @@
 //! The active member, without a QEMU.
 
 mod full_register;
+mod hearsay;
 pub mod rig;
 
 use stealtime_capture::Shutdown;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stealtime_shipping::{
-    Acknowledge, Confirmed, Endpoint, Heartbeat, Inquire, LinkSender, Listener, Message, Told, Welcome, accept,
+    Acknowledge, Confirmed, Endpoint, Heartbeat, Hello, Inquire, LinkReceiver, LinkSender, Listener, Message,
+    Refusal as Refused, Told, Welcome, accept,
 };
 use stealtime_succession::{
     ActiveEnding, Epoch, MemberId, Record, Register, RegisterError, SwapOutcome, Term, Version, Versioned,
@@ -173,17 +174,31 @@ impl Rig {
         in_time("end", &mut self.running).await.unwrap()
     }
 
-    /// Be the standby that the member finds.
-    pub async fn standby(&self) -> Standby {
-        let (hello, sender, mut receiver) = loop {
+    /// Be called by a member that looks for a standby.
+    async fn called(&self) -> (Box<Hello>, LinkSender, LinkReceiver) {
+        loop {
             let stream = in_time("call", self.listener.accept()).await.unwrap();
             // Who asked on the last standby may have had the register's word meanwhile, and be gone.
             let Ok(link) = accept(stream, None).await else { continue };
             let (sender, mut receiver) = link.split();
             if let Ok(Message::Hello(hello)) = receiver.receive().await {
-                break (hello, sender, receiver);
+                return (hello, sender, receiver);
             }
-        };
+        }
+    }
+
+    /// Be a host that refuses to stand by, since somebody holds the machine in a later term.
+    pub async fn refuse(&self, holder: &MemberId, known: Term) {
+        let (hello, sender, _receiver) = self.called().await;
+        let (host, vm, asked) = ("b".to_owned(), "phone".to_owned(), hello.term);
+        let refusal = Refused::OldTerm { host, vm, known, asked, holder: holder.to_string() };
+        sender.send(&Message::Refuse { term: asked, refusal }).await.unwrap();
+        sender.close().await.unwrap();
+    }
+
+    /// Be the standby that the member finds.
+    pub async fn standby(&self) -> Standby {
+        let (hello, sender, mut receiver) = self.called().await;
         let (term, member) = (hello.term, MemberId::new("b", 7));
         let welcome =
             Welcome { term, host: "b".to_owned(), member, delta: true, qemu_version: Some("other".to_owned()) };

@@ -4,6 +4,7 @@ The last that they write is ``error: ...``, then perhaps ``hint: ...``; before i
 log holds earlier lives too, whose last words are followed by the events of the next one.
 """
 
+import json
 import os
 from itertools import takewhile
 from pathlib import Path
@@ -29,6 +30,17 @@ def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeErr
         return StealtimeError(f"{what}; {last_words(log)}", hint=where or f"see {log}")
     rest = where or (f"see {log}" if hint is None else f"its log: {log}")
     return StealtimeError(f"{what}: {reason}", hint=rest if hint is None else f"{hint}; {rest}")
+
+
+def last_reason(events: Path) -> str | None:
+    """Give what a member noted last of why it left or ended; None: that is not what it noted last."""
+    lines = read_tail(events).splitlines()
+    try:
+        last = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    left = isinstance(last, dict) and last.get("event") in ("left", "fenced")
+    return str(last["reason"]) if left and "reason" in last else None
 
 
 def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:

@@ -4,7 +4,7 @@ use super::session::Exposure;
 use std::time::Duration;
 
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, FailoverRefused, Phase};
-use crate::{Mode, OutputPolicy};
+use crate::{MemberId, Mode, OutputPolicy};
 
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -70,13 +70,34 @@ impl ActiveMember {
         self.end(ending, actions);
     }
 
-    pub(super) fn stop_without_register(&mut self, actions: &mut Vec<ActiveAction>) {
+    /// The register has not taken the end of the machine for long. A standby that hears of it ends, too; that it has
+    /// can only its host say, which is asked, while the register has another chance.
+    pub(super) fn stop_unanswered(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.session.is_some() && !self.is_alone() {
+            self.say_goodbye(actions);
+            self.session = None;
+            actions.push(ActiveAction::CloseLink);
+            if let Phase::Stopping { since, .. } = &mut self.phase {
+                *since = self.now;
+            }
+            return;
+        }
         self.say_goodbye(actions);
-        let ending = match self.offer.take() {
-            Some(offer) => ActiveEnding::StoppedButOffered { to: offer.to },
-            None => ActiveEnding::StoppedButRegistered,
+        let ending = match (self.offer.take(), self.heir()) {
+            (Some(offer), Some(_)) => ActiveEnding::StoppedButOffered { to: offer.to },
+            (_, heir) => ActiveEnding::StoppedButRegistered { heir },
         };
         self.end(ending, actions);
+    }
+
+    /// Who may run the virtual machine after us, by a register that does not hear of its end.
+    fn heir(&self) -> Option<MemberId> {
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::ForgetsHeirs) {
+            return None;
+        }
+        let standby = self.named.clone().filter(|_| !self.is_alone());
+        standby.or_else(|| self.offered_by.clone())
     }
 
     fn say_goodbye(&self, actions: &mut Vec<ActiveAction>) {

@@ -191,9 +191,12 @@ pub enum ActiveEnding {
     },
     #[error("stopped as asked")]
     Stopped,
-    /// Stopped as asked, but the register could not be told.
-    #[error("stopped as asked, but the register still names this host as the holder")]
-    StoppedButRegistered,
+    /// Stopped here as asked, but the register could not be told, so that it is in force as it was.
+    #[error("stopped here as asked, but the register could not be told {}", of_heir(.heir.as_ref()))]
+    StoppedButRegistered {
+        /// Who may run the virtual machine by it: its standby, or who offered it. None: nobody.
+        heir: Option<MemberId>,
+    },
     /// Stopped here as asked during a planned failover, but the register could not be told.
     #[error("stopped here as asked, but the register could not be told, and {to} was asked to take over")]
     StoppedButOffered { to: MemberId },
@@ -210,10 +213,21 @@ impl ActiveEnding {
             }
             Self::StillRenewed { .. } => Some("stop it there first"),
             Self::RegisterUnreachable { .. } => Some("check that the register runs and can be reached from here"),
-            Self::StoppedButOffered { .. } => Some("stop it there, too"),
-            Self::StoppedButRegistered => Some("the next start on this host first makes sure that nobody uses it"),
+            Self::StoppedButOffered { .. } | Self::StoppedButRegistered { heir: Some(_) } => {
+                Some("stop it there, too, with `stealtime protect stop`")
+            }
+            Self::StoppedButRegistered { heir: None } => {
+                Some("the next start on this host first makes sure that nobody uses it")
+            }
             _ => None,
         }
+    }
+}
+
+fn of_heir(heir: Option<&MemberId>) -> String {
+    match heir {
+        Some(heir) => format!("and lets {} run the virtual machine", heir.host()),
+        None => "and still names this host as the holder".to_owned(),
     }
 }
 

@@ -62,6 +62,8 @@ pub struct ActiveMember {
     session: Option<Session>,
     /// The guest was offered to a standby, and it is not settled who has it.
     offer: Option<Offer>,
+    /// Who offered the guest to us, and may take it back.
+    offered_by: Option<MemberId>,
     policy: OutputPolicy,
     /// The guest of a standby is still to be resumed.
     resumes: bool,
@@ -129,6 +131,7 @@ impl ActiveMember {
         let phase = if taking_over { Phase::Arriving(Arrival::Claimed) } else { Phase::Unprotected };
         let mut member = Self::at(config, now, phase);
         member.resumes = !taking_over;
+        member.offered_by = taking_over.then_some(promotion.from);
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
         member.written_at = promotion.claimed_at;
@@ -157,6 +160,7 @@ impl ActiveMember {
             granted_at: Duration::ZERO,
             session: None,
             offer: None,
+            offered_by: None,
             policy: OutputPolicy::Discard,
             resumes: false,
             cut: Epoch(0),
@@ -372,7 +376,7 @@ impl ActiveMember {
                 *fenced = true;
                 actions.push(ActiveAction::StopGuest);
             }
-            Phase::Stopping { .. } => self.stop_without_register(actions),
+            Phase::Stopping { .. } => self.stop_unanswered(actions),
         }
     }
 

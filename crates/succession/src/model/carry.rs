@@ -62,7 +62,13 @@ impl World {
             }
             ActiveAction::CloseLink => self.close_upstream_of(index),
             ActiveAction::Exit(ending) => {
-                self.ended |= ending == ActiveEnding::Stopped;
+                let is_over =
+                    matches!(ending, ActiveEnding::Stopped | ActiveEnding::StoppedButRegistered { heir: None });
+                self.ended |= is_over;
+                self.unregistered |= matches!(
+                    ending,
+                    ActiveEnding::StoppedButRegistered { heir: Some(_) } | ActiveEnding::StoppedButOffered { .. }
+                );
                 self.processes[index].role = Role::Gone;
                 self.close_downstream_of(index);
             }
@@ -72,6 +78,10 @@ impl World {
             | ActiveAction::ShipLastEpoch
             | ActiveAction::StopGuest
             | ActiveAction::ContinueGuest => {
+                if action == ActiveAction::ContinueGuest {
+                    self.check_continue(index)?;
+                }
+                let process = &mut self.processes[index];
                 if let Some(guest) = &mut process.guest {
                     carry_guest(guest, process.output.last_cut(), &action);
                 }

@@ -16,6 +16,7 @@ mod recovery;
 mod scenarios;
 mod search;
 mod steps;
+mod stopping;
 mod watch;
 mod world;
 
@@ -79,6 +80,8 @@ pub(crate) enum Fault {
     IgnoresHearsay,
     /// A member that hears of a later term goes on.
     IgnoresLaterTerms,
+    /// A machine whose end the register was not told has ended, whoever may run it.
+    ForgetsHeirs,
     /// The end of the machine is not heard while it is moved.
     ForgetsStop,
     /// Who offered the guest goes on with it once its patience is over, without asking the register.

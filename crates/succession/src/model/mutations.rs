@@ -15,6 +15,7 @@ use super::scenarios::{
     closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
 };
 use super::steps::Step;
+use super::stopping::{stopped_at_a_full_register, stopped_on_arrival};
 use super::watch::Violation;
 use super::world::{World, timing, two_leases};
 use crate::{ActiveState, Mode};
@@ -128,6 +129,18 @@ fn naming_at_a_register_that_takes_no_writes_is_found() {
     for filled in [Filled::Alone, Filled::Syncing, Filled::Naming, Filled::Protected] {
         let (outages, _) = outages(filled, Some(Fault::NamesUnproven)).unwrap();
         assert!(outages > 3, "{filled:?}: {outages} times");
+    }
+}
+
+#[test]
+fn an_end_that_forgets_who_may_run_the_machine_is_found() {
+    let fault = Some(Fault::ForgetsHeirs);
+    for (world, expected) in [
+        (stopped_at_a_full_register(Some(Failure::Reset(0)), fault), "runs the guest after its end was told"),
+        (stopped_on_arrival(fault), "goes on with the guest after its end was told"),
+    ] {
+        let violation = world.unwrap_err();
+        assert!(violation.0.contains(expected), "{violation:?}");
     }
 }
 

@@ -124,7 +124,7 @@ impl World {
 
     /// Whether a member waits for the register's word while the process of who may claim has ended.
     fn is_vouched_for(&self, member: &ActiveMember) -> bool {
-        let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced);
+        let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced | ActiveState::Stopping);
         let has_ended = |standby: &MemberId| {
             let process = self.processes.iter().find(|process| process.me == *standby);
             process.is_some_and(|process| matches!(process.role, Role::Gone))

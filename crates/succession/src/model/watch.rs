@@ -106,6 +106,14 @@ impl World {
         Ok(())
     }
 
+    /// Before a guest that stood goes on.
+    pub fn check_continue(&self, index: usize) -> Result<(), Violation> {
+        let me = &self.processes[index].me;
+        let holds = self.granted.last().is_some_and(|newest| newest.holder.as_ref() == Some(me));
+        must!(!(self.ended && holds), "{me} goes on with the guest after its end was told");
+        Ok(())
+    }
+
     /// Before a guest that was taken over runs.
     pub fn check_run(&self, index: usize) -> Result<(), Violation> {
         let me = &self.processes[index].me;

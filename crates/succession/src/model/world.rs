@@ -37,7 +37,9 @@ pub struct World {
     pub failures: u32,
     /// The virtual machine was ended as asked.
     pub ended: bool,
-    /// The second host was set up with another register, in which there is nothing.
+    /// It was ended as asked, and somebody was named who may run it all the same.
+    pub unregistered: bool,
+    /// The second host was set up with another register.
     pub registers_differ: bool,
     /// What that holds.
     pub other_register: Option<Record>,
@@ -202,6 +204,7 @@ impl World {
             resumed: None,
             failures: 0,
             ended: false,
+            unregistered: false,
             registers_differ: false,
             other_register: None,
             takes_no_writes: false,

@@ -3,6 +3,7 @@
 mod full_register;
 mod hearsay;
 pub mod rig;
+mod stopping;
 
 use stealtime_capture::Shutdown;
 use stealtime_shipping::{Confirmed, Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
@@ -131,7 +132,7 @@ async fn a_higher_term_of_another_ends_the_member_and_its_guest() {
 fn takeover(register: &Shared) -> Origin {
     let held = register.put(Record::alone(Term(5), MemberId::new("a", 1)));
     Origin::Takeover(Box::new(Takeover {
-        promotion: Promotion { held, epoch: Epoch(40), claimed_at: now() },
+        promotion: Promotion { held, from: MemberId::new("b", 7), epoch: Epoch(40), claimed_at: now() },
         facts: fake_guest::facts(),
         devices: b"devices".to_vec(),
         addresses: LearnedAddresses::default(),

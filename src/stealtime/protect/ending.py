@@ -14,6 +14,9 @@ from stealtime.vocabulary.errors import StealtimeError
 
 _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
 
+_LEFT = ("left", "fenced")
+"""Of events, those that a member ends with (``crates/replicator/src/events.rs``)."""
+
 
 def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeError:
     """Give the error for a process that has ended.
@@ -39,8 +42,9 @@ def last_reason(events: Path) -> str | None:
         last = json.loads(lines[-1]) if lines else None
     except ValueError:
         return None
-    left = isinstance(last, dict) and last.get("event") in ("left", "fenced")
-    return str(last["reason"]) if left and "reason" in last else None
+    if not isinstance(last, dict) or last.get("event") not in _LEFT or "reason" not in last:
+        return None
+    return str(last["reason"])
 
 
 def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:

@@ -90,13 +90,23 @@ impl ActiveMember {
         self.end(ending, actions);
     }
 
+    /// Whether the register is to be looked into once more: what its standby has left there.
+    pub(super) fn checks_now(&mut self) -> bool {
+        let is_unseen = self.named.is_some() && self.is_alone() && !self.seen_alone;
+        std::mem::take(&mut self.checks) && is_unseen
+    }
+
     /// Who may run the virtual machine after us, by a register that does not hear of its end.
     fn heir(&self) -> Option<MemberId> {
         #[cfg(test)]
         if self.breaks(crate::model::Fault::ForgetsHeirs) {
             return None;
         }
-        let standby = self.named.clone().filter(|_| !self.is_alone());
+        // A standby that has ended may have claimed before, and named another one.
+        let is_settled = self.is_alone() && self.seen_alone;
+        #[cfg(test)]
+        let is_settled = is_settled || (self.is_alone() && self.breaks(crate::model::Fault::EndsUnseen));
+        let standby = self.named.clone().filter(|_| !is_settled);
         standby.or_else(|| self.offered_by.clone())
     }
 

@@ -57,8 +57,8 @@ pub enum ActiveInput {
     StandbyOver {
         standby: MemberId,
     },
-    /// A host that was asked to stand by says that the virtual machine is held in a later term: by itself, or by a third
-    /// one, of which it knows by its register only.
+    /// A host that was asked to stand by says that the virtual machine is held in a later term: by itself, or by a
+    /// third one, of which it knows by its register only.
     Outranked {
         told_by: String,
         term: Term,
@@ -192,7 +192,7 @@ pub enum ActiveEnding {
     #[error("stopped as asked")]
     Stopped,
     /// Stopped here as asked, but the register could not be told, so that it is in force as it was.
-    #[error("stopped here as asked, but the register could not be told {}", of_heir(.heir.as_ref()))]
+    #[error("stopped here as asked, but the register could not be told{}", of_heir(.heir.as_ref()))]
     StoppedButRegistered {
         /// Who may run the virtual machine by it: its standby, or who offered it. None: nobody.
         heir: Option<MemberId>,
@@ -226,8 +226,8 @@ impl ActiveEnding {
 
 fn of_heir(heir: Option<&MemberId>) -> String {
     match heir {
-        Some(heir) => format!("and lets {} run the virtual machine", heir.host()),
-        None => "and still names this host as the holder".to_owned(),
+        Some(heir) => format!(", so that {} may run the virtual machine", heir.host()),
+        None => " and may name this host as the holder".to_owned(),
     }
 }
 

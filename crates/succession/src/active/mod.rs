@@ -54,6 +54,10 @@ pub struct ActiveMember {
     /// Whose host says that its process has ended.
     over: Option<MemberId>,
     hearsay: Option<Hearsay>,
+    /// Before the next attempt to tell the register of the end it may be looked into.
+    checks: bool,
+    /// It was seen that we held the virtual machine when its standby had ended.
+    seen_alone: bool,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
@@ -155,6 +159,8 @@ impl ActiveMember {
             named: None,
             over: None,
             hearsay: None,
+            checks: false,
+            seen_alone: false,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,

@@ -14,6 +14,8 @@ use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOut
 pub(super) enum Purpose {
     /// See who holds the virtual machine: as long as that is us, unchallenged, a guest may go on alone.
     Look,
+    /// See that the standby, which has ended, had not claimed before.
+    Check,
     /// Become the holder, at the start.
     Take,
     /// Have the holder of what was found show that it lives, if it does.
@@ -42,6 +44,7 @@ impl ActiveMember {
             return;
         }
         let now = self.now;
+        let checks = self.checks_now();
         let request = match &self.phase {
             Phase::Starting { .. } | Phase::Observing { .. } | Phase::Resigned { .. } => {
                 self.desk.read(now, Purpose::Look)
@@ -55,6 +58,7 @@ impl ActiveMember {
                 let wanted = found.record.challenged(&self.config.me);
                 self.desk.swap(now, Purpose::Challenge, Some(found.version), wanted)
             }
+            Phase::Stopping { .. } if checks => self.desk.read(now, Purpose::Check),
             _ => match self.wanted() {
                 Some((purpose, wanted)) => self.desk.swap(now, purpose, self.seen, wanted),
                 None => self.desk.read(now, Purpose::Look),
@@ -97,23 +101,27 @@ impl ActiveMember {
         let is_answer = !matches!(answer.outcome, RegisterOutcome::Unreachable { .. });
         match answer.outcome {
             RegisterOutcome::Unreachable { reason } => {
-                if pending.purpose != Purpose::Look {
+                if !matches!(pending.purpose, Purpose::Look | Purpose::Check) {
                     self.write_failed(actions);
                 }
                 self.start_unanswered(reason, actions);
             }
-            RegisterOutcome::Read(current) => self.looked(pending.sent, current, actions),
+            RegisterOutcome::Read(current) => self.looked(&pending, current, actions),
             RegisterOutcome::Swap(SwapOutcome::Won(version)) => self.won(pending, version, actions),
             RegisterOutcome::Swap(SwapOutcome::Lost(current)) => self.lost(pending, current, actions),
         }
         self.settle_hearsay(is_answer, actions);
     }
 
-    fn looked(&mut self, sent: Duration, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+    fn looked(&mut self, pending: &Pending<Purpose>, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+        let sent = pending.sent;
         if self.is_starting() {
             self.judge_start(current, actions);
             return;
         }
+        let is_ours = |record: &Record| record.holder.as_ref() == Some(&self.config.me) && record.term >= self.term();
+        self.seen_alone |=
+            pending.purpose == Purpose::Check && current.as_ref().is_some_and(|current| is_ours(&current.record));
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
         match self.phase {

@@ -64,6 +64,9 @@ impl World {
             ActiveAction::Exit(ending) => {
                 let is_over =
                     matches!(ending, ActiveEnding::Stopped | ActiveEnding::StoppedButRegistered { heir: None });
+                if is_over {
+                    self.check_end(index)?;
+                }
                 self.ended |= is_over;
                 self.unregistered |= matches!(
                     ending,

@@ -82,6 +82,8 @@ pub(crate) enum Fault {
     IgnoresLaterTerms,
     /// A machine whose end the register was not told has ended, whoever may run it.
     ForgetsHeirs,
+    /// A standby that has ended is taken for one that had not claimed before.
+    EndsUnseen,
     /// The end of the machine is not heard while it is moved.
     ForgetsStop,
     /// Who offered the guest goes on with it once its patience is over, without asking the register.

@@ -15,7 +15,7 @@ use super::scenarios::{
     closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
 };
 use super::steps::Step;
-use super::stopping::{stopped_at_a_full_register, stopped_on_arrival};
+use super::stopping::{stopped_at_a_full_register, stopped_by_a_stranger_to_all, stopped_on_arrival};
 use super::watch::Violation;
 use super::world::{World, timing, two_leases};
 use crate::{ActiveState, Mode};
@@ -138,6 +138,8 @@ fn an_end_that_forgets_who_may_run_the_machine_is_found() {
     for (world, expected) in [
         (stopped_at_a_full_register(Some(Failure::Reset(0)), fault), "runs the guest after its end was told"),
         (stopped_on_arrival(fault), "goes on with the guest after its end was told"),
+        (stopped_by_a_stranger_to_all(fault), "tells the end of what"),
+        (stopped_by_a_stranger_to_all(Some(Fault::EndsUnseen)), "tells the end of what"),
     ] {
         let violation = world.unwrap_err();
         assert!(violation.0.contains(expected), "{violation:?}");

@@ -228,8 +228,8 @@ impl World {
         self.tell_active(active, ActiveInput::StandbyConnected { standby: me })
     }
 
-    /// Who holds the machine in a later term, by the register of a host that is asked to stand by for it; nobody lives on
-    /// that host.
+    /// Who holds the machine in a later term, by the register of a host that is asked to stand by for it; nobody lives
+    /// on that host.
     fn refuses_for(&self, host: &str, asked: Term) -> Option<(String, Term, MemberId)> {
         let ours = self.register.as_ref().map(|current| &current.record);
         let found = if self.reads_another_register(host) { self.other_register.as_ref() } else { ours };
@@ -369,8 +369,8 @@ impl World {
         self.settle(held_back)
     }
 
-    /// Let everything happen that can without time passing, one write and one cut of each guest among it, and one call of
-    /// each member for a standby.
+    /// Let everything happen that can without time passing, one write and one cut of each guest among it, and one call
+    /// of each member for a standby.
     fn settle(&mut self, held_back: fn(Step) -> bool) -> Result<(), Violation> {
         let mut done: Vec<Step> = Vec::new();
         let mut taken = 0;

@@ -50,6 +50,28 @@ fn a_standby_that_is_dead_is_named_only_while_nobody_vouches_for_its_end() {
     assert!(world.ended && !world.unregistered);
 }
 
+/// Who runs a machine has lost its standby and the register, and hears nothing of what follows: the standby takes the
+/// machine over, is protected anew and dies. Then an end is asked for, of which no register hears.
+pub fn stopped_by_a_stranger_to_all(fault: Option<Fault>) -> Result<World, Violation> {
+    let mut world = world_in(Mode::Net, ActiveState::Protected, fault);
+    world.run_punctually(2)?;
+    world.take(Step::Fail(Failure::HideRegister(0)))?;
+    world.take(Step::Fail(Failure::CutBoth(0)))?;
+    world.run_punctually(12)?;
+    assert_eq!(world.active(1).map(crate::ActiveMember::state), Some(ActiveState::Protected), "it was taken over");
+    world.take(Step::Fail(Failure::PowerOff(1)))?;
+    world.take(Step::End(0))?;
+    world.run_punctually(20)?;
+    Ok(world)
+}
+
+#[test]
+fn a_standby_that_has_ended_may_have_claimed_and_named_another_one_before() {
+    let world = stopped_by_a_stranger_to_all(None).unwrap();
+    assert!(world.unregistered && !world.ended);
+    assert_eq!(world.serving().len(), 1, "as was told");
+}
+
 /// A guest that is loaded where it was offered is stopped there, and the register takes no writes for a while.
 pub fn stopped_on_arrival(fault: Option<Fault>) -> Result<World, Violation> {
     let mut world = world_in(Mode::Net, ActiveState::Protected, fault);

@@ -22,7 +22,7 @@ async fn a_standby_that_may_run_the_machine_is_named_to_who_asked_for_its_end() 
     // Its host does not say that it has heard.
     rig.vouch(false).await;
     let refusal = answer.await.unwrap().unwrap_err();
-    let expected = "stopped here as asked, but the register could not be told and lets b run the virtual machine";
+    let expected = "stopped here as asked, but the register could not be told, so that b may run the virtual machine";
     assert_eq!(refusal.error, expected);
     assert_eq!(refusal.hint.as_deref(), Some("stop it there, too, with `stealtime protect stop`"));
     let heir = Some(MemberId::new("b", 7));
@@ -33,13 +33,26 @@ async fn a_standby_that_may_run_the_machine_is_named_to_who_asked_for_its_end() 
 async fn a_standby_that_ended_when_it_heard_of_the_end_runs_nothing() {
     let mut rig = boot().await;
     let mut standby = rig.protect(Epoch(1)).await;
-    rig.register.hide(true);
+    rig.register.fill(true);
     let answer = rig.ask(Command::Stop).await;
     standby.hears(|it| matches!(it, Message::Bye { .. })).await;
     rig.vouch(true).await;
     let ending = ActiveEnding::StoppedButRegistered { heir: None };
     assert_eq!(answer.await.unwrap().unwrap(), json!({"ended": ending.to_string()}));
     assert_eq!(rig.ending().await.unwrap(), ending);
+}
+
+#[tokio::test]
+async fn a_standby_that_has_ended_is_named_where_no_register_says_that_it_had_not_claimed_before() {
+    let mut rig = boot().await;
+    let mut standby = rig.protect(Epoch(1)).await;
+    rig.register.hide(true);
+    let answer = rig.ask(Command::Stop).await;
+    standby.hears(|it| matches!(it, Message::Bye { .. })).await;
+    rig.vouch(true).await;
+    assert!(answer.await.unwrap().unwrap_err().error.ends_with("so that b may run the virtual machine"));
+    let heir = Some(MemberId::new("b", 7));
+    assert_eq!(rig.ending().await.unwrap(), ActiveEnding::StoppedButRegistered { heir });
 }
 
 #[tokio::test]

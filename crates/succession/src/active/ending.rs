@@ -6,6 +6,16 @@ use std::time::Duration;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, FailoverRefused, Phase};
 use crate::{MemberId, Mode, OutputPolicy};
 
+/// Whether a standby that has ended had claimed before, as the register tells when it is not told of our end.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Check {
+    NotDue,
+    /// Before the register is tried again.
+    Due,
+    /// We held the virtual machine when its standby had ended.
+    SeenAlone,
+}
+
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
         #[cfg(test)]
@@ -90,10 +100,20 @@ impl ActiveMember {
         self.end(ending, actions);
     }
 
-    /// Whether the register is to be looked into once more: what its standby has left there.
-    pub(super) fn checks_now(&mut self) -> bool {
-        let is_unseen = self.named.is_some() && self.is_alone() && !self.seen_alone;
-        std::mem::take(&mut self.checks) && is_unseen
+    /// The register was not told of the end: it is looked into before it is tried again.
+    pub(super) fn check_is_due(&mut self) {
+        if self.check == Check::NotDue {
+            self.check = Check::Due;
+        }
+    }
+
+    /// Whether the register is to be looked into now: for what a standby that has ended has left there.
+    pub(super) fn takes_check(&mut self) -> bool {
+        if self.check != Check::Due {
+            return false;
+        }
+        self.check = Check::NotDue;
+        self.named.is_some() && self.is_alone()
     }
 
     /// Who may run the virtual machine after us, by a register that does not hear of its end.
@@ -103,7 +123,7 @@ impl ActiveMember {
             return None;
         }
         // A standby that has ended may have claimed before, and named another one.
-        let is_settled = self.is_alone() && self.seen_alone;
+        let is_settled = self.is_alone() && self.check == Check::SeenAlone;
         #[cfg(test)]
         let is_settled = is_settled || (self.is_alone() && self.breaks(crate::model::Fault::EndsUnseen));
         let standby = self.named.clone().filter(|_| !is_settled);

@@ -24,6 +24,7 @@ pub use interface::{
 
 use crate::desk::Desk;
 use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
+use ending::Check;
 use hearsay::Hearsay;
 use moving::{Arrival, Offer};
 use registering::Purpose;
@@ -54,10 +55,7 @@ pub struct ActiveMember {
     /// Whose host says that its process has ended.
     over: Option<MemberId>,
     hearsay: Option<Hearsay>,
-    /// Before the next attempt to tell the register of the end it may be looked into.
-    checks: bool,
-    /// It was seen that we held the virtual machine when its standby had ended.
-    seen_alone: bool,
+    check: Check,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
@@ -159,8 +157,7 @@ impl ActiveMember {
             named: None,
             over: None,
             hearsay: None,
-            checks: false,
-            seen_alone: false,
+            check: Check::NotDue,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,

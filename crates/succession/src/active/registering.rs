@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::ending::Check;
 use super::moving::Arrival;
 use super::session::Exposure;
 use super::writing::Writes;
@@ -44,7 +45,7 @@ impl ActiveMember {
             return;
         }
         let now = self.now;
-        let checks = self.checks_now();
+        let checks = self.takes_check();
         let request = match &self.phase {
             Phase::Starting { .. } | Phase::Observing { .. } | Phase::Resigned { .. } => {
                 self.desk.read(now, Purpose::Look)
@@ -120,8 +121,9 @@ impl ActiveMember {
             return;
         }
         let is_ours = |record: &Record| record.holder.as_ref() == Some(&self.config.me) && record.term >= self.term();
-        self.seen_alone |=
-            pending.purpose == Purpose::Check && current.as_ref().is_some_and(|current| is_ours(&current.record));
+        if pending.purpose == Purpose::Check && current.as_ref().is_some_and(|current| is_ours(&current.record)) {
+            self.check = Check::SeenAlone;
+        }
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
         match self.phase {

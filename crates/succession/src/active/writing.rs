@@ -24,7 +24,9 @@ impl ActiveMember {
     /// A swap came to nothing. The register may be readable all the same, which is enough to go on.
     pub(super) fn write_failed(&mut self, actions: &mut Vec<ActiveAction>) {
         self.renew_not_before = self.now + self.config.timing.register_deadline;
-        self.checks = matches!(self.phase, Phase::Stopping { .. });
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            self.check_is_due();
+        }
         let is_news = self.may_name();
         self.writes = Writes::Refused;
         if self.may_name() {

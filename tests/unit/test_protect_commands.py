@@ -1,15 +1,19 @@
 """`stealtime protect` from start to stop, with a stand-in for the replicator: processes, folders, words, exit codes."""
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from command import Command, make_command
+from scripted_replicator import STOP_ANSWER
 
 from stealtime.lab.memory import MemoryRoom
 from stealtime.lab.platforms.process import RUN_MARK, run_mark
@@ -238,9 +242,112 @@ def test_stopping_a_machine_that_is_gone_removes_what_it_left(
     assert recorded_process(state.host("local").pid_file) is not None
     stopped = stealtime("protect", "stop", "phone")
     assert stopped.code == 0
-    assert "had already ended" in stopped.err
+    assert "phone does not run here any more; its files are removed" in stopped.err
     assert not (state.host("a").member("phone").path / "ram").exists()
     assert recorded_process(state.host("local").pid_file) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "noted", "code", "said"),
+    [
+        (
+            {"error": "stopped here, and lets b run the virtual machine", "hint": "stop it there, too"},
+            None,
+            1,
+            "lets b run the virtual machine\nhint: stop it there, too",
+        ),
+        (
+            {"ended": "stopped, and the register still names this host"},
+            None,
+            0,
+            "phone has ended: stopped, and the register still names this host",
+        ),
+        # It was gone before its answer was.
+        (None, {"event": "left", "reason": "stopped as asked"}, 0, "phone has ended\n"),
+        (None, {"event": "fenced", "reason": "handed over to b"}, 1, "it noted: handed over to b"),
+        (None, {"event": "began"}, 1, "was gone before it said whether the machine has ended\n"),
+    ],
+)
+def test_a_stop_is_answered_by_what_came_of_it(
+    stealtime: Command,
+    vm_file: Callable[..., str],
+    state: State,
+    answer: dict[str, str] | None,
+    noted: dict[str, str] | None,
+    code: int,
+    said: str,
+) -> None:
+    stealtime("protect", "start", vm_file(), *TO_B)
+    folder = state.host("a").member("phone")
+    (folder.path / STOP_ANSWER).write_text("" if answer is None else f"{json.dumps(answer)}\n")
+    if noted is not None:
+        folder.events.write_text(f"{json.dumps(noted)}\n")
+    stopped = stealtime("protect", "stop", "phone")
+    assert stopped.code == code, stopped.err
+    assert said in stopped.err
+    assert ("phone has ended" in stopped.err) == (code == 0)
+
+
+@pytest.fixture
+def standby(state: State) -> Iterator[Callable[[bool], threading.Thread]]:
+    """Have a member that stands by for `phone` on b, and ends when it is told to."""
+    listeners: list[socket.socket] = []
+
+    def start(protected: bool) -> threading.Thread:
+        folder = state.host("b").member("phone")
+        folder.path.mkdir()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(str(folder.control_socket))
+        listener.listen()
+        listeners.append(listener)
+        status = {"vm": "phone", "host": "b", "role": "standby", "protected": protected, "acknowledged": 9}
+
+        def serve() -> None:
+            told_to_stop = False
+            while not told_to_stop:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection, connection.makefile("rb") as reader:
+                    line = reader.readline()
+                    told_to_stop = b"stop" in line
+                    answer = {"left": "phone"} if told_to_stop else status
+                    if line:
+                        connection.sendall(json.dumps(answer).encode() + b"\n")
+            listener.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        return thread
+
+    yield start
+    for listener in listeners:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def test_a_standby_that_has_lost_the_active_host_is_stopped_where_it_is(
+    stealtime: Command, standby: Callable[[bool], threading.Thread]
+) -> None:
+    thread = standby(False)
+    stopped = stealtime("protect", "stop", "phone")
+    assert (stopped.code, stopped.err) == (
+        0,
+        "the standby of phone on b has ended: it takes nothing over any more\n",
+    )
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_machine_that_is_protected_is_stopped_where_it_runs(
+    stealtime: Command, standby: Callable[[bool], threading.Thread]
+) -> None:
+    standby(True)
+    refused = stealtime("protect", "stop", "phone")
+    assert refused.code == 1
+    assert "the VM 'phone' does not run here: 'b' is its standby" in refused.err
 
 
 def test_local_hosts_of_another_configuration_are_not_taken(stealtime: Command, vm_file: Callable[..., str]) -> None:

@@ -89,6 +89,16 @@ def test_a_refusal_keeps_its_words_and_its_hint(member: Start) -> None:
     assert (refused.value.message, refused.value.hint) == ("there is no standby", "wait for it")
 
 
+def test_a_stop_gives_what_came_of_it(member: Start) -> None:
+    _, client = member(b'{"ended": "stopped as asked"}\n')
+    assert client.stop() == "stopped as asked"
+    _, client = member(b'{"left": "phone"}\n')
+    assert client.stop() is None
+    _, client = member(b'{"error": "it was not stopped: b has it", "hint": "stop it there"}\n')
+    with pytest.raises(ControlError, match="it was not stopped"):
+        client.stop()
+
+
 @pytest.mark.parametrize("answer", [b"[]\n", b"what?\n", b"\xff\xfe\n", b"7\n"])
 def test_an_answer_that_is_no_object_is_told(member: Start, answer: bytes) -> None:
     _, client = member(answer)
@@ -108,7 +118,7 @@ def test_a_member_that_ends_before_it_answers_is_told(member: Start, answer: byt
     with pytest.raises(MemberLeftError, match="ended before it answered 'failover'"):
         client.failover()
     # One that is told to leave may be gone before its answer is.
-    client.stop()
+    assert client.stop() is None
 
 
 def test_a_member_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stealtime.protect.ending import ending_error, parse_last_words
+from stealtime.protect.ending import ending_error, last_reason, parse_last_words
 
 EVENT = '{"monotonic_ns":1,"event":"began"}'
 
@@ -38,3 +38,22 @@ def test_the_log_is_named_whatever_it_says(tmp_path: Path) -> None:
     told = ending_error("the member of 'phone' ended", log)
     assert told.message == f"the member of 'phone' ended; its last line: {EVENT}"
     assert told.hint == f"see {log}"
+
+
+@pytest.mark.parametrize(
+    ("noted", "reason"),
+    [
+        ('{"event":"began"}\n{"event":"left","reason":"stopped as asked"}\n', "stopped as asked"),
+        ('{"event":"fenced","reason":"b took over"}\n', "b took over"),
+        # The present life has noted nothing of its end.
+        ('{"event":"left","reason":"stopped as asked"}\n{"event":"began"}\n', None),
+        ('{"event":"left","rea', None),
+        ("[]\n", None),
+        ("", None),
+    ],
+)
+def test_what_a_member_noted_of_its_end_is_what_it_noted_last(tmp_path: Path, noted: str, reason: str | None) -> None:
+    events = tmp_path / "events.jsonl"
+    assert last_reason(events) is None
+    events.write_text(noted)
+    assert last_reason(events) == reason

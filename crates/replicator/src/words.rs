@@ -56,7 +56,8 @@ pub fn of_register(trouble: &Trouble, is_protected: bool) -> String {
     let follows = match (is_protected, trouble) {
         (true, _) => "if the standby is lost now, the guest stops until it does",
         (false, Trouble::Silent(_)) => "the guest stops until it does",
-        (false, _) => "no standby can be named until it does",
+        (false, Trouble::ReadOnly(_)) => "no standby is looked for until it does",
+        (false, Trouble::Odd(_)) => "no standby can be named until it does",
     };
     format!("the register {what}: {reason}; {follows}")
 }

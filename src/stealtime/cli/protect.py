@@ -260,29 +260,37 @@ def stop(
         bool, typer.Option("--detach", help="Only end the protection; the machine keeps running here.")
     ] = False,
 ) -> None:
-    """End a machine on both hosts, or clean up after one that has already ended."""
+    """End a machine on both hosts, or clean up after one that has already ended.
+
+    Where the register cannot be told, its standby may run the machine: exit code 1, and the host is named. This command
+    ends a standby there that has lost the host which ran it.
+    """
     from stealtime.cli.output import message_console
     from stealtime.protect.control import ControlClient
     from stealtime.protect.members import running_member
     from stealtime.protect.state import default_state
+    from stealtime.protect.stopping import end_machine, end_standby, find_lone_standby
 
     state = default_state()
     members = state.members(vm)
     if members and not detach and not any(member.lives() for member in members):
         _clear(state, members)
-        message_console().print(f"{vm} had already ended; its files are removed", markup=False)
+        message_console().print(f"{vm} does not run here any more; its files are removed", markup=False)
+        return
+    if not detach and (standby := find_lone_standby(state, vm)) is not None:
+        stood_by = end_standby(standby)
+        _clear(state, [standby])
+        told = f"the standby of {vm} on {standby.host} has ended: it takes nothing over any more"
+        message_console().print(told if stood_by else f"{vm} has ended", markup=False, soft_wrap=True)
         return
     folder, before = running_member(state, vm)
-    client = ControlClient(folder.control_socket)
     if detach:
-        client.detach()
+        ControlClient(folder.control_socket).detach()
         message_console().print(f"{vm} runs on {before.host}, unprotected", markup=False)
         return
-    client.stop()
-    if not _await_end(state.members(vm)):
-        raise StealtimeError(f"a member of the VM {vm!r} did not end here", hint=f"see {folder.log}")
+    remark = end_machine(folder, state.members(vm))
     _clear(state, state.members(vm))
-    message_console().print(f"{vm} has ended", markup=False)
+    message_console().print(f"{vm} has ended" + (f": {remark}" if remark else ""), markup=False, soft_wrap=True)
 
 
 def export(
@@ -385,13 +393,3 @@ def _clear(state: "State", members: "list[MemberFolder]") -> None:
         for member in members:
             member.clear()
         end_idle_hosts(state)
-
-
-def _await_end(members: "list[MemberFolder]") -> bool:
-    """Wait until nobody lives in these folders."""
-    deadline = time.monotonic() + 30.0
-    while any(member.lives() for member in members):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True

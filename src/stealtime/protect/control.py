@@ -1,6 +1,5 @@
 """The control socket of a member: a JSON object a line in, one a line out."""
 
-import contextlib
 import json
 import socket
 from pathlib import Path
@@ -14,8 +13,9 @@ from stealtime.vocabulary.errors import StealtimeError
 ANSWER_WITHIN_S = 10.0
 """A member answers in ms, between two epochs; one that was stopped (SIGSTOP) does not."""
 
-_HANDOVER_WITHIN_S = 60.0
-"""A planned switch-over ends an epoch, ships it and waits until the other side runs."""
+_OUTCOME_WITHIN_S = 60.0
+"""A planned switch-over ends an epoch, ships it and waits until the other side runs; an end waits for a register that
+does not answer, and then for the standby's host, for `register_deadline` each."""
 
 _LONGEST_ANSWER_BYTES = 1 << 20
 
@@ -63,16 +63,22 @@ class ControlClient:
         Raises:
             ControlError: It refuses, or does not answer.
         """
-        return self.ask("failover", within_s=_HANDOVER_WITHIN_S, force=force)
+        return self.ask("failover", within_s=_OUTCOME_WITHIN_S, force=force)
 
-    def stop(self) -> None:
-        """End the machine and let the member leave; it may be gone before its answer is.
+    def stop(self) -> str | None:
+        """End the machine and let the member leave.
+
+        Returns:
+            What came of it, in the member's words; None: it was gone before its answer was, or it stood by.
 
         Raises:
             ControlError: It refuses, or does not answer.
         """
-        with contextlib.suppress(MemberLeftError):
-            self.ask("stop")
+        try:
+            ended = self.ask("stop", within_s=_OUTCOME_WITHIN_S).get("ended")
+        except MemberLeftError:
+            return None
+        return None if ended is None else str(ended)
 
     def detach(self) -> dict[str, Any]:
         """Stop protecting; the machine goes on alone.

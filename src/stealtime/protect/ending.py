@@ -4,6 +4,7 @@ The last that they write is ``error: ...``, then perhaps ``hint: ...``; before i
 log holds earlier lives too, whose last words are followed by the events of the next one.
 """
 
+import json
 import os
 from itertools import takewhile
 from pathlib import Path
@@ -12,6 +13,9 @@ from stealtime.lab.platforms.failure import last_words, read_tail
 from stealtime.vocabulary.errors import StealtimeError
 
 _ERROR, _HINT, _EVENT = "error: ", "hint: ", "{"
+
+_LEFT = ("left", "fenced")
+"""Of events, those that a member ends with (``crates/replicator/src/events.rs``)."""
 
 
 def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeError:
@@ -29,6 +33,18 @@ def ending_error(what: str, log: Path, where: str | None = None) -> StealtimeErr
         return StealtimeError(f"{what}; {last_words(log)}", hint=where or f"see {log}")
     rest = where or (f"see {log}" if hint is None else f"its log: {log}")
     return StealtimeError(f"{what}: {reason}", hint=rest if hint is None else f"{hint}; {rest}")
+
+
+def last_reason(events: Path) -> str | None:
+    """Give what a member noted last of why it left or ended; None: that is not what it noted last."""
+    lines = read_tail(events).splitlines()
+    try:
+        last = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    if not isinstance(last, dict) or last.get("event") not in _LEFT or "reason" not in last:
+        return None
+    return str(last["reason"])
 
 
 def parse_last_words(lines: list[str]) -> tuple[str | None, str | None]:

@@ -52,9 +52,11 @@ impl Inquiry {
 }
 
 impl Active {
-    /// While the register's word is waited for, that of the host of who may claim is as good.
+    /// While the register's word is waited for, that of the host of who may claim is as good: nobody does.
     pub(super) fn inquire(&mut self, state: ActiveState) {
-        if !matches!(state, ActiveState::Reclaiming | ActiveState::Fenced) {
+        // A standby that was told of the machine's end ends itself, if it has heard it.
+        let parts = state == ActiveState::Stopping && self.link.host().is_none();
+        if !parts && !matches!(state, ActiveState::Reclaiming | ActiveState::Fenced) {
             self.inquiry = None;
             return;
         }

@@ -49,7 +49,8 @@ impl Active {
         let (Some(held), Some(facts), Some(host)) = (self.member.held(), &self.life.facts, self.link.host()) else {
             return;
         };
-        if self.has_others(&host.name) {
+        // A standby on a host that is to go down is more than one that the register would not name.
+        if self.member.may_name() && self.has_others(&host.name) {
             let hello = seek::hello(&self.spec, &self.me, held, facts);
             self.seeker.start(&self.spec, hello, Some(&host.name));
         }

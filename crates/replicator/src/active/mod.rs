@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stealtime_outputhold::LearnedAddresses;
-use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Refusal, Resign};
+use stealtime_shipping::{Heartbeat, LinkError, LinkSender, Message, Protected, Resign};
 use stealtime_succession::{
     ActiveAction, ActiveConfig, ActiveEnding, ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId,
     Permit, Promotion, Register, RegisterAnswer, RegisterError,
@@ -333,6 +333,11 @@ impl Active {
                 self.seeker.is_wanted = true;
                 self.seek();
             }
+            ActiveAction::CeaseSeeking => {
+                self.seeker.is_wanted = false;
+                self.seeker.stop();
+            }
+            ActiveAction::LeaveAlone { host, found } => self.leave_alone(host, found),
             ActiveAction::BeginEpochs { term, first } => {
                 self.epochs.copied_bytes = 0;
                 self.guest.order(Order::FullCopy { term, first });
@@ -421,18 +426,7 @@ impl Active {
                 None => self.found(*found),
                 Some(_) => self.replace_standby(*found),
             },
-            Input::NotFound(host, error) => {
-                let reason = match &error {
-                    SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),
-                    SeekError::Refused { .. } | SeekError::Odd { .. } => error.to_string(),
-                };
-                if self.events.warn(reason.clone()) {
-                    self.events.add(&Event::Refused { reason });
-                }
-                if let SeekError::Refused { refusal: Refusal::OldTerm { known, holder, .. }, .. } = error {
-                    self.tell(ActiveInput::Outranked { term: known, holder: MemberId::from_wire(&holder) });
-                }
-            }
+            Input::NotFound(host, error) => self.not_found(&host, &error),
             Input::Message { link, message } if self.link.is(link) => self.message(message),
             Input::LinkClosed { link, reason } if self.link.is(link) => {
                 self.give_up_link(words::of_link(&reason));

@@ -36,8 +36,9 @@ impl Requests {
     /// The member has come to its end; tells whether somebody hears it.
     pub fn end(&mut self, ending: &ActiveEnding) -> bool {
         let outcome = Ok(json!({"ended": ending.to_string()}));
-        let failovers = self.failovers.drain(..).map(|answer| answer.send(outcome.clone()));
-        let stopped = stopped(ending).map_or(outcome.clone(), Err);
+        let moved = moved(ending).map_or(outcome.clone(), Err);
+        let failovers = self.failovers.drain(..).map(|answer| answer.send(moved.clone()));
+        let stopped = stopped(ending).map_or(outcome, Err);
         let stops = self.stops.drain(..).map(|answer| answer.send(stopped.clone()));
         failovers.chain(stops).flatten().count() > 0
     }
@@ -49,7 +50,22 @@ fn stopped(ending: &ActiveEnding) -> Option<Refusal> {
         ActiveEnding::HandedOver { .. } | ActiveEnding::Superseded { .. } => {
             Some(Refusal::new(format!("it was not stopped: {ending}"), "stop it there"))
         }
-        ActiveEnding::StoppedButOffered { .. } => Some(Refusal::new(ending.to_string(), "stop it there, too")),
+        // With them it may run elsewhere.
+        ActiveEnding::StoppedButOffered { .. } | ActiveEnding::StoppedButRegistered { heir: Some(_) } => {
+            Some(Refusal { error: ending.to_string(), hint: ending.hint().map(str::to_owned) })
+        }
+        ActiveEnding::GuestGone { resigned: true } => Some(Refusal::new(ending.to_string(), "stop it there")),
         _ => None,
+    }
+}
+
+/// Why a machine that was to move did not move as it was to; None: it has.
+fn moved(ending: &ActiveEnding) -> Option<Refusal> {
+    match ending {
+        ActiveEnding::HandedOver { .. } => None,
+        _ => Some(Refusal::new(
+            format!("it was not handed over: {ending}"),
+            "see `stealtime protect status` on its hosts",
+        )),
     }
 }

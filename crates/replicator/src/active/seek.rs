@@ -7,13 +7,14 @@ use std::time::Duration;
 use stealtime_shipping::{
     Endpoint, Hello, Identity, Link, LinkError, LinkReceiver, LinkSender, Message, Refusal, Welcome, connect,
 };
-use stealtime_succession::{MemberId, Record};
+use stealtime_succession::{ActiveInput, MemberId, Record, Term};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
-use super::Input;
+use super::{Active, Input};
 use crate::assignment::{self, Assignment};
 use crate::clock::now;
+use crate::events::Event;
 use crate::guest::GuestFacts;
 use crate::host_facts;
 use crate::spec::{Spec, StandbyHost};
@@ -23,7 +24,7 @@ use crate::words;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long a host is left alone that took the machine and could not resume it: each trial costs a copy of
-/// all memory.
+/// all memory. And one whose register is another one.
 const REST: Duration = Duration::from_secs(20);
 
 /// How long a host is left alone that is to go down: each question is a process there, and it may come back.
@@ -43,7 +44,7 @@ pub struct Seeker {
     number: u64,
     /// Whether a standby is wanted at all.
     pub is_wanted: bool,
-    /// Hosts that took the machine and then found that they could not resume it, until they can.
+    /// Hosts that could not resume the machine, or look into another register, until that is known to be mended.
     unfit: BTreeMap<String, Unfit>,
     inputs: UnboundedSender<Input>,
 }
@@ -103,12 +104,12 @@ impl Seeker {
         takes
     }
 
-    /// A host has found that it could not resume the guest: others are asked first.
+    /// A host is of no use for now: it could not resume the guest, or looks into another register. Others are asked.
     pub fn leave_alone(&mut self, host: String, reason: String) {
         self.unfit.insert(host, Unfit { reason, until: now() + REST });
     }
 
-    /// It has resumed the guest, for trial.
+    /// It has resumed the guest, for trial, and its register is ours.
     pub fn is_fit(&mut self, host: &str) {
         self.unfit.remove(host);
     }
@@ -149,6 +150,46 @@ pub enum SeekError {
 impl From<LinkError> for SeekError {
     fn from(error: LinkError) -> Self {
         Self::Link(error)
+    }
+}
+
+impl Active {
+    pub(super) fn not_found(&mut self, host: &StandbyHost, error: &SeekError) {
+        if let SeekError::Refused { refusal: Refusal::OldTerm { known, holder, .. }, .. } = error {
+            let holder = MemberId::from_wire(holder);
+            // What it has of a third one may be from a wrong register: that is said when ours has answered.
+            if holder.host() == host.name {
+                self.refused(error.to_string());
+            }
+            return self.tell(ActiveInput::Outranked { told_by: host.name.clone(), term: *known, holder });
+        }
+        self.refused(match error {
+            SeekError::Link(_) => format!("{} is no standby now: {error}", host.name),
+            SeekError::Refused { .. } | SeekError::Odd { .. } => error.to_string(),
+        });
+    }
+
+    fn refused(&mut self, reason: String) {
+        if self.events.warn(reason.clone()) {
+            self.events.add(&Event::Refused { reason });
+        }
+    }
+
+    /// The register of a host is another one than ours: it has a later record, of which ours knows nothing.
+    pub(super) fn leave_alone(&mut self, host: String, found: Term) {
+        let refusal = Refusal::OtherRegister {
+            host: host.clone(),
+            their_host: self.spec.host.clone(),
+            vm: self.spec.machine.name.clone(),
+            register: format!("the register of {host}"),
+            known: Some(found),
+            asked: self.member.term(),
+        };
+        let reason = format!("{refusal} (hint: {})", refusal.hint());
+        self.events.add(&Event::Refused { reason: reason.clone() });
+        self.seeker.leave_alone(host, reason);
+        // Others are asked, and this one later: its register may be set right meanwhile.
+        self.seek();
     }
 }
 
@@ -234,7 +275,6 @@ async fn ask(host: &StandbyHost, identity: Option<&Identity>, hello: &Hello) -> 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use stealtime_succession::Term;
 
     use super::*;
 

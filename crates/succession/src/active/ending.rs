@@ -4,7 +4,17 @@ use super::session::Exposure;
 use std::time::Duration;
 
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, ActiveState, FailoverRefused, Phase};
-use crate::{Mode, OutputPolicy};
+use crate::{MemberId, Mode, OutputPolicy};
+
+/// Whether a standby that has ended had claimed before, as the register tells when it is not told of our end.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Check {
+    NotDue,
+    /// Before the register is tried again.
+    Due,
+    /// We held the virtual machine when its standby had ended.
+    SeenAlone,
+}
 
 impl ActiveMember {
     pub(super) fn stop_requested(&mut self, actions: &mut Vec<ActiveAction>) {
@@ -70,13 +80,54 @@ impl ActiveMember {
         self.end(ending, actions);
     }
 
-    pub(super) fn stop_without_register(&mut self, actions: &mut Vec<ActiveAction>) {
+    /// The register has not taken the end of the machine for long. A standby that hears of it ends, too; that it has
+    /// can only its host say, which is asked, while the register has another chance.
+    pub(super) fn stop_unanswered(&mut self, actions: &mut Vec<ActiveAction>) {
+        if self.session.is_some() && !self.is_alone() {
+            self.say_goodbye(actions);
+            self.session = None;
+            actions.push(ActiveAction::CloseLink);
+            if let Phase::Stopping { since, .. } = &mut self.phase {
+                *since = self.now;
+            }
+            return;
+        }
         self.say_goodbye(actions);
-        let ending = match self.offer.take() {
-            Some(offer) => ActiveEnding::StoppedButOffered { to: offer.to },
-            None => ActiveEnding::StoppedButRegistered,
+        let ending = match (self.offer.take(), self.heir()) {
+            (Some(offer), Some(_)) => ActiveEnding::StoppedButOffered { to: offer.to },
+            (_, heir) => ActiveEnding::StoppedButRegistered { heir },
         };
         self.end(ending, actions);
+    }
+
+    /// The register was not told of the end: it is looked into before it is tried again.
+    pub(super) fn check_is_due(&mut self) {
+        if self.check == Check::NotDue {
+            self.check = Check::Due;
+        }
+    }
+
+    /// Whether the register is to be looked into now: for what a standby that has ended has left there.
+    pub(super) fn takes_check(&mut self) -> bool {
+        if self.check != Check::Due {
+            return false;
+        }
+        self.check = Check::NotDue;
+        self.named.is_some() && self.is_alone()
+    }
+
+    /// Who may run the virtual machine after us, by a register that does not hear of its end.
+    fn heir(&self) -> Option<MemberId> {
+        #[cfg(test)]
+        if self.breaks(crate::model::Fault::ForgetsHeirs) {
+            return None;
+        }
+        // A standby that has ended may have claimed before, and named another one.
+        let is_settled = self.is_alone() && self.check == Check::SeenAlone;
+        #[cfg(test)]
+        let is_settled = is_settled || (self.is_alone() && self.breaks(crate::model::Fault::EndsUnseen));
+        let standby = self.named.clone().filter(|_| !is_settled);
+        standby.or_else(|| self.offered_by.clone())
     }
 
     fn say_goodbye(&self, actions: &mut Vec<ActiveAction>) {

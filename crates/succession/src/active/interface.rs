@@ -57,8 +57,10 @@ pub enum ActiveInput {
     StandbyOver {
         standby: MemberId,
     },
-    /// Another host says that it runs the virtual machine, in a later term.
+    /// A host that was asked to stand by says that the virtual machine is held in a later term: by itself, or by a
+    /// third one, of which it knows by its register only.
     Outranked {
+        told_by: String,
         term: Term,
         holder: MemberId,
     },
@@ -104,6 +106,11 @@ pub enum ActiveAction {
     ResumeGuest,
     /// Look for a standby, host after host, until one is connected.
     SeekStandby,
+    /// Look for no standby any more: the register could not name it.
+    CeaseSeeking,
+    /// The register of this host is another one than ours, which holds nothing of what that found, in term `found`: ask
+    /// others for now.
+    LeaveAlone { host: String, found: Term },
     /// Cut epochs for the standby, of which `first` is of all pages. Messages carry this term until
     /// `Protected` is sent.
     BeginEpochs { term: Term, first: Epoch },
@@ -184,9 +191,12 @@ pub enum ActiveEnding {
     },
     #[error("stopped as asked")]
     Stopped,
-    /// Stopped as asked, but the register could not be told.
-    #[error("stopped as asked, but the register still names this host as the holder")]
-    StoppedButRegistered,
+    /// Stopped here as asked, but the register could not be told, so that it is in force as it was.
+    #[error("stopped here as asked, but the register could not be told{}", of_heir(.heir.as_ref()))]
+    StoppedButRegistered {
+        /// Who may run the virtual machine by it: its standby, or who offered it. None: nobody.
+        heir: Option<MemberId>,
+    },
     /// Stopped here as asked during a planned failover, but the register could not be told.
     #[error("stopped here as asked, but the register could not be told, and {to} was asked to take over")]
     StoppedButOffered { to: MemberId },
@@ -203,10 +213,21 @@ impl ActiveEnding {
             }
             Self::StillRenewed { .. } => Some("stop it there first"),
             Self::RegisterUnreachable { .. } => Some("check that the register runs and can be reached from here"),
-            Self::StoppedButOffered { .. } => Some("stop it there, too"),
-            Self::StoppedButRegistered => Some("the next start on this host first makes sure that nobody uses it"),
+            Self::StoppedButOffered { .. } | Self::StoppedButRegistered { heir: Some(_) } => {
+                Some("stop it there, too, with `stealtime protect stop`")
+            }
+            Self::StoppedButRegistered { heir: None } => {
+                Some("the next start on this host first makes sure that nobody uses it")
+            }
             _ => None,
         }
+    }
+}
+
+fn of_heir(heir: Option<&MemberId>) -> String {
+    match heir {
+        Some(heir) => format!(", so that {} may run the virtual machine", heir.host()),
+        None => " and may name this host as the holder".to_owned(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod alone;
 mod ending;
+mod hearsay;
 mod interface;
 mod moving;
 mod registering;
@@ -13,6 +14,7 @@ mod session;
 mod starting;
 #[cfg(test)]
 mod tests;
+mod writing;
 
 use std::time::Duration;
 
@@ -22,9 +24,12 @@ pub use interface::{
 
 use crate::desk::Desk;
 use crate::{Epoch, MemberId, OutputPolicy, Permit, Promotion, Record, Refusals, Term, Version, Versioned};
+use ending::Check;
+use hearsay::Hearsay;
 use moving::{Arrival, Offer};
 use registering::Purpose;
 use session::{Exposure, Session};
+use writing::Writes;
 
 /// Decides what the holder of a virtual machine may do.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,12 +47,15 @@ pub struct ActiveMember {
     owes_renewal: bool,
     /// When the newest record of ours that was granted was sent.
     written_at: Duration,
+    writes: Writes,
     /// A register that does not take it is not asked again before.
     renew_not_before: Duration,
     /// Who may claim by what was asked of the register: the answer may be lost.
     named: Option<MemberId>,
     /// Whose host says that its process has ended.
     over: Option<MemberId>,
+    hearsay: Option<Hearsay>,
+    check: Check,
     seeking: bool,
     /// From when on the virtual machine is handed over to whoever may claim.
     leaving_from: Option<Duration>,
@@ -56,6 +64,8 @@ pub struct ActiveMember {
     session: Option<Session>,
     /// The guest was offered to a standby, and it is not settled who has it.
     offer: Option<Offer>,
+    /// Who offered the guest to us, and may take it back.
+    offered_by: Option<MemberId>,
     policy: OutputPolicy,
     /// The guest of a standby is still to be resumed.
     resumes: bool,
@@ -123,6 +133,7 @@ impl ActiveMember {
         let phase = if taking_over { Phase::Arriving(Arrival::Claimed) } else { Phase::Unprotected };
         let mut member = Self::at(config, now, phase);
         member.resumes = !taking_over;
+        member.offered_by = taking_over.then_some(promotion.from);
         member.cut = promotion.epoch;
         member.granted_at = promotion.claimed_at;
         member.written_at = promotion.claimed_at;
@@ -141,14 +152,18 @@ impl ActiveMember {
             seen: None,
             owes_renewal: false,
             written_at: Duration::ZERO,
+            writes: Writes::Taken,
             renew_not_before: Duration::ZERO,
             named: None,
             over: None,
+            hearsay: None,
+            check: Check::NotDue,
             seeking: false,
             leaving_from: None,
             granted_at: Duration::ZERO,
             session: None,
             offer: None,
+            offered_by: None,
             policy: OutputPolicy::Discard,
             resumes: false,
             cut: Epoch(0),
@@ -183,7 +198,7 @@ impl ActiveMember {
             ActiveInput::Acknowledged { term, epoch } => self.acknowledged(term, epoch, &mut actions),
             ActiveInput::Confirmed { term } => self.confirmed(term),
             ActiveInput::StandbyOver { standby } => self.standby_over(standby),
-            ActiveInput::Outranked { term, holder } => self.outranked(term, holder, &mut actions),
+            ActiveInput::Outranked { told_by, term, holder } => self.outranked(told_by, term, holder, &mut actions),
             ActiveInput::FailoverRequested => self.failover_requested(&mut actions),
             ActiveInput::LeaveRequested => self.leave_requested(&mut actions),
             ActiveInput::StopRequested => self.stop_requested(&mut actions),
@@ -364,7 +379,7 @@ impl ActiveMember {
                 *fenced = true;
                 actions.push(ActiveAction::StopGuest);
             }
-            Phase::Stopping { .. } => self.stop_without_register(actions),
+            Phase::Stopping { .. } => self.stop_unanswered(actions),
         }
     }
 

@@ -106,6 +106,7 @@ impl ActiveMember {
     /// The register says that it runs here.
     pub(super) fn run_arrived(&mut self) {
         self.phase = Phase::Unprotected;
+        self.offered_by = None;
         self.resumes = true;
     }
 }

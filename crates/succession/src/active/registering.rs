@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
+use super::ending::Check;
 use super::moving::Arrival;
 use super::session::Exposure;
+use super::writing::Writes;
 use super::{ActiveAction, ActiveEnding, ActiveMember, ActiveMessage, Phase};
 use crate::desk::Pending;
-use crate::{
-    MemberId, Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned,
-};
+use crate::{Mode, OutputPolicy, Record, RegisterAnswer, RegisterOutcome, SwapOutcome, Term, Version, Versioned};
 
 /// What a request is for.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Purpose {
     /// See who holds the virtual machine: as long as that is us, unchallenged, a guest may go on alone.
     Look,
+    /// See that the standby, which has ended, had not claimed before.
+    Check,
     /// Become the holder, at the start.
     Take,
     /// Have the holder of what was found show that it lives, if it does.
@@ -43,6 +45,7 @@ impl ActiveMember {
             return;
         }
         let now = self.now;
+        let checks = self.takes_check();
         let request = match &self.phase {
             Phase::Starting { .. } | Phase::Observing { .. } | Phase::Resigned { .. } => {
                 self.desk.read(now, Purpose::Look)
@@ -56,11 +59,13 @@ impl ActiveMember {
                 let wanted = found.record.challenged(&self.config.me);
                 self.desk.swap(now, Purpose::Challenge, Some(found.version), wanted)
             }
+            Phase::Stopping { .. } if checks => self.desk.read(now, Purpose::Check),
             _ => match self.wanted() {
                 Some((purpose, wanted)) => self.desk.swap(now, purpose, self.seen, wanted),
                 None => self.desk.read(now, Purpose::Look),
             },
         };
+        self.note_asked();
         actions.push(ActiveAction::Register(request));
     }
 
@@ -94,24 +99,30 @@ impl ActiveMember {
             self.refusals.unexpected += 1;
             return;
         };
+        let is_answer = !matches!(answer.outcome, RegisterOutcome::Unreachable { .. });
         match answer.outcome {
             RegisterOutcome::Unreachable { reason } => {
-                if matches!(pending.purpose, Purpose::Renew | Purpose::Reclaim) {
-                    // It may be readable all the same, which is enough to go on.
-                    self.renew_not_before = self.now + self.config.timing.register_deadline;
+                if !matches!(pending.purpose, Purpose::Look | Purpose::Check) {
+                    self.write_failed(actions);
                 }
                 self.start_unanswered(reason, actions);
             }
-            RegisterOutcome::Read(current) => self.looked(pending.sent, current, actions),
+            RegisterOutcome::Read(current) => self.looked(&pending, current, actions),
             RegisterOutcome::Swap(SwapOutcome::Won(version)) => self.won(pending, version, actions),
             RegisterOutcome::Swap(SwapOutcome::Lost(current)) => self.lost(pending, current, actions),
         }
+        self.settle_hearsay(is_answer, actions);
     }
 
-    fn looked(&mut self, sent: Duration, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+    fn looked(&mut self, pending: &Pending<Purpose>, current: Option<Versioned>, actions: &mut Vec<ActiveAction>) {
+        let sent = pending.sent;
         if self.is_starting() {
             self.judge_start(current, actions);
             return;
+        }
+        let is_ours = |record: &Record| record.holder.as_ref() == Some(&self.config.me) && record.term >= self.term();
+        if pending.purpose == Purpose::Check && current.as_ref().is_some_and(|current| is_ours(&current.record)) {
+            self.check = Check::SeenAlone;
         }
         let shows_us = current.as_ref().is_some_and(|current| self.still_holds(&current.record));
         self.compare(current, actions);
@@ -120,6 +131,10 @@ impl ActiveMember {
                 self.granted_at = self.granted_at.max(sent);
                 self.go_on_alone(actions);
                 self.desk.wait_until(sent + self.look_interval());
+            }
+            // It has to be written, and has just taken no writes.
+            Phase::Reclaiming { .. } if self.is_alone() && self.now < self.renew_not_before => {
+                self.desk.wait_until(self.now + self.config.timing.retry_interval());
             }
             // What these phases need is asked at once.
             Phase::Naming | Phase::Arriving(_) | Phase::Reclaiming { .. } | Phase::Stopping { .. } => {}
@@ -153,7 +168,8 @@ impl ActiveMember {
     /// Whether the record is to be written again, although nothing in it has changed. Now and then without a reason:
     /// that a register takes no writes shall be known before one is needed.
     fn renewal_is_due(&self) -> bool {
-        let is_owed = self.owes_renewal || self.now >= self.written_at + self.config.timing.renewal_interval();
+        let is_old = self.now >= self.written_at + self.config.timing.renewal_interval();
+        let is_owed = self.owes_renewal || is_old || self.writes != Writes::Taken;
         is_owed && self.now >= self.renew_not_before
     }
 
@@ -172,6 +188,7 @@ impl ActiveMember {
             }
             return;
         }
+        let is_news = self.write_succeeded();
         self.owes_renewal = false;
         self.written_at = self.written_at.max(pending.sent);
         self.named.clone_from(&record.standby);
@@ -189,6 +206,10 @@ impl ActiveMember {
             (Purpose::Reclaim, Phase::Reclaiming { .. }) if fresh => self.go_on_alone(actions),
             // Whoever is asked now is asked in a term that is over.
             (Purpose::Reclaim, Phase::Unprotected) if self.config.mode != Mode::Off => {
+                actions.push(ActiveAction::SeekStandby);
+            }
+            // Nobody was looked for while it took no writes.
+            (_, Phase::Unprotected) if is_news && self.config.mode != Mode::Off => {
                 actions.push(ActiveAction::SeekStandby);
             }
             (Purpose::Vacate, Phase::Stopping { .. }) => {
@@ -221,17 +242,6 @@ impl ActiveMember {
             // It has looked again.
             Phase::Protected | Phase::Draining { .. } if term == self.term() => {}
             _ => self.refusals.unexpected += 1,
-        }
-    }
-
-    /// Another host runs the virtual machine in a later term, of which our register knows nothing.
-    pub(super) fn outranked(&mut self, term: Term, holder: MemberId, actions: &mut Vec<ActiveAction>) {
-        #[cfg(test)]
-        if self.breaks(crate::model::Fault::IgnoresLaterTerms) {
-            return;
-        }
-        if term > self.newest_term() && holder != self.config.me {
-            self.superseded(&Record::alone(term, holder), actions);
         }
     }
 
@@ -310,7 +320,7 @@ impl ActiveMember {
     }
 
     /// Somebody else is the holder: what is held here was never sent, and what runs here never happened (R6).
-    fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
+    pub(super) fn superseded(&mut self, record: &Record, actions: &mut Vec<ActiveAction>) {
         let offered_to = self.offer.as_ref().map(|offer| &offer.to);
         let term = record.term;
         let ending = match &record.holder {
@@ -333,7 +343,7 @@ impl ActiveMember {
             if !(holds_on && self.policy == OutputPolicy::HoldFromCut) {
                 self.set_policy(OutputPolicy::Free, actions);
             }
-            if self.config.mode != Mode::Off {
+            if self.config.mode != Mode::Off && self.may_name() {
                 actions.push(ActiveAction::SeekStandby);
             }
         }

@@ -41,7 +41,7 @@ impl Session {
 
 impl ActiveMember {
     pub(super) fn standby_connected(&mut self, standby: MemberId, actions: &mut Vec<ActiveAction>) {
-        if self.phase != Phase::Unprotected || self.config.mode == Mode::Off {
+        if self.phase != Phase::Unprotected || self.config.mode == Mode::Off || !self.may_name() {
             self.refusals.unexpected += 1;
             return;
         }
@@ -63,6 +63,7 @@ impl ActiveMember {
         if holds {
             self.set_policy(OutputPolicy::HoldFromCut, actions);
         }
+        self.prove_writes();
         actions.push(ActiveAction::BeginEpochs { term: self.term(), first: first_epoch });
         #[cfg(test)]
         if self.breaks(Fault::NamesEarly) {
@@ -144,6 +145,7 @@ impl ActiveMember {
             actions.push(ActiveAction::Release(epoch));
         }
         match self.phase {
+            Phase::Syncing if !self.may_name() => self.drop_standby(actions),
             Phase::Syncing => {
                 self.phase = Phase::Naming;
                 self.desk.wait_until(self.now);

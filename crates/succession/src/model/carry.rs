@@ -46,6 +46,7 @@ impl World {
                 self.close_downstream_of(index);
             }
             ActiveAction::SeekStandby => process.seeking = true,
+            ActiveAction::CeaseSeeking | ActiveAction::LeaveAlone { .. } => process.seeking = false,
             ActiveAction::Output(policy) => {
                 process.output.set_policy(policy);
                 if let (OutputPolicy::Discard, Some(guest)) = (policy, &mut process.guest) {
@@ -61,7 +62,16 @@ impl World {
             }
             ActiveAction::CloseLink => self.close_upstream_of(index),
             ActiveAction::Exit(ending) => {
-                self.ended |= ending == ActiveEnding::Stopped;
+                let is_over =
+                    matches!(ending, ActiveEnding::Stopped | ActiveEnding::StoppedButRegistered { heir: None });
+                if is_over {
+                    self.check_end(index)?;
+                }
+                self.ended |= is_over;
+                self.unregistered |= matches!(
+                    ending,
+                    ActiveEnding::StoppedButRegistered { heir: Some(_) } | ActiveEnding::StoppedButOffered { .. }
+                );
                 self.processes[index].role = Role::Gone;
                 self.close_downstream_of(index);
             }
@@ -71,6 +81,10 @@ impl World {
             | ActiveAction::ShipLastEpoch
             | ActiveAction::StopGuest
             | ActiveAction::ContinueGuest => {
+                if action == ActiveAction::ContinueGuest {
+                    self.check_continue(index)?;
+                }
+                let process = &mut self.processes[index];
                 if let Some(guest) = &mut process.guest {
                     carry_guest(guest, process.output.last_cut(), &action);
                 }

@@ -1,8 +1,8 @@
 //! What can break, and what is mended.
 
 use super::watch::Violation;
-use super::world::{Downstream, Role, Upstream, World};
-use crate::{ActiveInput, MemberId, Record, RegisterAnswer, RegisterOutcome};
+use super::world::{Downstream, Process, Role, Upstream, World};
+use crate::{ActiveInput, MemberId, Record, RegisterAnswer, RegisterOutcome, SwapOutcome};
 
 /// What breaks, or is mended.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,6 +24,9 @@ pub enum Failure {
     /// The register answers a process no more, or again.
     HideRegister(usize),
     ShowRegister(usize),
+    /// It can be read, and takes no writes any more, or again.
+    FillRegister,
+    EmptyRegister,
     /// A request is applied, but its answer is lost.
     LoseAnswer(usize),
     /// A request is given up, and applied later.
@@ -76,7 +79,13 @@ impl World {
     /// asked of them if the register has forgotten it: so each of these has learned it, or is dead.
     fn all_turned_away_are_gone(&self) -> bool {
         let holder = self.granted.last().and_then(|newest| newest.holder.as_ref());
-        self.processes.iter().all(|process| !matches!(process.role, Role::Active(_)) || holder == Some(&process.me))
+        // One that was stopped hears later that its claim was won.
+        let won = |process: &Process| {
+            let outcome = process.answer.as_ref().map(|answer| &answer.outcome);
+            matches!(outcome, Some(RegisterOutcome::Swap(SwapOutcome::Won(_))))
+        };
+        let believes = |process: &Process| matches!(process.role, Role::Active(_)) || won(process);
+        self.processes.iter().all(|process| !believes(process) || holder == Some(&process.me))
     }
 
     /// Nor may anybody live whom that state names, and a newer one does not.
@@ -92,7 +101,7 @@ impl World {
     }
 
     pub(super) fn fail(&mut self, failure: Failure) -> Result<(), Violation> {
-        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_));
+        let mends = matches!(failure, Failure::Continue(_) | Failure::ShowRegister(_) | Failure::EmptyRegister);
         self.failures += u32::from(!mends);
         match failure {
             Failure::Kill(index) => {
@@ -119,6 +128,8 @@ impl World {
             }
             Failure::HideRegister(index) => self.processes[index].register_cut = true,
             Failure::ShowRegister(index) => self.processes[index].register_cut = false,
+            Failure::FillRegister => self.takes_no_writes = true,
+            Failure::EmptyRegister => self.takes_no_writes = false,
             Failure::LoseAnswer(index) => {
                 self.apply(index)?;
                 if let Some(answer) = &mut self.processes[index].answer {

@@ -8,12 +8,15 @@
 mod carry;
 mod exhaustive;
 mod failures;
+mod full_register;
+mod hearsay;
 mod mutations;
 mod random;
 mod recovery;
 mod scenarios;
 mod search;
 mod steps;
+mod stopping;
 mod watch;
 mod world;
 
@@ -69,8 +72,18 @@ pub(crate) enum Fault {
     IgnoresChallenges,
     /// A standby says that its register names it without having looked.
     ConfirmsUnseen,
+    /// A register that takes no writes is asked to name one standby after the other.
+    NamesUnproven,
+    /// What a host has only read of a third one, in whatever register, ends a member.
+    BelievesHearsay,
+    /// What a host tells of a third one is no reason to look into the register.
+    IgnoresHearsay,
     /// A member that hears of a later term goes on.
     IgnoresLaterTerms,
+    /// A machine whose end the register was not told has ended, whoever may run it.
+    ForgetsHeirs,
+    /// A standby that has ended is taken for one that had not claimed before.
+    EndsUnseen,
     /// The end of the machine is not heard while it is moved.
     ForgetsStop,
     /// Who offered the guest goes on with it once its patience is over, without asking the register.

@@ -8,13 +8,14 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use super::Fault;
 use super::exhaustive::world_in;
 use super::failures::Failure;
+use super::full_register::{Filled, closed_link, outages};
 use super::random::{run, run_in};
 use super::recovery::{check_recovery, may_fail_over};
 use super::scenarios::{
-    closed_between_clocks, closed_link_at_a_full_register, echoes_that_are_late, second_start_on_the_same_host,
-    silence_between_clocks,
+    closed_between_clocks, echoes_that_are_late, second_start_on_the_same_host, silence_between_clocks,
 };
 use super::steps::Step;
+use super::stopping::{stopped_at_a_full_register, stopped_by_a_stranger_to_all, stopped_on_arrival};
 use super::watch::Violation;
 use super::world::{World, timing, two_leases};
 use crate::{ActiveState, Mode};
@@ -119,8 +120,30 @@ fn a_second_start_that_does_not_watch_is_found() {
 
 #[test]
 fn a_closed_link_that_is_taken_for_a_death_is_found() {
-    let violation = closed_link_at_a_full_register(Some(Fault::BelievesInDeath)).unwrap_err();
+    let violation = closed_link(Some(Fault::BelievesInDeath)).unwrap_err();
     assert!(violation.0.contains("may all send freely"), "{violation:?}");
+}
+
+#[test]
+fn naming_at_a_register_that_takes_no_writes_is_found() {
+    for filled in [Filled::Alone, Filled::Syncing, Filled::Naming, Filled::Protected] {
+        let (outages, _) = outages(filled, Some(Fault::NamesUnproven)).unwrap();
+        assert!(outages > 3, "{filled:?}: {outages} times");
+    }
+}
+
+#[test]
+fn an_end_that_forgets_who_may_run_the_machine_is_found() {
+    let fault = Some(Fault::ForgetsHeirs);
+    for (world, expected) in [
+        (stopped_at_a_full_register(Some(Failure::Reset(0)), fault), "runs the guest after its end was told"),
+        (stopped_on_arrival(fault), "goes on with the guest after its end was told"),
+        (stopped_by_a_stranger_to_all(fault), "tells the end of what"),
+        (stopped_by_a_stranger_to_all(Some(Fault::EndsUnseen)), "tells the end of what"),
+    ] {
+        let violation = world.unwrap_err();
+        assert!(violation.0.contains(expected), "{violation:?}");
+    }
 }
 
 #[test]

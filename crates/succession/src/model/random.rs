@@ -38,6 +38,8 @@ fn choose(world: &World, kind: u16, which: usize) -> Step {
         // Seldom: the rest of the run is idle.
         (1, Some(active)) if which % 128 == 3 => Step::End(active),
         (2..=6, _) => Step::Advance,
+        (7, _) if world.fills && !world.takes_no_writes => Step::Fail(Failure::FillRegister),
+        (7, _) if world.takes_no_writes && which.is_multiple_of(2) => Step::Fail(Failure::EmptyRegister),
         _ if steps.is_empty() => Step::Advance,
         _ => steps[which % steps.len()],
     }
@@ -78,9 +80,11 @@ proptest! {
 
     #[test]
     fn no_run_breaks_a_rule(
-        mode in modes(), timing in timings(), choices in prop::collection::vec(any::<u16>(), 1..1500)
+        mode in modes(), timing in timings(), fills in any::<bool>(),
+        choices in prop::collection::vec(any::<u16>(), 1..1500)
     ) {
-        if let Err((violation, taken)) = run_in(World::with_timing(mode, None, timing), &choices) {
+        let world = World { fills, ..World::with_timing(mode, None, timing) };
+        if let Err((violation, taken)) = run_in(world, &choices) {
             let shown: Vec<_> = taken.iter().rev().take(60).rev().collect();
             prop_assert!(false, "{mode}: {violation:?} after {shown:?}");
         }

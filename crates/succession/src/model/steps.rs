@@ -6,7 +6,7 @@ use super::watch::{Violation, must};
 use super::world::{Arrived, Downstream, Link, Role, Told, Upstream, World};
 use crate::{
     ActiveInput, ActiveMember, ActiveMessage, ActiveState, Epoch, MemberId, Record, RegisterAnswer, RegisterCall,
-    RegisterOutcome, StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Version, Versioned,
+    RegisterOutcome, StandbyConfig, StandbyInput, StandbyMember, StandbyMessage, SwapOutcome, Term, Version, Versioned,
 };
 
 /// One thing that happens; numbers are of processes or links.
@@ -124,7 +124,7 @@ impl World {
 
     /// Whether a member waits for the register's word while the process of who may claim has ended.
     fn is_vouched_for(&self, member: &ActiveMember) -> bool {
-        let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced);
+        let waits = matches!(member.state(), ActiveState::Reclaiming | ActiveState::Fenced | ActiveState::Stopping);
         let has_ended = |standby: &MemberId| {
             let process = self.processes.iter().find(|process| process.me == *standby);
             process.is_some_and(|process| matches!(process.role, Role::Gone))
@@ -207,6 +207,9 @@ impl World {
         let Some(member) = self.active(active) else { return Ok(()) };
         let (term, holder) = (member.term(), self.processes[active].me.clone());
         let host = if holder.host() == "alpha" { "beta" } else { "alpha" };
+        if let Some((told_by, term, holder)) = self.refuses_for(host, term) {
+            return self.tell_active(active, ActiveInput::Outranked { told_by, term, holder });
+        }
         let standby = self.add(host, Role::Gone);
         let (me, mode, timing) = (self.processes[standby].me.clone(), self.mode, self.timing);
         let config = StandbyConfig { me: me.clone(), active: holder, term, mode, timing };
@@ -223,6 +226,16 @@ impl World {
             cut_to_active: false,
         });
         self.tell_active(active, ActiveInput::StandbyConnected { standby: me })
+    }
+
+    /// Who holds the machine in a later term, by the register of a host that is asked to stand by for it; nobody lives
+    /// on that host.
+    fn refuses_for(&self, host: &str, asked: Term) -> Option<(String, Term, MemberId)> {
+        let ours = self.register.as_ref().map(|current| &current.record);
+        let found = if self.reads_another_register(host) { self.other_register.as_ref() } else { ours };
+        let found = found.filter(|record| record.term > asked)?;
+        let holder = found.holder.clone().filter(|holder| holder.host() != host)?;
+        Some((host.to_owned(), found.term, holder))
     }
 
     fn deliver_to_standby(&mut self, link: usize) -> Result<(), Violation> {
@@ -270,7 +283,10 @@ impl World {
             RegisterOutcome::Unreachable { reason: String::new() }
         } else {
             match request.call {
-                RegisterCall::Read if self.reads_another_register(index) => RegisterOutcome::Read(None),
+                RegisterCall::Read if self.reads_another_register(self.processes[index].me.host()) => {
+                    let version = Version(1);
+                    RegisterOutcome::Read(self.other_register.clone().map(|record| Versioned { version, record }))
+                }
                 RegisterCall::Read => RegisterOutcome::Read(self.register.clone()),
                 RegisterCall::Swap { .. } if self.takes_no_writes => {
                     RegisterOutcome::Unreachable { reason: "it is full".to_owned() }
@@ -353,7 +369,8 @@ impl World {
         self.settle(held_back)
     }
 
-    /// Let everything happen that can without time passing, one write and one cut of each guest among it.
+    /// Let everything happen that can without time passing, one write and one cut of each guest among it, and one call
+    /// of each member for a standby.
     fn settle(&mut self, held_back: fn(Step) -> bool) -> Result<(), Violation> {
         let mut done: Vec<Step> = Vec::new();
         let mut taken = 0;
@@ -363,7 +380,7 @@ impl World {
                 return Ok(());
             };
             self.take(step)?;
-            if matches!(step, Step::Write(_) | Step::Cut(_)) {
+            if matches!(step, Step::Write(_) | Step::Cut(_) | Step::Connect(_)) {
                 done.push(step);
             }
             taken += 1;

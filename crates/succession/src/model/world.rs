@@ -13,6 +13,7 @@ use crate::{
 pub const TICK: Duration = Duration::from_nanos(20);
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "what befalls a world does so independently")]
 pub struct World {
     pub mode: Mode,
     pub fault: Option<Fault>,
@@ -36,10 +37,16 @@ pub struct World {
     pub failures: u32,
     /// The virtual machine was ended as asked.
     pub ended: bool,
-    /// The second host was set up with another register, in which there is nothing.
+    /// It was ended as asked, and somebody was named who may run it all the same.
+    pub unregistered: bool,
+    /// The second host was set up with another register.
     pub registers_differ: bool,
+    /// What that holds.
+    pub other_register: Option<Record>,
     /// The register is full, or its file system read-only: it can be read.
     pub takes_no_writes: bool,
+    /// A random run has it fill, and empties it again.
+    pub fills: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -197,8 +204,11 @@ impl World {
             resumed: None,
             failures: 0,
             ended: false,
+            unregistered: false,
             registers_differ: false,
+            other_register: None,
             takes_no_writes: false,
+            fills: false,
         };
         world.start("alpha", false);
         world
@@ -253,9 +263,9 @@ impl World {
         TICK * clock_offset + TICK * self.time * clock_percent / 100
     }
 
-    /// Whether what a process reads is not the register of the first host.
-    pub fn reads_another_register(&self, index: usize) -> bool {
-        self.registers_differ && self.processes[index].me.host() == "beta"
+    /// Whether what a host reads is not the register of the first one.
+    pub fn reads_another_register(&self, host: &str) -> bool {
+        self.registers_differ && host == "beta"
     }
 
     pub fn active(&self, index: usize) -> Option<&ActiveMember> {

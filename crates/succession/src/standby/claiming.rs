@@ -173,7 +173,8 @@ impl StandbyMember {
     fn go_live(&mut self, held: Versioned, claimed_at: Duration, actions: &mut Vec<StandbyAction>) {
         if let Some(epoch) = self.committed {
             self.phase = Phase::Live;
-            actions.push(StandbyAction::GoLive(Promotion { held, epoch, claimed_at }));
+            let from = self.config.active.clone();
+            actions.push(StandbyAction::GoLive(Promotion { held, from, epoch, claimed_at }));
         }
     }
 }

@@ -99,6 +99,8 @@ pub enum StandbyAction {
 pub struct Promotion {
     /// The register, as we wrote it.
     pub held: Versioned,
+    /// Who held it before.
+    pub from: MemberId,
     /// The epoch to resume.
     pub epoch: Epoch,
     /// When the claim was sent: the lease counts from here.

@@ -96,7 +96,8 @@ async fn a_stop_waits_for_a_register_that_hangs_no_longer_than_for_one_that_is_a
     rig.register.hang(true);
     let answer = rig.ask(Command::Stop).await;
     rig.see(Deed::Kill).await;
-    assert_eq!(rig.ending().await.unwrap(), ActiveEnding::StoppedButRegistered);
+    let heir = Some(MemberId::new("b", 7));
+    assert_eq!(rig.ending().await.unwrap(), ActiveEnding::StoppedButRegistered { heir });
     let _ = answer.await.unwrap();
     rig.register.hang(false);
 }

@@ -1,8 +1,11 @@
 //! The active member, without a QEMU.
 
+mod full_register;
 mod hanging;
+mod hearsay;
 mod leaving;
 pub mod rig;
+mod stopping;
 
 use stealtime_capture::Shutdown;
 use stealtime_shipping::{Confirmed, Endpoint, Link, LinkError, LinkReceiver, Listener, Refusal, accept, connect};
@@ -131,7 +134,7 @@ async fn a_higher_term_of_another_ends_the_member_and_its_guest() {
 fn takeover(register: &Shared) -> Origin {
     let held = register.put(Record::alone(Term(5), MemberId::new("a", 1)));
     Origin::Takeover(Box::new(Takeover {
-        promotion: Promotion { held, epoch: Epoch(40), claimed_at: now() },
+        promotion: Promotion { held, from: MemberId::new("b", 7), epoch: Epoch(40), claimed_at: now() },
         facts: fake_guest::facts(),
         devices: b"devices".to_vec(),
         addresses: LearnedAddresses::default(),
@@ -412,28 +415,6 @@ async fn what_a_seeker_found_that_was_stopped_is_for_nobody() {
     let seeker = active.seeker.number();
     active.take(Input::Found { seeker, found: in_time });
     assert!(active.link.host().is_some());
-}
-
-#[tokio::test]
-async fn a_full_register_stops_no_guest_whose_standby_is_known_to_have_ended() {
-    let boot = Origin::Boot { force: false };
-    let mut rig = Rig::start("net", IMPATIENT_MS, Shared::default(), boot).await;
-    let standby = rig.protect(Epoch(1)).await;
-    rig.register.fill(true);
-    standby.hang_up();
-    assert_eq!(rig.see(Deed::Rest).await.last(), Some(&Deed::Output(OutputPolicy::Keep)));
-    let question = rig.vouch(false).await;
-    assert_eq!((question.vm.as_str(), question.member), ("phone", MemberId::new("b", 7)));
-    rig.stands("role", "stopped").await;
-    assert!(!rig.guest.may_leave(None), "it may live");
-    rig.vouch(true).await;
-    rig.see(Deed::Continue).await;
-    rig.see(Deed::Output(OutputPolicy::Free)).await;
-    rig.stands_by("alarms", |alarms| alarms[0]["text"].to_string().contains("takes no writes: ")).await;
-    assert!(rig.guest.may_leave(None), "looking is enough");
-    rig.register.fill(false);
-    rig.stands_by("alarms", |alarms| alarms.as_array().unwrap().is_empty()).await;
-    assert_eq!(rig.register.record().unwrap().standby, None);
 }
 
 #[tokio::test]

@@ -214,6 +214,15 @@ impl Rig {
         sender.close().await.unwrap();
     }
 
+    /// The same, since somebody holds the machine in a later term.
+    pub async fn refuse_as_held(&self, holder: &MemberId, known: Term) {
+        let (hello, sender, _receiver) = hear_hello(&self.listener).await;
+        let (host, vm, asked) = ("b".to_owned(), "phone".to_owned(), hello.term);
+        let refusal = ShippingRefusal::OldTerm { host, vm, known, asked, holder: holder.to_string() };
+        sender.send(&Message::Refuse { term: asked, refusal }).await.unwrap();
+        sender.close().await.unwrap();
+    }
+
     /// Be the host of the standby, and say whether that has ended.
     pub async fn vouch(&self, is_over: bool) -> Inquire {
         let (question, sender) = loop {

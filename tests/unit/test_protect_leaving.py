@@ -9,7 +9,7 @@ import pytest
 from command import make_command
 
 from stealtime.protect import leaving
-from stealtime.protect.leaving import hand_over_all
+from stealtime.protect.leaving import hand_over_all, what_came_of
 from stealtime.protect.members import read_status
 from stealtime.protect.stand import poll
 from stealtime.protect.state import STATE_VARIABLE, MemberFolder, State, record_process
@@ -45,6 +45,8 @@ while True:
 
 LONG_S = 30.0
 
+NOTED = '{"event": "left", "reason": "handed over to b@1 in term 3"}\n'
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -64,6 +66,8 @@ def start(state: State) -> Iterator[Start]:
     ) -> "subprocess.Popen[str]":
         folder = state.host("a").member(vm)
         folder.path.mkdir()
+        # As one notes that hands its machine over.
+        folder.events.write_text(NOTED)
         arguments = [sys.executable, "-c", MEMBER, str(folder.control_socket), role, when_told]
         process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
         started.append(process)
@@ -79,9 +83,24 @@ def start(state: State) -> Iterator[Start]:
         process.communicate()
 
 
+def handed_over(folders: list[MemberFolder], within_s: float) -> tuple[list[str], list[str]]:
+    left, staying = hand_over_all(folders, within_s)
+    return [folder.vm for folder in left], [folder.vm for folder in staying]
+
+
+def test_a_member_that_crashed_has_not_left(state: State, start: Start) -> None:
+    start("fax"), start("phone")
+    crashed = state.host("a").member("phone")
+    crashed.events.write_text('{"event": "state", "state": "Protected"}\n')
+    left, _ = hand_over_all(state.members(), LONG_S)
+    said = {folder.vm: what_came_of(folder) for folder in left}
+    assert said["fax"] == "fax has left"
+    assert said["phone"].startswith("phone is not here any more, and its member noted no reason: see ")
+
+
 def test_a_member_that_is_told_to_leave_leaves_and_a_standby_stays(state: State, start: Start) -> None:
     member, standby = start("phone"), start("fax", role="standby")
-    assert hand_over_all(state.members(), LONG_S) == (["phone"], [])
+    assert handed_over(state.members(), LONG_S) == (["phone"], [])
     assert member.wait(timeout=LONG_S) == 0
     assert standby.poll() is None
 
@@ -99,7 +118,7 @@ def test_a_member_that_ends_before_it_is_told_hinders_no_other(
         return status
 
     monkeypatch.setattr(leaving, "read_status", read_and_end)
-    assert hand_over_all(state.members(), LONG_S) == (["fax", "phone"], [])
+    assert handed_over(state.members(), LONG_S) == (["fax", "phone"], [])
     assert member.wait(timeout=LONG_S) == 0
 
 
@@ -108,13 +127,13 @@ def test_a_member_that_does_not_answer_any_more_but_lives_is_still_here(
     state: State, start: Start, is_noted: bool
 ) -> None:
     member = start(when_told="falls silent", is_noted=is_noted)
-    assert hand_over_all(state.members(), 1.0) == ([], ["phone"])
+    assert handed_over(state.members(), 1.0) == ([], ["phone"])
     assert member.poll() is None
 
 
 def test_a_member_that_does_not_answer_is_told_all_the_same(state: State, start: Start) -> None:
     member = start(role="silent")
-    assert hand_over_all(state.members(), LONG_S) == (["phone"], [])
+    assert handed_over(state.members(), LONG_S) == (["phone"], [])
     assert member.wait(timeout=LONG_S) == 0
 
 
@@ -125,7 +144,7 @@ def test_a_member_that_answers_late_is_told_then_if_it_has_the_machine(
     member = start(role=role, is_noted=False)
     answers = [MemberStatus(vm="phone", host="a", role="starting", protected=False)]
     monkeypatch.setattr(leaving, "read_status", lambda folder: answers.pop() if answers else read_status(folder))
-    assert hand_over_all(state.members(), LONG_S) == (left, [])
+    assert handed_over(state.members(), LONG_S) == (left, [])
     assert (member.poll() is None) == (role == "standby")
 
 
@@ -157,7 +176,7 @@ def test_a_standby_that_takes_its_machine_over_meanwhile_is_told_then(
         return answers.pop() if folder.vm == "phone" and answers else read_status(folder)
 
     monkeypatch.setattr(leaving, "read_status", answer)
-    assert hand_over_all(state.members(), 3.0) == (["phone"], ["fax"])
+    assert handed_over(state.members(), 3.0) == (["phone"], ["fax"])
     assert member.wait(timeout=LONG_S) == 0
 
 

@@ -15,7 +15,7 @@ from command import Command
 
 from stealtime.protect import upgrade
 from stealtime.protect.specification import FileRegisterSpec, HostSpec, write_document
-from stealtime.protect.state import STATE_VARIABLE, State, record_process
+from stealtime.protect.state import STATE_VARIABLE, MemberFolder, State, record_process
 
 
 @pytest.fixture
@@ -198,9 +198,9 @@ def test_a_host_is_left_by_its_machines_only_while_they_move(
     mark, seen = state.host("a").path / ".leaving", tmp_path / "seen"
     moving = []
 
-    def hand_over(folders: object, within_s: float) -> tuple[list[str], list[str]]:
+    def hand_over(folders: object, within_s: float) -> tuple[list[MemberFolder], list[MemberFolder]]:
         moving.append(mark.exists())
-        return [], ["phone"] if len(moving) == 1 else []
+        return [], [state.host("a").member("phone")] if len(moving) == 1 else []
 
     monkeypatch.setattr(upgrade, "hand_over_all", hand_over)
     given_up = stealtime("protect", "upgrade", "--", "true")

@@ -127,7 +127,7 @@ def leave(
     """
     from stealtime.cli.output import message_console, tell_error
     from stealtime.cli.parameters import duration_of
-    from stealtime.protect.leaving import hand_over_all, hosts_to_leave
+    from stealtime.protect.leaving import hand_over_all, hosts_to_leave, what_came_of
     from stealtime.protect.state import default_state
 
     hosts = hosts_to_leave(default_state(), host)
@@ -144,10 +144,10 @@ def leave(
             tell_error(error.message, error.hint)
     folders = [folder for one in hosts for folder in one.members()]
     left, staying = hand_over_all(folders, (duration_of("--timeout", timeout) or 0) / 1e9)
-    for vm in left:
-        message_console().print(f"{vm} has left", markup=False)
-    for vm in staying:
-        text = f"{vm} is still here: no standby has taken it over; it goes as soon as one can"
+    for folder in left:
+        message_console().print(what_came_of(folder), markup=False, soft_wrap=True)
+    for folder in staying:
+        text = f"{folder.vm} is still here: no standby has taken it over; it goes as soon as one can"
         message_console().print(text, style="yellow", markup=False, soft_wrap=True)
     raise typer.Exit(ExitCode.THRESHOLD if staying else ExitCode.FINE)
 

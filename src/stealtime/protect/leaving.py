@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import psutil
 
+from stealtime.protect.ending import last_reason
 from stealtime.protect.members import at_once, is_running, read_status
 from stealtime.protect.state import HostFolder, MemberFolder, State, recorded_process
 from stealtime.protect.status import RUNNING_ROLES, MemberStatus, Role
@@ -71,7 +72,7 @@ def hosts_to_leave(state: State, name: str | None) -> list[HostFolder]:
     return chosen
 
 
-def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[list[str], list[str]]:
+def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[list[MemberFolder], list[MemberFolder]]:
     """Ask all members that run a machine here to leave, and wait until they have; a host's standbys stay.
 
     A standby that takes its machine over meanwhile, as its other host has died or is left, too, is asked then.
@@ -81,7 +82,7 @@ def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[lis
         within_s: How long they may take.
 
     Returns:
-        The machines that have left, and those that are still here.
+        The members whose machines are not here any more, and those that are still here.
     """
     found = [_Member(folder) for folder in folders]
     at_once(_Member.tell_to_leave, found)
@@ -108,7 +109,17 @@ def hand_over_all(folders: Sequence[MemberFolder], within_s: float) -> tuple[lis
     # Each is looked at once, so that it is in one list.
     staying = [member for member in members if member.stays()]
     left = [member for member in members if member not in staying and member.has_left()]
-    return [member.folder.vm for member in left], [member.folder.vm for member in staying]
+    return [member.folder for member in left], [member.folder for member in staying]
+
+
+def what_came_of(folder: MemberFolder) -> str:
+    """Say of a machine that is not here any more that it has left, if its member noted so: one that crashed did not."""
+    if last_reason(folder.events) is not None:
+        return f"{folder.vm} has left"
+    return (
+        f"{folder.vm} is not here any more, and its member noted no reason: see {folder.log}, and "
+        f"`stealtime protect status {folder.vm}` on its other hosts"
+    )
 
 
 def _process_of(folder: MemberFolder, status: MemberStatus) -> psutil.Process | None:

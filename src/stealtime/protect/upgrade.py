@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 import stealtime
 from stealtime.protect.calling import call
-from stealtime.protect.leaving import hand_over_all
+from stealtime.protect.leaving import hand_over_all, what_came_of
 from stealtime.protect.members import await_status, is_running, read_status, read_statuses, start_host_daemon
 from stealtime.protect.programs import find_replicator
 from stealtime.protect.recovery import was_stopped
@@ -104,11 +104,12 @@ def begin(host: HostFolder, within_s: float, say: Say) -> None:
         left, staying = hand_over_all(folders, within_s)
     finally:
         host.stay()
-    for vm in left:
-        say(f"{vm} has left")
+    for folder in left:
+        say(what_came_of(folder))
     if staying:
+        names = ", ".join(folder.vm for folder in staying)
         raise StealtimeError(
-            f"not upgraded: {', '.join(staying)} is still here, as no standby has taken it over",
+            f"not upgraded: {names} is still here, as no standby has taken it over",
             hint="see `stealtime protect status`, and begin again; what has left comes back with that",
         )
 

@@ -252,8 +252,8 @@ pub fn hello(specification: Value) -> Hello {
     }
 }
 
-/// By a process of its own: what this one has open for writing, a child of another test's thread has open for as long as
-/// it has not become another program, and what is open for writing is not executed.
+/// By a process of its own: what this one has open for writing, a child of another test's thread has open until it
+/// has become another program, and what is open for writing is not executed.
 pub fn write_program(path: &Path, text: &str) {
     let written = path.with_extension("text");
     fs::write(&written, text).unwrap();

@@ -59,14 +59,9 @@ fn assert_divided(error: &RegisterError, servers: [&EtcdServer; 2]) {
     assert!(text.contains("is of another cluster than") && text.contains("(hint: name the servers of one"), "{text}");
 }
 
-/// Clusters of one server each: with numbers of their own, and with the same.
-fn pairs() -> Option<[[EtcdServer; 2]; 2]> {
-    Some([[EtcdServer::start()?, EtcdServer::start()?], EtcdServer::start_twins()?])
-}
-
 #[test]
 fn two_hosts_do_not_both_win_in_a_cluster_each() {
-    let Some(pairs) = pairs() else { return };
+    let Some(pairs) = EtcdServer::start_pairs() else { return };
     for [one, other] in &pairs {
         let mut a = register([one, other], PATIENCE);
         let mut b = register([other, one], PATIENCE);
@@ -82,7 +77,7 @@ fn two_hosts_do_not_both_win_in_a_cluster_each() {
 
 #[test]
 fn clusters_that_hold_something_are_told_apart_before_anything_is_changed() {
-    let Some(pairs) = pairs() else { return };
+    let Some(pairs) = EtcdServer::start_pairs() else { return };
     for [one, other] in &pairs {
         won(&one.register(PATIENCE).swap("vm", None, &record("a", 1)).unwrap());
         won(&other.register(PATIENCE).swap("vm", None, &record("b", 1)).unwrap());
@@ -95,7 +90,7 @@ fn clusters_that_hold_something_are_told_apart_before_anything_is_changed() {
 
 #[test]
 fn a_member_whose_server_dies_does_not_go_on_in_another_cluster() {
-    let Some(pairs) = pairs() else { return };
+    let Some(pairs) = EtcdServer::start_pairs() else { return };
     for [one, other] in &pairs {
         // While the members begin, each reaches one server only, and cannot know.
         other.signal("-STOP");
@@ -178,7 +173,7 @@ fn a_list_with_two_names_of_one_server_is_one_cluster() {
 
 #[test]
 fn servers_that_ask_for_users_are_compared_as_well() {
-    let Some(pairs) = pairs() else { return };
+    let Some(pairs) = EtcdServer::start_pairs() else { return };
     let folder = tempfile::tempdir().unwrap();
     let password_file = folder.path().join("password");
     std::fs::write(&password_file, "member").unwrap();

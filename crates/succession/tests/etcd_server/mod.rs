@@ -45,6 +45,11 @@ impl EtcdServer {
         Self::is_installed().then(|| started_at_last(Self::try_start_twins))?
     }
 
+    /// Clusters of one server each: two with numbers of their own, and two with the same.
+    pub fn start_pairs() -> Option<[[Self; 2]; 2]> {
+        Some([[Self::start()?, Self::start()?], Self::start_twins()?])
+    }
+
     /// Three that are one cluster, and their endpoints.
     pub fn start_cluster() -> Option<([Self; 3], Vec<String>)> {
         let servers = Self::is_installed().then(|| started_at_last(Self::try_start_cluster))??;

@@ -11,6 +11,7 @@ import pytest
 from two_hosts import TIMING, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, lives, other
 
 from stealtime.protect.stand import Stand
+from stealtime.protect.status import MemberStatus
 from stealtime.protect.vm_file import Register
 
 pytestmark = [
@@ -72,13 +73,19 @@ def hosts_and_volume(tmp_path: Path) -> Iterator[tuple[TwoHosts, Volume]]:
         yield hosts, volume
 
 
+def counted_with(hosts: TwoHosts) -> tuple[MemberStatus, Counting]:
+    """Give who is active, and a client that it answers."""
+    before = hosts.settled()
+    counting = Counting(hosts)
+    counting.await_answers()
+    return before, counting
+
+
 def test_a_guest_whose_standby_dies_while_the_register_is_frozen_goes_on_with_an_alarm(
     hosts_and_volume: tuple[TwoHosts, Volume],
 ) -> None:
     hosts, volume = hosts_and_volume
-    before = hosts.settled()
-    counting = Counting(hosts)
-    counting.await_answers()
+    before, counting = counted_with(hosts)
     standby_pid = hosts.pid(other(before.host))
     with volume.frozen():
         hosts.kill(standby_pid)
@@ -99,9 +106,7 @@ def test_a_standby_that_claims_while_the_register_is_frozen_wins_when_it_thaws(
     hosts_and_volume: tuple[TwoHosts, Volume],
 ) -> None:
     hosts, volume = hosts_and_volume
-    before = hosts.settled()
-    counting = Counting(hosts)
-    counting.await_answers()
+    before, counting = counted_with(hosts)
     standby = other(before.host)
     standby_pid = hosts.pid(standby)
     with volume.frozen():

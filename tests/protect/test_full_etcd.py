@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+from two_hosts import Counting, TwoHosts, assert_unharmed, await_that, etcd_or_skip, laboratory_or_skip, other
 
 from stealtime.protect.laboratory import ARBITER
-from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.status import MemberStatus
-from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
     pytest.mark.protect,
@@ -38,11 +36,7 @@ post("/v3/maintenance/alarm", action=sys.argv[2], memberID=member, alarm="NOSPAC
 @pytest.fixture
 def hosts() -> Iterator[TwoHosts]:
     with laboratory_or_skip() as laboratory:
-        try:
-            etcd = Etcd(laboratory)
-        except StealtimeError as error:
-            pytest.skip(f"no etcd here: {error.message}")
-        hosts = TwoHosts(laboratory, etcd, interval="50ms", timing=_TIMING)
+        hosts = TwoHosts(laboratory, etcd_or_skip(laboratory), interval="50ms", timing=_TIMING)
         hosts.boot()
         yield hosts
 

@@ -12,6 +12,7 @@ from protect_command import protect
 from two_hosts import HOSTS, TwoHosts, other
 
 from stealtime import schemas
+from stealtime.protect.status import MemberStatus
 
 pytestmark = [
     pytest.mark.protect,
@@ -60,15 +61,22 @@ def test_what_is_gone_is_proved_and_booted_anew_when_told_to(protected_hosts: Tw
     assert (again.returncode, "it has a member here" in again.stderr) == (0, True), again.stderr
 
 
+def lose_the_host_while_the_standby_stands_still(hosts: TwoHosts) -> tuple[MemberStatus, int]:
+    """Cut the power of the active host, whose daemon comes back; give who was active, and the standby's pid."""
+    before = hosts.settled()
+    standby = other(before.host)
+    hosts.control(standby).fault("before-claim", "stop")
+    standby_pid = hosts.pid(standby)
+    hosts.power_off(before.host)
+    hosts.start_daemon(before.host)
+    hosts.stand_still(standby_pid)
+    return before, standby_pid
+
+
 def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_path: Path) -> None:
-    before = protected_hosts.settled()
+    before, standby_pid = lose_the_host_while_the_standby_stands_still(protected_hosts)
     file = vm_file(protected_hosts, tmp_path, before.host)
     standby = other(before.host)
-    protected_hosts.control(standby).fault("before-claim", "stop")
-    standby_pid = protected_hosts.pid(standby)
-    protected_hosts.power_off(before.host)
-    protected_hosts.start_daemon(before.host)
-    protected_hosts.stand_still(standby_pid)
     prefix = protected_hosts.laboratory.host(before.host).prefix
     told = protect(protected_hosts.state, "recover", str(file), "--boot", "--host", before.host, prefix=prefix)
     assert told.returncode == 0, told.stderr
@@ -78,14 +86,9 @@ def test_a_standby_that_lives_is_not_given_up(protected_hosts: TwoHosts, tmp_pat
 
 
 def test_a_standby_that_an_emptied_register_does_not_name_is_found(protected_hosts: TwoHosts, tmp_path: Path) -> None:
-    before = protected_hosts.settled()
+    before, standby_pid = lose_the_host_while_the_standby_stands_still(protected_hosts)
     file = vm_file(protected_hosts, tmp_path, before.host)
     standby = other(before.host)
-    protected_hosts.control(standby).fault("before-claim", "stop")
-    standby_pid = protected_hosts.pid(standby)
-    protected_hosts.power_off(before.host)
-    protected_hosts.start_daemon(before.host)
-    protected_hosts.stand_still(standby_pid)
     for entry in protected_hosts.state.register.rglob("*"):
         if entry.is_file():
             entry.unlink()

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from two_hosts import VM, Counting, TwoHosts, assert_unharmed, await_that, laboratory_or_skip, other
+from two_hosts import VM, Counting, TwoHosts, assert_unharmed, await_that, etcd_or_skip, laboratory_or_skip, other
 
 from stealtime.protect.laboratory import ARBITER
-from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.status import MemberStatus
-from stealtime.vocabulary.errors import StealtimeError
 
 pytestmark = [
     pytest.mark.protect,
@@ -41,11 +39,7 @@ else:
 @pytest.fixture
 def hosts() -> Iterator[TwoHosts]:
     with laboratory_or_skip() as laboratory:
-        try:
-            etcd = Etcd(laboratory)
-        except StealtimeError as error:
-            pytest.skip(f"no etcd here: {error.message}")
-        hosts = TwoHosts(laboratory, etcd, interval="50ms")
+        hosts = TwoHosts(laboratory, etcd_or_skip(laboratory), interval="50ms")
         hosts.boot()
         yield hosts
 

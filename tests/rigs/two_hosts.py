@@ -23,8 +23,8 @@ from stealtime.protect.vm_file import Register
 from stealtime.vocabulary.errors import StealtimeError
 
 __all__ = [
-    "HOSTS", "PATIENCE_S", "TIMING", "VM", "Counting", "TwoHosts", "assert_unharmed", "await_that", "keep_evidence",
-    "laboratory_or_skip", "lives", "other",
+    "HOSTS", "PATIENCE_S", "TIMING", "VM", "Counting", "TwoHosts", "assert_unharmed", "await_that", "etcd_or_skip",
+    "keep_evidence", "laboratory_or_skip", "lives", "other",
 ]  # fmt: skip
 
 VM = "counter"
@@ -203,6 +203,14 @@ def laboratory_or_skip(hosts: Sequence[str] = HOSTS, servers: Sequence[str] = ()
     finally:
         _standing.remove(laboratory)
         laboratory.__exit__(None, None, None)
+
+
+def etcd_or_skip(laboratory: Laboratory) -> Etcd:
+    """Give a real etcd; where it is not installed, the tests are skipped with the reason."""
+    try:
+        return Etcd(laboratory)
+    except StealtimeError as error:
+        pytest.skip(f"no etcd here: {error.message}")
 
 
 def keep_evidence() -> Path | None:

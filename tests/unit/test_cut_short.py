@@ -87,6 +87,9 @@ async def test_an_interrupted_trial_stays_and_says_how_long_it_watched(tmp_path:
     long = record.cut_short.model_copy(update={"watched_s": 1092.4, "wanted_s": 1800.0})
     told = too_short(record.model_copy(update={"cut_short": long}))
     assert told == "watched too short: 18 min 12 s of 30 min 00 s, because the run was interrupted"
+    nearly = record.cut_short.model_copy(update={"watched_s": 0.299961, "wanted_s": 0.3})
+    told = too_short(record.model_copy(update={"cut_short": nearly}))
+    assert told == "watched too short: 0.29996 s of 0.3 s, because the run was interrupted"
     assert record.outcome is not None
     assert [(one.code, one.level) for one in record.outcome.findings] == [("cut_short", "invalidates")]
     run.check_tables()

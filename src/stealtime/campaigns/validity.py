@@ -39,17 +39,26 @@ def is_usable(record: TrialRecord) -> bool:
 def too_short(record: TrialRecord) -> str | None:
     """Say how long a trial watched, of how long it was to; None where it watched for as long as was asked for."""
     if (cut := record.cut_short) is not None:
-        return f"watched too short: {_span(cut.watched_s)} of {_span(cut.wanted_s)}, because {cut.why}"
+        return f"watched too short: {_part(cut.watched_s, cut.wanted_s)}, because {cut.why}"
     outcome = record.outcome
     ended = None if outcome is None else next((one for one in outcome.findings if one.code in _ENDED_EARLY), None)
     if outcome is None or ended is None:
         return None
     watched_s = max(0, outcome.clock.end.monotonic_raw_ns - outcome.clock.start.monotonic_raw_ns) / 1e9
-    return f"watched too short: {_span(watched_s)} of {_span(outcome.request.duration_ns / 1e9)}, because {ended.text}"
+    return f"watched too short: {_part(watched_s, outcome.request.duration_ns / 1e9)}, because {ended.text}"
 
 
-def _span(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds < 60 else approximate_duration(seconds)
+def _part(watched_s: float, wanted_s: float) -> str:
+    """Give both with as many digits as tell them apart."""
+    for digits in range(3, 9):
+        watched, wanted = _span(watched_s, digits), _span(wanted_s, digits)
+        if watched != wanted:
+            break
+    return f"{watched} of {wanted}"
+
+
+def _span(seconds: float, digits: int) -> str:
+    return f"{seconds:.{digits}g} s" if seconds < 60 else approximate_duration(seconds)
 
 
 def not_as_asked(record: TrialRecord) -> list[str]:

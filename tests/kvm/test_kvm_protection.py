@@ -77,7 +77,8 @@ def test_the_units_do_in_their_sandbox_what_they_are_for(possible: None, tell: C
     assert (seen["started"]["host"], seen["moved"]["host"]) == ("a", "b"), "stopping the unit moves the machine"
     assert seen["taken"]["resume_ns"] > 0, "the standby of stealtime-host took it over"
     assert seen["is_another_daemon"], "systemd has started it anew for the upgrade"
-    assert seen["left"]["host"] == "b", "stopping stealtime-leave moves it again"
+    assert (seen["left"]["host"], seen["left"]["protected"]) == ("b", False), "stopping stealtime-leave moves it again"
+    assert seen["back"]["host"] == "b", "and when it is started again, the host takes the standby"
     assert set(seen["active"]["stealtime-host"]) == {"NRestarts=0", "Result=success", "ActiveState=active"}, seen
     assert "Result=success" in seen["active"]["stealtime-vm@counter"], seen
     confined = dict(line.split(":\t", 1) for line in seen["daemon"].splitlines())

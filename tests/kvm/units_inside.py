@@ -164,7 +164,11 @@ def main() -> None:
     seen["is_another_daemon"] = main_pid("stealtime-host") != daemon_before
     protected_on("a")
     run("systemctl", "stop", "stealtime-leave")
-    seen["left"] = protected_on("b")
+    # A host that is to go down takes no standby, until it is booted or the unit is started again.
+    seen["left"] = await_that("a machine on b", lambda: (it := status("b")) and it["role"] in {"active", "solo"} and it)
+    seen["refused"] = await_that("the refusal of a host that is left", lambda: "a is leaving" in journal())
+    run("systemctl", "start", "stealtime-leave")
+    seen["back"] = protected_on("b")
     seen["active"] = {
         unit: run("systemctl", "show", "--property=ActiveState,Result,NRestarts", unit).split()
         for unit in ("stealtime-host", "stealtime-vm@counter", "stealtime-leave")

@@ -1,8 +1,8 @@
 """Which tests may be skipped: a skipped test shows nothing, and nobody misses it. A pytest plugin, and a program.
 
 The list is ``tests/allowed_skips.toml``. In continuous integration (the variable ``CI`` is set) any other skip fails
-the run; elsewhere it is told. ``python tests/rigs/skips.py LOG`` does the same for what ``cargo test -- --show-output``
-has printed: Rust's tests are skipped by ``#[ignore = "..."]``, or say ``skipped: ...`` and return.
+the run; elsewhere it is told. ``python tests/rigs/skips.py LOG...`` does the same for what ``cargo test --
+--show-output`` has printed: Rust's tests are skipped by ``#[ignore = "..."]``, or say ``skipped: ...`` and return.
 """
 
 import os
@@ -129,7 +129,8 @@ def _ring_of(test: str) -> str:
 
 def main() -> None:
     skips = Skips(read_allowed_skips())
-    skips.add_cargo(Path(sys.argv[1]).read_text("utf-8", errors="replace"))
+    for log in sys.argv[1:]:
+        skips.add_cargo(Path(log).read_text("utf-8", errors="replace"))
     for line in skips.lines(is_strict=_is_strict()):
         sys.stdout.write(f"cargo skipped: {line}\n")
     sys.exit(bool(skips.not_allowed) and _is_strict())

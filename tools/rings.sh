@@ -1,0 +1,95 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced by test.sh and truth.sh after steps.sh: runs rings of pytest with machines, and counts over all rings.
+
+# A line for each: rings that failed, and tests that passed when they ran again. Files, since rings run side by side.
+failures=$logs/failures
+passed_again=$logs/passed-again
+
+# begin_rings: forgets what other runs have left.
+begin_rings() {
+    mkdir -p "$logs"
+    rm -f "$logs"/pytest-*.log "$logs"/cargo-*.log
+    : >"$failures"
+    : >"$passed_again"
+}
+
+# count WORD FILE: adds up the numbers that stand before WORD.
+count() {
+    grep -oE "[0-9]+ $1" "$2" | awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+# failed RING: the ids of the tests that failed in it.
+failed() {
+    .venv/bin/python -c 'import json, sys; print(*json.load(open(sys.argv[1])), sep="\n")' \
+        "$logs/cache-$1/v/cache/lastfailed"
+}
+
+# Of one ring; more are no accident. But one machine is shared by all that ask of KVM, and they fail together.
+declare -A most_again=([guest]=5 [protect]=5 [kvm]=40)
+# The only layer that repeats anything: no test and no rig measures again by itself.
+repetitions=2
+# What is lost once is lost: nothing that protects has a second chance.
+never_again=protect
+
+# ring NAME ARGUMENTS...: runs a ring with machines. On a host that shares its own with others, figures now and then
+# break a rule that is sound: what fails runs again, alone and on machines of its own, and is named at the end.
+ring() {
+    local name=$1 code time again
+    shift
+    rm -rf "$logs/cache-$name"
+    .venv/bin/pytest -o "cache_dir=$PWD/$logs/cache-$name" --durations=10 "$@" 2>&1 | tee "$logs/pytest-$name.log"
+    code=${PIPESTATUS[0]}
+    ((code != 0)) || return 0
+    # What runs again would not show it.
+    ! grep -q '^error: .* may not be skipped' "$logs/pytest-$name.log" || echo "$name" >>"$failures"
+    for ((time = 1; time <= repetitions; time++)); do
+        # Without a failed test it ended for another reason.
+        mapfile -t again < <(((code != 1)) || failed "$name")
+        if ((${#again[@]} == 0 || ${#again[@]} > most_again[$name])) || grep -q "$never_again" <<<"${again[*]}"; then
+            break
+        fi
+        printf '\nfailed in the ring %s, and runs again (%d of %d times at most):\n' "$name" "$time" "$repetitions"
+        printf '    %s\n' "${again[@]}"
+        # Counted as the last time says.
+        tail -n 1 "$logs/pytest-$name.log" | sed -E 's/[0-9]+ (failed|errors?),? ?//g' >>"$logs/pytest-$name-first.log"
+        .venv/bin/pytest -o "cache_dir=$PWD/$logs/cache-$name" "${again[@]}" 2>&1 | tee "$logs/pytest-$name.log"
+        code=${PIPESTATUS[0]}
+        if ((code == 0)); then
+            printf '%s\n' "${again[@]/%/ (time $((time + 1)))}" >>"$passed_again"
+            return 0
+        fi
+    done
+    echo "$name" >>"$failures"
+}
+
+# count_of PROGRAM FILE SKIPPED: a line with what FILE counts.
+count_of() {
+    printf '%s: %d passed, %d failed, %d skipped\n' "$1" \
+        "$(count passed "$2")" "$(count '(failed|error)' "$2")" "$(count "$3" "$2")"
+}
+
+# end_rings: prints what ran again, what took longest and the counts; its status tells whether all is well.
+end_rings() {
+    local log
+    for log in "$logs"/pytest-*.log; do
+        case $log in
+            # Only closing lines are in there.
+            *-first.log) cat "$log" ;;
+            *) tail -n 1 "$log" ;;
+        esac
+    done >"$logs/pytest-count"
+    grep -hs '^test result: ' "$logs"/cargo-*.log >"$logs/cargo-count"
+    cat "$logs/cargo-count" "$logs/pytest-count" >"$logs/count"
+    printf '\nthe ten slowest (Rust: a program with all its tests):\n'
+    {
+        grep -hE '^[0-9.]+s (call|setup|teardown) ' "$logs"/pytest-*.log
+        awk '/^ +Running / { program = $2 == "unittests" ? "unittests " $NF : $2 }
+             / finished in / { print $NF, "cargo", program }' "$logs"/cargo-*.log 2>/dev/null
+    } | sort -rn | head -n 10
+    [[ ! -s "$passed_again" ]] || sed 's/^/failed, and passed when run again: /' "$passed_again"
+    [[ ! -s "$logs/cargo-count" ]] || count_of cargo "$logs/cargo-count" ignored
+    count_of pytest "$logs/pytest-count" skipped
+    count_of tests "$logs/count" '(ignored|skipped)'
+    [[ ! -s "$failures" ]] || printf 'failed: %s\n' "$(sort -u "$failures" | paste -s -d ' ')" >&2
+    [[ ! -s "$failures" ]]
+}

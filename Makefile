@@ -8,13 +8,14 @@ BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
 README_RUNS ?=
 KVM_KERNEL ?= backports
+TRUTH ?= rings
 
 # What the environment is built from. uv is not even started while none of it changed.
 environment_sources := pyproject.toml uv.lock Cargo.toml Cargo.lock \
 	$(shell find crates -name '*.rs' -o -name Cargo.toml)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz wheel clean
+.PHONY: help setup run test truth unit kvm kvm-shell lint format bench bench-protect protect-demo readme fuzz wheel clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,10 @@ test: setup ## set up, then run every test: Rust, Python, browser, machines
 	@tools/packages.sh test
 	@tools/test.sh
 
+truth: setup ## run the slow tests that judge the instruments (TRUTH=due: only if what they judge has changed)
+	@tools/packages.sh test
+	@tools/truth.sh $(TRUTH)
+
 unit: setup ## set up, then run the unit tests of Python: no root, no machine, under a minute
 	@.venv/bin/pytest --numprocesses=2 --dist=loadfile tests/unit
 
@@ -48,11 +53,11 @@ format: setup ## format Rust, Python and Markdown
 	@cargo fmt --all
 	@.venv/bin/ruff check --quiet --fix --exit-zero
 	@.venv/bin/ruff format --quiet
-	@.venv/bin/mdformat README.md CHANGELOG.md docs
+	@.venv/bin/mdformat README.md CHANGELOG.md CONTRIBUTING.md docs
 
 kvm: setup ## run the tests of KVM, in an emulated machine that has it
 	@tools/packages.sh test
-	@STEALTIME_KVM_WHOLE=1 .venv/bin/pytest tests/kvm
+	@.venv/bin/pytest tests/kvm
 
 kvm-shell: setup ## give a prompt in that machine (KVM_KERNEL=standard: another kernel in it)
 	@tools/packages.sh test

@@ -12,7 +12,7 @@ step "mypy" .venv/bin/mypy || failed=1
 step "import contracts" .venv/bin/lint-imports --no-cache || failed=1
 step "cargo fmt" cargo fmt --all --check || failed=1
 step "cargo clippy" cargo clippy --workspace --all-targets --locked -- -D warnings || failed=1
-step "mdformat" .venv/bin/mdformat --check README.md CHANGELOG.md docs || failed=1
+step "mdformat" .venv/bin/mdformat --check README.md CHANGELOG.md CONTRIBUTING.md docs || failed=1
 # ruff, rustfmt and mdformat hold the width of code and prose, this step that of everything else.
 step "width of comments and scripts" tools/width.sh || failed=1
 step "shellcheck" shellcheck --external-sources tools/*.sh .ci/run || failed=1

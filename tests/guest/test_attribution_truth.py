@@ -3,7 +3,7 @@
 Natively, under User-Mode Linux and under QEMU: a hog of higher priority on the CPU, a neighbour switched on and off, a
 quota, a thief inside the machine, RT throttling. Of the injected lost time at least 95 % must land where it belongs,
 and less than 10 % of the excess may stay unexplained. The host of a virtual machine takes what it likes, and does not
-say so: what breaks this rule is measured again with its ring (``tools/test.sh``), and nowhere else.
+say so: what breaks this rule is measured again with its ring (``tools/rings.sh``), and nowhere else.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ import pytest
 from attributed import Attributed, injected_ns, load_on_ns, lost_beside_load_ns, measure_attributed, measured_ns
 from machines import HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable
 from outside_observer import observing
+from truth import some_of
 
 from stealtime.lab.platforms.process import run_mark
 from stealtime.store.model import TrialRecord
@@ -57,12 +58,18 @@ def value_ns(reading: Reading) -> float:
     return reading.value
 
 
-@pytest.fixture(params=PLATFORMS)
+def on(*always: str) -> pytest.MarkDecorator:
+    """Measure on these platforms in ``make test``, and on all of them in ``make truth``."""
+    return pytest.mark.parametrize("platform", some_of(PLATFORMS, *always), indirect=True)
+
+
+@pytest.fixture
 async def platform(request: pytest.FixtureRequest) -> str:
     await require_usable(str(request.param))
     return str(request.param)
 
 
+@on("qemu-tcg-paravirt")
 async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     hog = {"kind": "process", "load": "cpu-load", "cpus": "measured", "priority": 90, "on": "5ms", "off": "45ms"}
     attributed = await measure_attributed(campaign(platform, {"neighbours": [hog]}), tmp_path)
@@ -71,6 +78,7 @@ async def test_a_hog_of_higher_priority_is_named(platform: str, tmp_path: Path, 
     tell(f"attribution, hog: {text}")
 
 
+@on("uml")
 async def test_a_neighbour_switched_on_and_off_is_named(
     platform: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -89,6 +97,7 @@ async def test_a_neighbour_switched_on_and_off_is_named(
     tell(f"attribution, neighbour: {text}")
 
 
+@on("native")
 async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     scenario = {"share": {"quota_percent": 50}, **({"priority": 0} if platform == "native" else {})}
     attributed = await measure_attributed(campaign(platform, scenario), tmp_path)
@@ -104,6 +113,7 @@ async def test_a_quota_is_found(platform: str, tmp_path: Path, tell: Callable[[s
     tell(f"attribution, quota of 50 %: {text}; cpu.stat around the trial {value_ns(views.throttled_ns) / 1e6:.1f} ms")
 
 
+@on("uml")
 async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     injection = {"every": "50ms", "steal": "5ms"}
     attributed = await measure_attributed(campaign(platform, {}, injection=injection), tmp_path)
@@ -115,6 +125,7 @@ async def test_a_thief_inside_the_machine_is_named(platform: str, tmp_path: Path
     tell(f"attribution, thief inside: {text}")
 
 
+@on("native")
 async def test_rt_throttling_is_found(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     # How long the probe was held back is told by who looked on from outside, not by the samples that are judged.
     if platform == "native":

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from machines import CPUS, HOUSEKEEPING_CPU, MEASURED_CPU, needs_root, require_usable, until
+from truth import some_of
 from watched_guests import faulting, move, ours, prefer
 
 from stealtime.capacity.collector import Collector
@@ -97,7 +98,7 @@ def explained(*judgements: Judgement) -> str:
     return "; ".join(f"{one.subject}: {one.verdict} ({one.because}) {one.outcome}" for one in judgements)
 
 
-@pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
+@pytest.mark.parametrize("platform", some_of(["uml", "qemu-tcg-paravirt"], "uml"))
 async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
     tmp_path: Path, platform: str, tell: Callable[[str], None]
 ) -> None:
@@ -118,6 +119,7 @@ async def test_two_busy_guests_on_one_cpu_are_an_over_committed_host(
         assert 35 < figures["vcpu_wait_percent"].mean < 65
 
 
+@pytest.mark.truth
 @pytest.mark.skipif(len(CPUS) < 2, reason="where guests fit each needs a CPU")
 async def test_guests_whose_pages_fault_over_commit_one_cpu_and_fit_on_two(
     tmp_path: Path, tell: Callable[[str], None]
@@ -159,6 +161,7 @@ async def test_a_guest_that_idles_makes_no_host_over_committed(tmp_path: Path) -
         assert host.verdict != "over-provisioned host" or max(busy) < 40, f"busy {busy}: {explained(host)}"
 
 
+@pytest.mark.truth
 async def test_a_guest_with_a_queue_of_its_own_is_under_provisioned(
     tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
@@ -273,7 +276,7 @@ def not_counted_s(cpu: int) -> float:
 
 
 @pytest.mark.skipif(len(CPUS) < 2, reason="a neighbour elsewhere needs a second CPU")
-@pytest.mark.parametrize("platform", ["uml", "qemu-tcg-paravirt"])
+@pytest.mark.parametrize("platform", some_of(["uml", "qemu-tcg-paravirt"], "uml"))
 async def test_neighbours_are_named_and_nobody_else_is_blamed(
     tmp_path: Path, platform: str, tell: Callable[[str], None]
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from machines import needs_root, require_usable
+from truth import some_of
 
 from stealtime.campaigns.events import Event
 from stealtime.campaigns.model import Campaign
@@ -84,7 +85,7 @@ def assert_all_are_wrong(records: list[TrialRecord], tell: Callable[[str], None]
         assert record.cell.platform == "uml" or record.clocks.kernel.state != "disagreed", record.clocks
 
 
-@pytest.mark.parametrize("ppm", WRONG_RATE_PPM)
+@pytest.mark.parametrize("ppm", some_of(WRONG_RATE_PPM, 12_000))
 async def test_a_guest_that_was_told_a_wrong_rate_is_invalid(
     ppm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]
 ) -> None:
@@ -105,7 +106,7 @@ def build_fast_clock(ppm: int, tmp_path: Path) -> Path:
     return library
 
 
-@pytest.mark.parametrize("ppm", WRONG_PPM)
+@pytest.mark.parametrize("ppm", some_of(WRONG_PPM, 100_000))
 async def test_a_user_mode_kernel_on_a_fast_clock_is_invalid(
     ppm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]
 ) -> None:
@@ -116,7 +117,10 @@ async def test_a_user_mode_kernel_on_a_fast_clock_is_invalid(
 
 @pytest.mark.parametrize(
     ("platform", "ppm"),
-    [("native", 100_000), ("native", 1_000), ("qemu-tcg-emulated", 100_000), ("qemu-tcg-paravirt", 1_000)],
+    some_of(
+        [("native", 100_000), ("native", 1_000), ("qemu-tcg-emulated", 100_000), ("qemu-tcg-paravirt", 1_000)],
+        ("native", 1_000),
+    ),
 )
 async def test_a_second_that_is_not_the_control_planes_is_invalid(
     platform: str, ppm: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tell: Callable[[str], None]
@@ -131,7 +135,9 @@ async def test_a_second_that_is_not_the_control_planes_is_invalid(
     assert_all_are_wrong(await measure(platform, tmp_path, LONG_ENOUGH[ppm]), tell)
 
 
-@pytest.mark.parametrize("platform", ["native", "uml", "qemu-tcg-paravirt", "qemu-tcg-emulated"])
+@pytest.mark.parametrize(
+    "platform", some_of(["native", "uml", "qemu-tcg-paravirt", "qemu-tcg-emulated"], "native", "uml")
+)
 async def test_no_sound_clock_is_called_wrong(platform: str, tmp_path: Path, tell: Callable[[str], None]) -> None:
     records = await measure(platform, tmp_path, "300ms", ("tick", "wakeup"), SOUND_TRIALS)
     agreements = [record.clocks.host for record in records if record.clocks is not None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.truth]
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "different_runs.py"
 SHARE_MAX = 0.15

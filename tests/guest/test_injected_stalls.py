@@ -28,11 +28,12 @@ from injected_stalls import (
 )
 from machines import needs_root
 from numpy.typing import NDArray
+from truth import repetitions
 
 from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import ProbeRequest, WakeupProbe
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.longer, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
 MS = 1_000_000
 NATIVE = {
@@ -46,17 +47,17 @@ Crooked times, or what comes every 5 ms, say, meets each theft at the same place
 LOOP_NS = 10_000
 """Of ``tick``. Short beside the way to the thief: a loop that interrupts or the host slow down makes the *ordinary*
 sample longer, and thefts seem shorter by that (loops of 68 us took 86 us at the median while a disk was written)."""
-ENOUGH_THEFTS = 1_000
-TRIALS_FOR_CALM = 8
-"""Five are needed if nobody disturbs. After so many, the calmest have to do."""
-TRIALS_MAX = 16
+ENOUGH_THEFTS = repetitions(few=300, full=1_000)
+TRIALS_FOR_CALM = repetitions(few=4, full=8)
+"""Two are needed if nobody disturbs, or five. After so many, the calmest have to do."""
+TRIALS_MAX = 2 * TRIALS_FOR_CALM
 """If so much of the time is taken that few thefts fit in."""
 GUEST = Thefts(every_ns=25 * MS, steal_ns=5 * MS, duration_ns=3_000 * MS)
 """Long pauses: a guest's timers are late by ms, and thefts must not run into each other."""
 SHORT = Thefts(every_ns=2_090_000, steal_ns=500_000, duration_ns=120 * MS)
 EMPTY = Thefts(every_ns=2_090_000, steal_ns=1_000, duration_ns=120 * MS)
 """As good as nothing is stolen; what is lost is the way to the thief and back."""
-TURNS = 30
+TURNS = repetitions(few=8, full=30)
 PROBES = ("tick", "wakeup")
 
 

@@ -14,7 +14,7 @@ import pytest
 from deadline_chain import Chain
 from machines import needs_root
 
-pytestmark = [pytest.mark.guest, needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.truth, needs_root]
 
 SETS = 2
 OBSERVE_S, RUN_S, OVER_S = 4, 3, 2

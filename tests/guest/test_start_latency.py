@@ -26,7 +26,7 @@ from stealtime.lab.platforms.model import Machine
 from stealtime.wire.message import RunTrial
 from stealtime.wire.rtload import RealTimeTask, RtloadProbe
 
-pytestmark = [pytest.mark.guest, pytest.mark.asyncio(loop_scope="session"), needs_root]
+pytestmark = [pytest.mark.guest, pytest.mark.truth, pytest.mark.asyncio(loop_scope="session"), needs_root]
 
 ROUNDS = int(os.environ.get("STEALTIME_PEER_ROUNDS", "12"))
 INTERVAL_NS, WAKEUPS = 1_000_000, 500

@@ -157,6 +157,7 @@ def both_guests(cells: Cells, platform: str) -> Iterator[Cell]:
     yield from (beside, *beside["alike"])
 
 
+@pytest.mark.truth
 def test_native_beside_nothing_is_not_stretched(tmp_path: Path) -> None:
     found = measured(tmp_path, TWICE)
     refuse_company(found["native", "one", 0])
@@ -186,6 +187,7 @@ def test_half_a_cpu_takes_twice_as_long_and_the_quota_is_named(one_cpu: Cells, p
     assert share(quota, "cpu_wait") < TOLERANCE, quota["lost"]
 
 
+@pytest.mark.truth
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU nobody waits for a lock while it is held")
 def test_waiting_for_the_lock_is_seen_only_where_there_is_one(tmp_path: Path) -> None:
     found = measured(tmp_path, LOCKED)

@@ -1,6 +1,5 @@
 """The clock of a guest under KVM, kept by chrony with the host's as `ptp_kvm` gives it: docs/protect.md."""
 
-import os
 import re
 import shutil
 import time
@@ -15,10 +14,7 @@ from stealtime.lab.image.cache import cache_folder
 from stealtime.lab.image.kernel import find_kernel
 from stealtime.lab.image.modules import ModuleWish
 
-pytestmark = [
-    pytest.mark.kvm,
-    pytest.mark.skipif("STEALTIME_KVM_WHOLE" not in os.environ, reason="`make kvm` runs it; `make test` has no time"),
-]
+pytestmark = [pytest.mark.kvm, pytest.mark.truth]
 
 PAGE = Path(__file__).parents[2] / "docs/protect.md"
 RAN_WITHIN_S = 300.0

@@ -13,12 +13,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from truth import repetitions
 
 from stealtime.lab.image.kernel import find_kernel
 
-pytestmark = pytest.mark.protect
+pytestmark = [pytest.mark.protect, pytest.mark.longer]
 
-EPOCHS = int(os.environ.get("STEALTIME_CAPTURE_EPOCHS", "100"))
+EPOCHS = repetitions(few=25, full=100, variable="STEALTIME_CAPTURE_EPOCHS")
 _REPOSITORY = Path(__file__).parents[2]
 _SPLIT = re.compile(r"^(\d+) epochs, (\d+) pages written, 0 missed$", re.MULTILINE)
 _FAULT = re.compile(r"^thread .* panicked at .*\n.*", re.MULTILINE)

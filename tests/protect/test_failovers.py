@@ -9,17 +9,19 @@ from collections.abc import Iterator
 import pytest
 from evidence import Witness
 from failover_campaign import BLOWS, BLOWS_AND_FAULTS, MOVING, POINTS, Campaign
+from truth import repetitions
 from two_hosts import Counting, TwoHosts, assert_unharmed, laboratory_or_skip
 
 from stealtime.protect.laboratory_etcd import Etcd
 from stealtime.protect.stand import COUNTER
 
 pytestmark = [
+    pytest.mark.longer,
     pytest.mark.protect,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),
 ]
 
-FAILOVERS = int(os.environ.get("STEALTIME_FAILOVERS", "10"))
+FAILOVERS = repetitions(few=10, full=40, variable="STEALTIME_FAILOVERS")
 """How many at random moments; with 100 or more, all fault points are passed too."""
 SEED = int(os.environ.get("STEALTIME_SEED", "0")) or time.time_ns() % 1_000_000
 """Printed by every failure; give it to have the same campaign again."""

@@ -12,6 +12,7 @@ from ntp_guest import COUNTS, Chrony, client_configuration
 from two_hosts import TwoHosts, laboratory_or_skip, other
 
 pytestmark = [
+    pytest.mark.truth,
     pytest.mark.protect,
     pytest.mark.alone,
     pytest.mark.skipif(os.geteuid() != 0, reason="TAPs and network namespaces need root"),

@@ -1,0 +1,29 @@
+"""What is asked in ``make test``, and what more in ``make truth``."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+IN_FULL = "STEALTIME_TRUTH" in os.environ
+"""``tools/truth.sh`` sets it."""
+
+
+def repetitions(few: int, full: int, variable: str | None = None) -> int:
+    """Give how often a test marked ``longer`` asks; an environment variable, if it is set, has the last word."""
+    wanted = os.environ.get(variable) if variable else None
+    return int(wanted) if wanted else full if IN_FULL else few
+
+
+def some_of(values: Iterable[Any], *always: Any) -> list[Any]:
+    """Give the parameters of a test: all of them in ``make truth``, and only these in ``make test``.
+
+    A tuple is what several names of parameters get.
+    """
+    return [
+        value
+        if value in always
+        else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.truth)
+        for value in values
+    ]

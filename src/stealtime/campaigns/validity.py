@@ -50,10 +50,8 @@ def too_short(record: TrialRecord) -> str | None:
 
 def _part(watched_s: float, wanted_s: float) -> str:
     """Give both with as many digits as tell them apart."""
-    for digits in range(3, 9):
-        watched, wanted = _span(watched_s, digits), _span(wanted_s, digits)
-        if watched != wanted:
-            break
+    texts = [(_span(watched_s, digits), _span(wanted_s, digits)) for digits in range(3, 9)]
+    watched, wanted = next(((one, other) for one, other in texts if one != other), texts[0])
     return f"{watched} of {wanted}"
 
 

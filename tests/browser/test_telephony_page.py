@@ -8,10 +8,11 @@ from playwright.sync_api import Page, Playwright
 from synthetic_run import SyntheticCell, write_synthetic_run
 from telephony_cells import some_cells
 
+from stealtime.report.catalogue.page import section_of
 from stealtime.report.circumstances.limits import Limits
 from stealtime.report.page.html import render
 from stealtime.store.run import Run
-from stealtime.studies.telephony.page.section import section
+from stealtime.studies.telephony.study import STUDY
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +31,8 @@ def page(request: pytest.FixtureRequest, playwright: Playwright, tmp_path: Path)
         tmp_path / "run", cells=[SyntheticCell("native", "tick", {"loop_ns": 68_000}, 68_000.0, 3e6, 0.3, 100)]
     )
     path = tmp_path / "report.html"
-    path.write_text(render(Run.open(known.folder).manifest, (), [section(some_cells())], Limits((), (), (), ())))
+    section = section_of(STUDY, some_cells())
+    path.write_text(render(Run.open(known.folder).manifest, (), [section], Limits((), (), (), ())))
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--headless", "--no-sandbox"])
     opened = browser.new_page(viewport={"width": request.param, "height": 900})
     opened.goto(path.as_uri())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from campaigns import CONTEND
 
-from stealtime.report.summary import summarize
+from stealtime.report.summarizing import summarize
 from stealtime.store.run import Run
 from stealtime.studies.stretch.analysis.model import StretchCell
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from stealtime.store.model import Cell, Failure, TrialRecord
 from stealtime.store.results import Result
 from stealtime.store.run import Trial
-from stealtime.studies.telephony.figures import TelephonyFigures, summarize_cell
+from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     PrimaryAdded,
@@ -22,6 +22,7 @@ from stealtime.studies.telephony.results import (
     ResponseTimes,
     TwoStageFailover,
 )
+from stealtime.studies.telephony.study import STUDY
 
 MS = 1_000_000
 GUEST = "qemu-tcg-paravirt"
@@ -40,7 +41,9 @@ def cell_of(
     records = [_record(cell, number, state="measured", result=one) for number, one in enumerate(results, start=1)]
     if failure is not None:
         records.append(_record(cell, len(records) + 1, state="failed", failure=Failure(message=failure)))
-    return summarize_cell([Trial(Path("nowhere"), record) for record in records])
+    figures = STUDY.summarize_cell([Trial(Path("nowhere"), record) for record in records])
+    assert isinstance(figures, TelephonyFigures)
+    return figures
 
 
 def _record(cell: Cell, repetition: int, **what: Any) -> TrialRecord:

@@ -1,7 +1,7 @@
 """The command line on scripted platforms, for tests of its output."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from command import Command, make_command
 from scripted_agent import ScriptedPlatform
 
 from stealtime.campaigns import busy_host, staying
+from stealtime.campaigns.registry import added
 from stealtime.campaigns.strangers import StrangersWatch
 from stealtime.lab.host import Host
 from stealtime.lab.platforms import registry
@@ -62,3 +63,18 @@ def stealtime(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
     return make_command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Where ``stealtime`` keeps the runs of a test."""
+    return tmp_path / "data/stealtime/runs"
+
+
+@pytest.fixture
+def echo_study() -> Iterator[None]:
+    """A study that does not come with stealtime."""
+    from dummy_study.study import STUDY
+
+    with added(STUDY):
+        yield

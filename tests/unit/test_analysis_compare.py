@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 from synthetic_run import SyntheticCell, write_synthetic_run
 
-from stealtime.report.comparison import Comparison, compare
+from stealtime.report.comparing import compare
+from stealtime.report.comparison import Comparison
 from stealtime.report.interval import (
     REPETITIONS_MIN,
     SESSION_SHARE,

@@ -271,7 +271,7 @@ def test_two_runs_of_the_same_figures_show_no_difference(
     assert "the runs have 5 and 0 valid repetitions" in " ".join(ended.out.split())
     assert ended.code == 4, "one cell was not judged"
     document = json.loads(stealtime("compare", first, second, "--json").out)
-    assert (document["schema_version"], document["a"], document["b"]) == (1, first, second)
+    assert (document["schema_version"], document["a"], document["b"]) == (2, first, second)
 
 
 def test_a_later_run_measures_with_the_loop_of_an_earlier_one(

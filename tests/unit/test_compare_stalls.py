@@ -8,7 +8,8 @@ import pytest
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
 from stealtime._core import Series
-from stealtime.report.comparison import CellComparison, StatisticComparison, compare
+from stealtime.report.comparing import compare
+from stealtime.report.comparison import CellComparison, StatisticComparison
 from stealtime.store.run import Run
 from stealtime.studies.latency.analysis.compare_stalls import (
     CUTS,

@@ -10,8 +10,8 @@ from command import Command
 from synthetic_run import SyntheticCell, write_synthetic_run
 
 from stealtime.report.circumstances.differences import differences
-from stealtime.report.comparison import compare
-from stealtime.report.summary import summarize
+from stealtime.report.comparing import compare
+from stealtime.report.summarizing import summarize
 from stealtime.store.run import Run
 
 WAKEUP = SyntheticCell("uml", "wakeup", {"interval_ns": 1_000_000}, 1_900.0, 410_000.0, 0.4, 2_000)

@@ -18,10 +18,11 @@ from stealtime.cli.run import judge
 from stealtime.report.cells.model import CellFigures, Watched
 from stealtime.report.gate import Gate, hold
 from stealtime.report.junit import write_junit
-from stealtime.report.summary import RunSummary, summarize
+from stealtime.report.summarizing import summarize
+from stealtime.report.summary import RunSummary
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.model import HeldBack
-from stealtime.studies.protection.figures import summarize_cell
+from stealtime.studies.protection.study import STUDY
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.telephony.calls.results import Calls
@@ -204,7 +205,7 @@ def test_a_protected_client_is_held_by_its_longest_silence(
     changes: dict[str, Any], at_most_ns: int, expected: tuple[str, float | None, str | None]
 ) -> None:
     one = record("failover", 1, state="measured", result=FAILOVER.model_copy(update=changes))
-    assert verdict(summarize_cell([Trial(Path("nowhere"), one)]), at_most_ns) == expected
+    assert verdict(STUDY.summarize_cell([Trial(Path("nowhere"), one)]), at_most_ns) == expected
 
 
 def _cell(probe: str, *results: Any) -> CellFigures:

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from synthetic_run import RT_THROTTLING, SyntheticCell, write_synthetic_run
 
-from stealtime.report.comparison import compare
+from stealtime.report.comparing import compare
 from stealtime.report.gate import hold
 from stealtime.report.page.html import write_report
 from stealtime.store.run import Run

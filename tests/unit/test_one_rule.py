@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import telephony_cells
 from command import Command
-from dummy_study.results import EchoFigures
-from dummy_study.study import DummyStudy
+from dummy_study.study import EchoStudy
 from junitparser import Error, JUnitXml, Skipped
 from rich.console import Console
 from scripted_agent import ScriptedPlatform
@@ -20,10 +19,13 @@ from test_telephony_calls import _dialogues, _failover, _voice
 
 from stealtime.campaigns import registry
 from stealtime.cli.run import judge
+from stealtime.report.catalogue.cell import CatalogueCell, CountedCell
 from stealtime.report.cells.model import Bounded, CellFigures
 from stealtime.report.junit import write_junit
 from stealtime.report.page.html import write_report
-from stealtime.report.summary import RunSummary, summarize
+from stealtime.report.studies import study_of
+from stealtime.report.summarizing import summarize
+from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.run import print_tables
 from stealtime.store.model import Cell, Failure, TrialRecord
 from stealtime.store.results import Result
@@ -200,15 +202,18 @@ def test_a_rate_that_was_read_wrong_and_told_right_by_the_whole_trial_keeps_no_r
     assert cell.valid, cell.reasons
 
 
-class KindStudy(DummyStudy):
+class KindStudy(EchoStudy):
     """A study to come that finds everything fine, and says nothing of how it was measured."""
 
-    def summarize_cell(self, trials: Any) -> EchoFigures:
-        cell = trials[0].record.cell
-        return EchoFigures(
-            platform=cell.platform, scenario=cell.scenario, probe=cell.probe, parameters=cell.parameters, valid=True,
-            reasons=[], limits=[], echoes=[1000],
-        )  # fmt: skip
+    def summarize_cell(self, trials: Any) -> CatalogueCell:
+        return echoes_of(trials[0].record.cell)
+
+
+def echoes_of(cell: Cell) -> CatalogueCell:
+    return CountedCell(
+        study="echo", platform=cell.platform, scenario=cell.scenario, probe=cell.probe, parameters=cell.parameters,
+        valid=True, reasons=[], limits=[], repetitions=1, figures=[], counts={"came_back": 1000},
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -260,16 +265,13 @@ def test_a_study_that_has_nothing_to_hold_against_a_threshold_is_refused_before_
 
 @pytest.mark.parametrize("probe", PROBES)
 def test_what_a_threshold_judges_is_said_of_just_those_cells_that_can_be_judged(probe: str) -> None:
-    study = registry.study_of(probe)
+    study = study_of(probe)
     if registry.probes()[probe].bounded is not None:
         assert study.figures.bounded is not CellFigures.bounded, f"{study.name} gives nothing to judge of {probe}"
 
 
 def test_a_cell_of_a_study_that_gives_nothing_to_judge_passes_no_threshold() -> None:
-    echo = EchoFigures(
-        platform="native", scenario="alone", probe="echo", parameters={}, valid=True, reasons=[], limits=[], echoes=[1]
-    )
-    bounded = echo.bounded()
+    bounded = echoes_of(Cell(platform="native", scenario="alone", probe="echo", parameters={})).bounded()
     assert bounded == Bounded(None, unknown_because="the probe echo has nothing to hold against a threshold")
 
 

@@ -25,7 +25,7 @@ from stealtime.protect.stand import StandGuest
 from stealtime.protect.status import MemberStatus
 from stealtime.report.page.html import write_report
 from stealtime.report.repetitions import ratio_to
-from stealtime.report.summary import summarize
+from stealtime.report.summarizing import summarize
 from stealtime.store.model import PlatformRecord, TrialRecord
 from stealtime.store.results import Result
 from stealtime.store.run import find_run
@@ -95,11 +95,6 @@ def played(platforms: list[ScriptedPlatform], monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(stage, "protected", play)
     return script
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    return tmp_path / "data/stealtime/runs"
 
 
 def test_it_is_planned_run_stored_and_shown(

@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 from scripted_agent import ITERATIONS_A_US, ScriptedPlatform
 from scripted_tasks import LATENCY_NS, START_TSC, THREAD_ID, UNITS_A_NS
 
-from stealtime.report.comparison import compare
+from stealtime.report.comparing import compare
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.store.model import Cell
 from stealtime.store.run import find_run

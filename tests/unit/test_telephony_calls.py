@@ -21,13 +21,14 @@ from stealtime.studies.telephony.calls.results import (
     Voice,
     spread_of,
 )
+from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.limits import limits
-from stealtime.studies.telephony.quantities import KINDS
 from stealtime.studies.telephony.sipp.log import LoggedMessage
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _MS = 1_000_000
 _SERVER = "10.77.1.100"
+CALL = CATALOGUE.probes["call"]
 
 
 def _answered(call: int, relay: str, at_ns: int = 5) -> LoggedMessage:
@@ -215,17 +216,16 @@ def test_runs_from_before_phones_spoke_can_be_read() -> None:
         del stream["towards"]
     voice = Voice.model_validate(stored)
     assert (voice.directions, [one.towards for one in voice.each]) == ([], ["phones"])
-    quantities = KINDS["call"].quantities
     result = Calls(dialogues=_dialogues(), voice=voice, server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
-    assert quantities["phones_loss_percent"].take(result) is None
-    assert quantities["loss_percent"].take(result) == 0
+    assert CALL.value("phones_loss_percent", result) is None
+    assert CALL.value("loss_percent", result) == 0
 
 
 def test_each_direction_has_its_figures() -> None:
     voice = voice_of(_talk(100, {7: 38}), _talk(40, {9: 90}))
     result = Calls(dialogues=_dialogues(), voice=voice, server_cpu_ns=5, host_cpu_ns=10, elapsed_ns=100)
     names = ("phones_delay_ns", "callers_delay_ns", "phones_loss_percent", "callers_loss_percent")
-    assert [KINDS["call"].quantities[name].take(result) for name in names] == [9, 7, 10, 5]
+    assert [CALL.value(name, result) for name in names] == [9, 7, 10, 5]
 
 
 def test_a_silence_counts_as_the_gap_of_a_failover_only_where_it_holds_the_blow() -> None:

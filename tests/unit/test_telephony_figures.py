@@ -5,14 +5,13 @@ import re
 import pytest
 from telephony_cells import GUEST, MS, cell_of, failover, rate, registrations, some_cells, two_stage_failover
 
+from stealtime.report.catalogue.page import section_of
+from stealtime.report.catalogue.rows import tables_of
 from stealtime.report.page.line_figure import HEIGHT, WIDTH
-from stealtime.studies.telephony.figures import compare_cells
 from stealtime.studies.telephony.page import boxes, time_line
 from stealtime.studies.telephony.page.cpu import cpu_figure
-from stealtime.studies.telephony.page.section import section
 from stealtime.studies.telephony.results import SessionRate
 from stealtime.studies.telephony.study import STUDY
-from stealtime.studies.telephony.terminal.tables import tables_of
 
 NET = {"mode": "net", "interval_ns": 100 * MS, "transport": "udp", "rate_per_s": 200}
 
@@ -79,7 +78,7 @@ def test_an_unbounded_rate_is_said() -> None:
 def test_two_runs_are_compared_by_their_repetitions() -> None:
     fast = cell_of(GUEST, "register", NET, [registrations(server_cpu_ns=(400 + n) * MS) for n in range(4)])
     slow = cell_of(GUEST, "register", NET, [registrations(server_cpu_ns=4 * (400 + n) * MS) for n in range(4)])
-    verdicts = {one.statistic: one.verdict for one in compare_cells(fast, slow).statistics}
+    verdicts = {one.statistic: one.verdict for one in STUDY.compare_cells(fast, slow).statistics}
     assert verdicts["server_cpu_each_ns"] == "higher"
     assert verdicts["median_ns"] == "no difference shown"
 
@@ -90,7 +89,7 @@ def test_published_figures_are_measured_by_name() -> None:
 
 
 def test_every_cell_stands_in_the_tables_of_its_probe() -> None:
-    tables = {one.title: one for one in tables_of(some_cells())}
+    tables = {one.title: one for one in tables_of(STUDY, some_cells())}
     assert [row[0] for row in tables["When the server's host dies while phones register"].rows] == [
         f"{GUEST} net every 100ms, UDP, 200/s (1x)",
         f"{GUEST} no-net every 100ms, UDP, 200/s (1x)",
@@ -175,8 +174,8 @@ def test_between_replicated_servers_no_standby_takes_over() -> None:
 
 
 def test_the_page_shows_every_table_and_says_what_no_net_is() -> None:
-    page = str(section(some_cells()).body)
-    for one in tables_of(some_cells()):
+    page = str(section_of(STUDY, some_cells()).body)
+    for one in tables_of(STUDY, some_cells()):
         assert re.sub("'", "&#39;", one.title) in page
     assert "It is no protection of what phones were told." in page
     assert page.count('role="img"') == 6

@@ -17,7 +17,7 @@ from stealtime.report.acceptance.judgement import hold
 from stealtime.report.acceptance.library import find_bars
 from stealtime.report.csv import write_summary_csv
 from stealtime.report.junit import write_junit
-from stealtime.report.summary import summarize
+from stealtime.report.summarizing import summarize
 from stealtime.store.model import PlatformRecord
 from stealtime.store.run import Run
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -56,8 +57,13 @@ class ProbeCells(Table):
     """The name of the probe."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Give the parameters of each cell, as ``store.model.Cell`` names them."""
-        raise NotImplementedError
+        """Give the parameters of each cell, as ``store.model.Cell`` names them.
+
+        Here: every combination of the values of its own fields, of which a list gives several.
+        """
+        own = {name: getattr(self, name) for name in type(self).model_fields if name not in ProbeCells.model_fields}
+        several = [value if isinstance(value, list) else [value] for value in own.values()]
+        return [dict(zip(own, values, strict=True)) for values in product(*several)]
 
 
 class ShortProbe(Table):

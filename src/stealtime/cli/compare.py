@@ -80,7 +80,7 @@ def _both(b: str, published: str | None) -> str:
 
 def _with_run(first: "Run", second: "Run", json: bool) -> bool:
     from stealtime.cli.output import data_console, print_document
-    from stealtime.report.comparison import compare as compare_runs
+    from stealtime.report.comparing import compare as compare_runs
     from stealtime.report.terminal.comparison import render_comparison
 
     comparison = compare_runs(first, second)
@@ -95,7 +95,7 @@ def _with_published(run: "Run", name: str, json: bool) -> bool:
     from stealtime.cli.output import data_console, print_document
     from stealtime.report.claims.comparison import compare_with_published
     from stealtime.report.claims.library import find_published
-    from stealtime.report.summary import summarize
+    from stealtime.report.summarizing import summarize
     from stealtime.report.terminal.published import render_published_comparison
 
     # Before the samples are read: a wrong name is told at once.

@@ -21,7 +21,7 @@ def export(
     """
     from stealtime.cli.output import message_console, print_document, print_line
     from stealtime.report.csv import write_summary_csv
-    from stealtime.report.summary import summarize
+    from stealtime.report.summarizing import summarize
     from stealtime.store.durations import DURATIONS
     from stealtime.store.export import write_samples_csv
     from stealtime.store.export_tables import write_tables_csv

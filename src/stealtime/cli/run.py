@@ -355,7 +355,7 @@ def _conclude(
     from stealtime.campaigns.session import elsewhere
     from stealtime.cli.output import message_console, tell_error, write_last
     from stealtime.report.gate import hold
-    from stealtime.report.summary import summarize
+    from stealtime.report.summarizing import summarize
     from stealtime.store.run import Run
 
     stored = Run.taken_in(finished.folder)

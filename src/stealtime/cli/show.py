@@ -69,7 +69,7 @@ def show(
     from stealtime.cli.output import data_console, message_console, print_document
     from stealtime.report.acceptance.library import find_bars
     from stealtime.report.ending import exit_code, remarks_on
-    from stealtime.report.summary import summarize
+    from stealtime.report.summarizing import summarize
     from stealtime.report.terminal.run import claims_of, print_explanations, print_tables
     from stealtime.store.run import find_run
     from stealtime.vocabulary.errors import UsageError

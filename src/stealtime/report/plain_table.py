@@ -59,7 +59,13 @@ class TableOfWords:
 
     title: str
     heads: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
+    named: int = 1
+    """How many columns, from the left, are names and not numbers."""
+    whole: tuple[int, ...] = ()
+    """Columns whose names are not broken where the terminal is narrow."""
+    invalid: tuple[int, ...] = ()
+    """Rows that must not be used, by number, as the page shows them."""
 
 
 def printed(tables: Sequence[TableOfWords]) -> list[RenderableType]:
@@ -67,9 +73,8 @@ def printed(tables: Sequence[TableOfWords]) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for one in tables:
         table = new_table(one.title)
-        table.add_column(one.heads[0])
-        for head in one.heads[1:]:
-            table.add_column(head, justify="right")
+        for number, head in enumerate(one.heads):
+            table.add_column(head, justify="left" if number < one.named else "right", no_wrap=number in one.whole)
         for row in one.rows:
             table.add_row(*row)
         parts += [table, Text()]

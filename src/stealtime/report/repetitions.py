@@ -1,17 +1,14 @@
-"""A figure that each repetition of a cell has one value of: its median and interval, in words, and in two runs."""
+"""A figure that each repetition of a cell has one value of: its median and interval."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Self
 
 from stealtime.report.cells.figures import Figures
-from stealtime.report.cells.model import CellFigures
-from stealtime.report.comparison import CellComparison, StatisticComparison, judged
 from stealtime.report.interval import (
     REPETITIONS_MIN,
     Interval,
     interval_of_repetitions,
-    method_of_ratio,
     ratio_of_repetitions,
 )
 
@@ -70,39 +67,6 @@ class FigureOfRepetitions(Figures):
         return f"{in_words(self.name, self.low)} to {in_words(self.name, self.high)}"
 
 
-class ComparisonOfRepetitions(StatisticComparison):
-    """Such a figure in two runs; the study adds its words."""
-
-    a_p50: float | None
-    b_p50: float | None
-
-    @classmethod
-    def of(cls, a: FigureOfRepetitions, b: FigureOfRepetitions, because: str | None = None) -> Self:
-        """Compare a figure of a cell that two runs have; or say why nothing of the cell is judged."""
-        ratio = None
-        if because is None:
-            ratio, because = ratio_to(a, b, same_session=False)
-        method = method_of_ratio(len(a.of_repetitions), len(b.of_repetitions))
-        return cls(statistic=a.name, a_p50=a.p50, b_p50=b.p50, **judged(ratio, because, method))
-
-
-def compared_repetitions(
-    comparison: type[ComparisonOfRepetitions],
-    cells: tuple[CellFigures, CellFigures],
-    both: Sequence[tuple[FigureOfRepetitions, FigureOfRepetitions]],
-) -> CellComparison:
-    """Compare a cell that two runs have, by its valid repetitions; where one has none, nothing is judged.
-
-    Args:
-        comparison: What becomes of a figure.
-        cells: In a and in b.
-        both: The figures that both have, each in a and in b.
-    """
-    valid = [sum(trial.valid for trial in cell.trials) for cell in cells]
-    because = None if all(valid) else "a run has no valid repetition"
-    return CellComparison.of(cells[0], (valid[0], valid[1]), [comparison.of(a, b, because) for a, b in both])
-
-
 def ratio_to(
     base: FigureOfRepetitions, other: FigureOfRepetitions, *, same_session: bool
 ) -> tuple[Interval | None, str | None]:
@@ -111,17 +75,6 @@ def ratio_to(
     if because is not None:
         return None, because
     return ratio_of_repetitions(base.of_repetitions, other.of_repetitions, same_session=same_session), None
-
-
-def rows_of_figures(
-    title: str, figures: Sequence[FigureOfRepetitions], counts: Sequence[str], in_words: InWords
-) -> list[tuple[str, ...]]:
-    """Give the row of a cell in a table: medians, then counts; below it a row of intervals, if one is judged."""
-    rows = [(title, *(in_words(one.name, one.p50) for one in figures), *counts)]
-    if any(one.low is not None for one in figures):
-        intervals = (one.interval_words(in_words) if one.low is not None else "" for one in figures)
-        rows.append(("", *intervals, *("" for _ in counts)))
-    return rows
 
 
 def _why_not_judged(numbers: Sequence[float]) -> str | None:

@@ -1,74 +1,84 @@
-"""How the study is registered, and what it shows."""
+"""The whole study: its probe, what is stored of a trial, its figures, its registration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Literal
 
-from markupsafe import Markup
-from rich.console import Group, RenderableType
-from rich.table import Table
+from pydantic import ConfigDict, JsonValue
 
-from dummy_study.probe import ECHO
-from dummy_study.results import EchoFigures, compare_cells, figures_of, measurement
-from dummy_study.stored import Echoes
-from stealtime.campaigns.probe import Probe
-from stealtime.report.claims.measurement import Measurement
-from stealtime.report.comparison import CellComparison
-from stealtime.report.page.section import Section
-from stealtime.report.plain_table import cell_title, new_table
-from stealtime.report.summary import RunSummary
-from stealtime.report.terminal.circumstances import circumstances, limits
+from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, whole
+from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
+from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.store.model import TrialRecord
-from stealtime.store.run import Run, Trial
+from stealtime.store.results import Result, ResultKind, Streams
+from stealtime.store.run import Run
+from stealtime.store.tables import write_parquet
+from stealtime.wire.message import WakeupProbe, WholeOutcome
 
 
-class DummyStudy:
+class EchoCells(ProbeCells):
+    probe: Literal["echo"]
+    shouts: list[int]
+
+
+class ShortEcho(ShortProbe):
+    shouts: list[int] | None = None
+
+
+def request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
+    """The agent's wake-ups play the echoes."""
+    return WakeupProbe(interval_ns=1_000 * whole(parameters["shouts"]))
+
+
+class Echoes(Result):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["echoes"] = "echoes"
+    tables: tuple[str, ...] = ("loudness",)
+    came_back: int
+    watched_ns: int
+
+
+def make(done: WholeOutcome) -> Echoes:
+    return Echoes(came_back=done.counters["recorded"], watched_ns=done.counters["watched_ns"])
+
+
+def write_loudness(streams: Streams, target: Path, _record: TrialRecord) -> None:
+    write_parquet(streams["samples"], target, {"unit": "furlong"})
+
+
+ECHOES = ResultKind(name="echoes", make=make, tables={"loudness": write_loudness}, needs=("samples",))
+ECHO = Probe(name="echo", cells=EchoCells, request=request, short=ShortEcho, result=ECHOES)
+GONE_BY_NS, WHOLE_NS = 100_000, 1_000_000
+CATALOGUE = Catalogue(
+    title="Echoes",
+    question="What comes back?",
+    probes={
+        "echo": ProbeFigures(
+            Echoes,
+            {
+                "echoes": Figure("echoes", lambda one: one.came_back),
+                "wait_ns": Figure("wait for one", lambda one: one.watched_ns / one.came_back),
+                **counts("came_back"),
+            },
+            invalid=lambda one: [] if one.watched_ns > GONE_BY_NS else ["the nymph had not begun"],
+        )
+    },
+    tables=(FigureTable("Echoes", ("echoes", "wait_ns", "came_back")),),
+    limits=lambda results: ["she was cut short"] if any(one.watched_ns < WHOLE_NS for one in results) else [],
+    contents="no echo at all",
+)
+
+
+class EchoStudy(CatalogueStudy):
     name = "echo"
-    probes: tuple[Probe, ...] = (ECHO,)
-    campaigns: Traversable = resources.files("dummy_study") / "campaigns"
-    published: Traversable = resources.files("dummy_study") / "published"
-    figures = EchoFigures
+    probes = (ECHO,)
+    folder = resources.files("dummy_study")
+    catalogue = CATALOGUE
 
-    def unusable(self, records: Sequence[TrialRecord]) -> Sequence[Sequence[str]]:
-        return [()] * len(records)
-
-    def summarize_cell(self, trials: Sequence[Trial]) -> EchoFigures:
-        return figures_of(trials)
-
-    def relate(self, cells: Sequence[EchoFigures]) -> Sequence[EchoFigures]:
-        return cells
-
-    def tables(self, summary: RunSummary) -> RenderableType:
-        table = _table("Echoes", [(cell, sum(cell.echoes)) for cell in _own(summary)])
-        return Group(table, *circumstances(summary), *limits(_own(summary)))
-
-    def measurement(self, cell: EchoFigures, figure: str) -> Measurement:
-        return measurement(cell, figure)
-
-    def explanation(self, run: Run) -> RenderableType | None:
+    def explanation(self, run: Run) -> str:
         return f"{len(run.measured)} trials echoed for want of a reply"
 
-    def section(self, run: Run, summary: RunSummary) -> Section:
-        total = sum(trial.result(Echoes).came_back for trial in run.measured)
-        body = Markup('<section id="echoes"><h2>Echoes</h2><p>{} came back.</p></section>').format(total)
-        return Section(question="What comes back?", links=(("echoes", "Echoes"),), body=body, contents="no echo at all")
 
-    def compare_cells(self, a: EchoFigures, b: EchoFigures) -> CellComparison:
-        return compare_cells(a, b)
-
-
-def _own(summary: RunSummary) -> list[EchoFigures]:
-    return [cell for cell in summary.cells if isinstance(cell, EchoFigures)]
-
-
-def _table(title: str, rows: list[tuple[EchoFigures, int]]) -> Table:
-    table = new_table(title)
-    table.add_column("platform")
-    table.add_column("cell")
-    table.add_column("echoes", justify="right")
-    for cell, count in rows:
-        table.add_row(cell.platform, cell_title(cell.probe, cell.parameters), str(count))
-    return table
-
-
-STUDY = DummyStudy()
+STUDY = EchoStudy()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.registry import studies
 from stealtime.report.acceptance.model import BarFile
+from stealtime.report.studies import studies
 from stealtime.vocabulary import toml_errors
 from stealtime.vocabulary.errors import UsageError
 

@@ -7,8 +7,8 @@ from importlib.resources.abc import Traversable
 
 from pydantic import ValidationError
 
-from stealtime.campaigns.registry import studies
 from stealtime.report.claims.model import Published
+from stealtime.report.studies import studies
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 
 _HINT = "install stealtime anew: these files are part of it"

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from stealtime.campaigns.registry import study_of
 from stealtime.report.cells.model import CellFigures
 from stealtime.report.claims.measurement import Measurement
 from stealtime.report.claims.model import Published, PublishedRow, PublishedTest
 from stealtime.report.claims.platforms import choose_platforms
+from stealtime.report.studies import study_of
 from stealtime.report.summary import RunSummary
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from markupsafe import Markup
 
 from stealtime import __version__
-from stealtime.campaigns.registry import studies
 from stealtime.report import environment
 from stealtime.report.circumstances.limits import Limits, limits_of
 from stealtime.report.figure_library import figure_library, figure_library_version, script_hash
 from stealtime.report.page.file import check_place, write_page
 from stealtime.report.page.section import Section
 from stealtime.report.page.templates import source, templates_of
-from stealtime.report.summary import RunSummary, summarize
+from stealtime.report.studies import studies
+from stealtime.report.summarizing import summarize
+from stealtime.report.summary import RunSummary
 from stealtime.store.model import Manifest, TrialRecord
 from stealtime.store.run import Run
 from stealtime.vocabulary.readings import Absent, Reading

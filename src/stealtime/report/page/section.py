@@ -8,6 +8,18 @@ from markupsafe import Markup
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """What a study draws below its tables."""
+
+    body: Markup = field(default_factory=Markup)
+    further: Markup = field(default_factory=Markup)
+    """Sections of their own."""
+    links: tuple[tuple[str, str], ...] = ()
+    """To them, as in ``Section``."""
+    style: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the page. ``Markup`` is put in as it is, other text is escaped."""
 

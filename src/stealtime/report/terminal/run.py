@@ -3,9 +3,9 @@
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from stealtime.campaigns.registry import studies
-from stealtime.campaigns.study import Study
 from stealtime.report.circumstances.strangers import TITLE, stranger_lines
+from stealtime.report.studies import studies
+from stealtime.report.study import ReportedStudy
 from stealtime.report.summary import RunSummary
 from stealtime.report.terminal.paper_tables import tables_of_run
 from stealtime.store.run import Run
@@ -34,7 +34,7 @@ def print_explanations(run: Run, console: Console) -> None:
             console.print(explanation)
 
 
-def _studies_of(summary: RunSummary) -> list[Study]:
+def _studies_of(summary: RunSummary) -> list[ReportedStudy]:
     """Give the studies whose cells were measured; all of them for a run without a cell."""
     names = {cell.study for cell in summary.cells}
     return [study for study in studies() if study.name in names or not names]

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
-from stealtime.campaigns.probe import Probe
+from stealtime.report.study import ReportedStudy
 from stealtime.studies.latency.probes.catalogue import PROBES
 
 if TYPE_CHECKING:
@@ -21,21 +20,12 @@ if TYPE_CHECKING:
     from stealtime.vocabulary.service import ObservedService
 
 
-class LatencyStudy:
+class LatencyStudy(ReportedStudy):
     """How much longer anything takes in a virtual machine than natively, and whose fault that is."""
 
     name = "latency"
-    probes: tuple[Probe, ...] = tuple(PROBES.values())
-
-    @property
-    def campaigns(self) -> Traversable:
-        """Those of the papers, and ``quick``."""
-        return resources.files("stealtime.studies.latency") / "campaigns"
-
-    @property
-    def published(self) -> Traversable:
-        """The paper of 2013."""
-        return resources.files("stealtime.studies.latency") / "published"
+    probes = tuple(PROBES.values())
+    folder = resources.files("stealtime.studies.latency")
 
     @property
     def figures(self) -> "type[CellSummary]":
@@ -55,10 +45,6 @@ class LatencyStudy:
         from stealtime.studies.latency.analysis.summary import summarize_cell
 
         return summarize_cell(trials)
-
-    def relate(self, cells: "Sequence[CellSummary]") -> "Sequence[CellSummary]":
-        """Nothing: each cell stands for itself."""
-        return cells
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give the answer, then every figure."""

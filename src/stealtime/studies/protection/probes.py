@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,7 +15,6 @@ from stealtime.vocabulary.quantities import DurationNs
 
 Interval = Annotated[DurationNs, Field(ge=5_000_000)]
 Blow = Literal["killed", "silent"]
-_OFF: dict[str, JsonValue] = {"mode": "off"}
 
 
 class FailoverCells(ProbeCells):
@@ -32,13 +30,6 @@ class FailoverCells(ProbeCells):
     """How the host dies: ``killed``: its member and QEMU by SIGKILL, whose connection closes; ``silent``: all its links
     lose all frames and all its processes are gone, so that only missing heartbeats tell."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every mode with every interval and every blow."""
-        return [
-            {"mode": mode, "interval_ns": interval_ns, "blow": blow}
-            for mode, interval_ns, blow in product(self.mode, self.interval_ns, self.blow)
-        ]
-
 
 class RoundTripCells(ProbeCells):
     """``roundtrip``: how long a client waits for the answers of a guest, protected and not."""
@@ -52,13 +43,9 @@ class RoundTripCells(ProbeCells):
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
         """Every mode with every interval; one cell without protection."""
-        protected: list[dict[str, JsonValue]] = [
-            {"mode": mode, "interval_ns": interval_ns}
-            for mode, interval_ns in product(self.mode, self.interval_ns)
-            if mode != "off"
-        ]
+        unprotected: list[dict[str, JsonValue]] = [{"mode": "off"}] if "off" in self.mode else []
         # Last: its guest is another one, which is booted for it alone.
-        return [*protected, *([dict(_OFF)] if "off" in self.mode else [])]
+        return [*(one for one in super().parameter_sets() if one["mode"] != "off"), *unprotected]
 
 
 @asynccontextmanager

@@ -1,86 +1,83 @@
-"""How the study of protection is registered. What it computes and shows is loaded once that is asked for."""
+"""The study of protection: which figures it has, what they are called, where they stand, and what limits them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
-from stealtime.campaigns.probe import Probe
+from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
+from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.studies.protection.probes import PROBES
+from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from stealtime.report.claims.measurement import Measurement
-    from stealtime.report.comparison import CellComparison
-    from stealtime.report.page.section import Section
-    from stealtime.report.summary import RunSummary
-    from stealtime.store.model import TrialRecord
-    from stealtime.store.run import Run, Trial
     from stealtime.studies.protection.figures import ProtectionFigures
 
 
-class ProtectionStudy:
+def _epochs(label: str, take: Callable[[Checkpoints], float]) -> Figure:
+    return Figure(label, lambda one: None if one.checkpoints is None else take(one.checkpoints))
+
+
+_OF_BOTH = {
+    "pause_p50_ns": _epochs("pause, median", lambda one: one.pause_p50_ns),
+    "pause_max_ns": _epochs("pause, longest", lambda one: one.pause_max_ns),
+    "hold_p50_ns": _epochs("output held", lambda one: one.hold_p50_ns),
+    "guest_time_lost_ppm": _epochs("guest time lost", lambda one: 1e6 * one.pause_total_ns / one.elapsed_ns),
+    "epochs_per_s": _epochs("checkpoints", lambda one: 1e9 * one.epochs / one.elapsed_ns),
+    "shipped_bytes_per_s": _epochs("shipped", lambda one: 1e9 * one.shipped_bytes / one.elapsed_ns),
+    "acknowledged": Figure("acknowledged", combine="sum"),
+    "unanswered": Figure("unanswered", lambda one: one.requests - one.acknowledged, "sum"),
+    "wrong": Figure("wrong", lambda one: sum(one.violations.values()), "sum"),
+    "connections_lost": Figure("TCP lost", lambda one: isinstance(one, Failover) and not one.tcp_lived, "sum"),
+}
+_SILENCE = {
+    "silence_tcp_ns": Figure("silence, TCP"),
+    "silence_udp_ns": Figure("silence, UDP"),
+    "blow_to_running_ns": Figure("blow to running"),
+    "decision_to_running_ns": Figure("decision to running"),
+}
+_TRIPS = {
+    "tcp_p50_ns": Figure("TCP, median"),
+    "tcp_p99_ns": Figure("TCP, 99 %"),
+    "udp_p50_ns": Figure("UDP, median"),
+    "udp_p99_ns": Figure("UDP, 99 %"),
+}
+
+
+class ProtectionStudy(CatalogueStudy):
     """What protection costs, and what a client sees when a host dies."""
 
     name = "protection"
-    probes: tuple[Probe, ...] = PROBES
-    published: Traversable | None = None
-
-    @property
-    def campaigns(self) -> Traversable:
-        """``protection``: failovers and cost."""
-        return resources.files("stealtime.studies.protection") / "campaigns"
+    probes = PROBES
+    folder = resources.files("stealtime.studies.protection")
+    catalogue = Catalogue(
+        title="Protection",
+        question="Can the workload survive its host, and what does that cost?",
+        probes={
+            "failover": ProbeFigures(Failover, {**_SILENCE, **_OF_BOTH, **counts("pages_wrong")}),
+            "roundtrip": ProbeFigures(RoundTrips, {**_TRIPS, **_OF_BOTH}),
+        },
+        tables=(
+            FigureTable("When its host dies", (*_SILENCE, "acknowledged", "wrong", "connections_lost")),
+            FigureTable("Round trips of the client", tuple(_TRIPS)),
+            FigureTable(
+                "What checkpoints take",
+                ("pause_p50_ns", "pause_max_ns", "hold_p50_ns", "guest_time_lost_ppm", "shipped_bytes_per_s"),
+                only_measured=True,
+            ),
+            FigureTable(
+                "How many times as long as unprotected",
+                tuple(_TRIPS),
+                is_base=lambda cell: cell.parameters["mode"] == "off",
+            ),
+        ),
+    )
 
     @property
     def figures(self) -> "type[ProtectionFigures]":
-        """Figures over repetitions."""
+        """With what clients saw that must not happen."""
         from stealtime.studies.protection.figures import ProtectionFigures
 
         return ProtectionFigures
-
-    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
-        """Say nothing: a trial that has a result counts."""
-        return [()] * len(records)
-
-    def summarize_cell(self, trials: "Sequence[Trial]") -> "ProtectionFigures":
-        """Put each figure's repetitions together."""
-        from stealtime.studies.protection.figures import summarize_cell
-
-        return summarize_cell(trials)
-
-    def relate(self, cells: "Sequence[ProtectionFigures]") -> "Sequence[ProtectionFigures]":
-        """Nothing: each cell stands for itself."""
-        return cells
-
-    def tables(self, summary: "RunSummary") -> "RenderableType":
-        """Give failovers, cost, and cost against an unprotected guest."""
-        from stealtime.studies.protection.shown import tables
-
-        return tables(summary)
-
-    def measurement(self, cell: "ProtectionFigures", figure: str) -> "Measurement":
-        """Give the median of a figure over the repetitions."""
-        from stealtime.report.claims.measurement import Measurement
-
-        found = cell.figure(figure)
-        return Measurement(value=found.p50, of_repetitions=tuple(found.of_repetitions))
-
-    def explanation(self, run: "Run") -> "RenderableType | None":
-        """Give nothing: the tables say it all."""
-        return None
-
-    def section(self, run: "Run", summary: "RunSummary") -> "Section":
-        """Draw the tables."""
-        from stealtime.studies.protection.shown import section
-
-        return section(summary)
-
-    def compare_cells(self, a: "ProtectionFigures", b: "ProtectionFigures") -> "CellComparison":
-        """Compare each figure's repetitions."""
-        from stealtime.studies.protection.figures import compare_cells
-
-        return compare_cells(a, b)
 
 
 STUDY = ProtectionStudy()

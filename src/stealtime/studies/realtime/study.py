@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
-from stealtime.campaigns.probe import Probe
+from stealtime.report.study import ReportedStudy
 from stealtime.studies.realtime.probe import RTLOAD
 
 if TYPE_CHECKING:
@@ -16,22 +15,16 @@ if TYPE_CHECKING:
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
     from stealtime.schedulability.measured import MeasuredOverheads
-    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.realtime.analysis.model import RealTimeCell
 
 
-class RealTimeStudy:
+class RealTimeStudy(ReportedStudy):
     """Do periodic real-time tasks meet their deadlines in a virtual machine, and how late do they begin?"""
 
     name = "realtime"
-    probes: tuple[Probe, ...] = (RTLOAD,)
-    published = None
-
-    @property
-    def campaigns(self) -> Traversable:
-        """The one of 2013."""
-        return resources.files("stealtime.studies.realtime") / "campaigns"
+    probes = (RTLOAD,)
+    folder = resources.files("stealtime.studies.realtime")
 
     @property
     def figures(self) -> "type[RealTimeCell]":
@@ -40,19 +33,11 @@ class RealTimeStudy:
 
         return RealTimeCell
 
-    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
-        """Say nothing: the agent finds out whether the tasks ran as they were asked to."""
-        return [()] * len(records)
-
     def summarize_cell(self, trials: "Sequence[Trial]") -> "RealTimeCell":
         """Compute what became of the jobs."""
         from stealtime.studies.realtime.analysis.cell import figures_of
 
         return figures_of(trials)
-
-    def relate(self, cells: "Sequence[RealTimeCell]") -> "Sequence[RealTimeCell]":
-        """Leave the cells as they are: platforms stand beside each other in the tables."""
-        return cells
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give missed deadlines and latencies, with the circumstances."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
-from stealtime.campaigns.probe import Probe
+from stealtime.report.study import ReportedStudy
 from stealtime.studies.stretch.probe import CONTEND
 
 if TYPE_CHECKING:
@@ -15,26 +14,16 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
-    from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.stretch.analysis.model import StretchCell
 
 
-class StretchStudy:
+class StretchStudy(ReportedStudy):
     """How much longer work takes in a virtual machine, where the time goes, and what one more machine would cost."""
 
     name = "stretch"
-    probes: tuple[Probe, ...] = (CONTEND,)
-
-    @property
-    def campaigns(self) -> Traversable:
-        """``stretch``."""
-        return resources.files("stealtime.studies.stretch") / "campaigns"
-
-    @property
-    def published(self) -> Traversable:
-        """Figures of Hyper-V."""
-        return resources.files("stealtime.studies.stretch") / "published"
+    probes = (CONTEND,)
+    folder = resources.files("stealtime.studies.stretch")
 
     @property
     def figures(self) -> "type[StretchCell]":
@@ -42,10 +31,6 @@ class StretchStudy:
         from stealtime.studies.stretch.analysis.model import StretchCell
 
         return StretchCell
-
-    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
-        """Say nothing: the agent finds out whether the work was done."""
-        return [()] * len(records)
 
     def summarize_cell(self, trials: "Sequence[Trial]") -> "StretchCell":
         """Compute what the work took in each repetition."""
@@ -81,10 +66,6 @@ class StretchStudy:
             raise ValueError(f"{figure!r} is no figure of {self.name}")
         elapsed_ns = tuple(elapsed_s * 1e9 for elapsed_s in cell.fastest_s)
         return Measurement(value=geometric_mean(elapsed_ns) if elapsed_ns else None, of_repetitions=elapsed_ns)
-
-    def explanation(self, _run: "Run") -> "RenderableType | None":
-        """Nothing: the tables tell all."""
-        return None
 
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw the tables and their figures."""

@@ -1,26 +1,18 @@
-"""From the results of a cell's repetitions to its figures, and from those of two runs to their differences.
-
-A repetition gives one value of each figure; the interval is that of ``report.repetitions``.
-"""
+"""What a cell of this study holds beside the declared figures, and what of it is held against a threshold."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from stealtime.campaigns.probe import whole
+from stealtime.report.catalogue.cell import CountedCell
 from stealtime.report.cells.figures import Figures
-from stealtime.report.cells.model import Bounded, CellFigures
-from stealtime.report.cells.records import cell_figures, used_trials
-from stealtime.report.comparison import CellComparison
-from stealtime.report.repetitions import ComparisonOfRepetitions, FigureOfRepetitions, compared_repetitions
-from stealtime.store.model import TrialRecord
-from stealtime.store.results import read_as
-from stealtime.store.run import Trial
+from stealtime.report.cells.model import Bounded
+from stealtime.store.model import Cell
 from stealtime.studies.telephony.calls.figures import CallFigures, CallLoad, figures_of
-from stealtime.studies.telephony.calls.results import CallFailover, Calls, Voice
+from stealtime.studies.telephony.calls.results import CallFailover, Calls
 from stealtime.studies.telephony.limits import limits
-from stealtime.studies.telephony.quantities import KINDS, count_names, figure_names, in_words, label_of
 from stealtime.studies.telephony.results import (
     AnswersOverTime,
     RegistrationFailover,
@@ -28,11 +20,6 @@ from stealtime.studies.telephony.results import (
     ResponseTimes,
     TwoStageFailover,
 )
-from stealtime.vocabulary.errors import StealtimeError
-
-_WITH_VOICE = tuple(name for name, kind in KINDS.items() if issubclass(kind.model, Calls | CallFailover))
-"""Probes that make calls."""
-
 
 _LOST = ("lost", "registrations_lost", "lost_while_added")
 """Counts of what was acknowledged and is known to nobody any more, by the probes."""
@@ -57,15 +44,10 @@ class TimeLine(Figures):
         return [self.silence_ns, *([] if self.others_over_time is None else [self.others_silence_ns])]
 
 
-class TelephonyFigures(CellFigures):
+class TelephonyFigures(CountedCell):
     """A cell of this study."""
 
     study: Literal["telephony"] = "telephony"
-    repetitions: int
-    """The valid ones; where none is, all that were measured."""
-    counts: dict[str, int]
-    """Added up over the repetitions: ``sent``, ``acknowledged``, ``lost`` ... as the probe has them."""
-    figures: list[FigureOfRepetitions]
     responses: list[ResponseTimes]
     """Of each repetition of ``register`` that was answered."""
     time_lines: list[TimeLine]
@@ -73,19 +55,21 @@ class TelephonyFigures(CellFigures):
     calls: CallFigures | None = None
     """Of all repetitions together, where the probe makes calls."""
 
-    @property
-    def lines(self) -> list[str]:
-        """Each figure with its interval, then what was counted."""
-        told = [one.line(label_of(one.name), in_words) for one in self.figures]
-        counted = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
-        return [*told, *([counted] if counted else [])]
+    @classmethod
+    def more(cls, cell: Cell, results: Sequence[Any]) -> Mapping[str, Any]:
+        """Give response times, failovers over time, and calls."""
+        times = [one.response for one in results if isinstance(one, Registrations)]
+        failovers = [one for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)]
+        called = [one for one in results if isinstance(one, Calls | CallFailover)]
+        return {
+            "responses": [one for one in times if one is not None],
+            "time_lines": [_time_line(one) for one in failovers],
+            "calls": _calls(cell.parameters, called),
+        }
 
-    @property
-    def columns(self) -> dict[str, JsonValue]:
-        """The median of each figure of the study; those of other probes are empty."""
-        medians: dict[str, JsonValue] = {name: self.figure(name).p50 for name in figure_names()}
-        counted: dict[str, JsonValue] = {name: self.counts.get(name) for name in count_names()}
-        return {**medians, **counted, "repetitions": self.repetitions}
+    def limits_by(self, results: Sequence[Any]) -> Sequence[str]:
+        """Say what was lost, what is unknown, and which load was too high."""
+        return limits(results)
 
     def bounded(self) -> Bounded:
         """Give the longest registration, or the longest time in which phones were not answered or nothing was heard."""
@@ -106,38 +90,6 @@ class TelephonyFigures(CellFigures):
             return Bounded(None, endless=f"{unanswered} of {self.counts['sent']} registrations were not acknowledged")
         return Bounded(max((one.max_ns for one in self.responses), default=None))
 
-    def figure(self, name: str) -> FigureOfRepetitions:
-        """Give a figure; one without repetitions where this cell has none."""
-        return next((one for one in self.figures if one.name == name), FigureOfRepetitions.of(name, []))
-
-
-class TelephonyComparison(ComparisonOfRepetitions):
-    """A figure in two runs."""
-
-    @property
-    def words(self) -> tuple[str, str, str]:
-        """Its name, and its median in each run."""
-        return label_of(self.statistic), in_words(self.statistic, self.a_p50), in_words(self.statistic, self.b_p50)
-
-
-def summarize_cell(trials: Sequence[Trial]) -> TelephonyFigures:
-    """Compute the figures of a cell from all its trials, at least one."""
-    cell = trials[0].record.cell
-    kind = KINDS[cell.probe]
-    results: list[Any] = [trial.result(kind.model) for trial in used_trials(trials)]
-    values = {name: [quantity.take(one) for one in results] for name, quantity in kind.quantities.items()}
-    called = [one for one in results if isinstance(one, Calls | CallFailover)]
-    cell_of_all = cell_figures([trial.record for trial in trials])
-    return TelephonyFigures(
-        **cell_of_all | {"limits": [*cell_of_all["limits"], *limits(results)]},
-        repetitions=len(results),
-        counts={name: sum(int(getattr(one, name)) for one in results) for name in kind.counts},
-        figures=[one for name, own in values.items() if (one := FigureOfRepetitions.of(name, own)).of_repetitions],
-        responses=[one.response for one in results if isinstance(one, Registrations) and one.response is not None],
-        time_lines=[_time_line(one) for one in results if isinstance(one, RegistrationFailover | TwoStageFailover)],
-        calls=_calls(cell.parameters, called),
-    )
-
 
 def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
     """Give the longest silence of the users of any primary; one that nobody has answered since has no end."""
@@ -145,32 +97,6 @@ def _longest_silence(failovers: Sequence[TimeLine]) -> Bounded:
     if silent := sum(one.blow_to_answer_ns is None or None in one.silences_ns for one in failovers):
         return Bounded(None, endless=f"after {silent} of {len(failovers)} failovers phones were not answered any more")
     return Bounded(max(one for one in silences if one is not None))
-
-
-def unusable(records: Sequence[TrialRecord]) -> list[list[str]]:
-    """Say of each measured trial what speaks against the voice that was heard in it.
-
-    Raises:
-        StealtimeError: A result is damaged.
-    """
-    return [list(_voice(record).invalid) if record.cell.probe in _WITH_VOICE else [] for record in records]
-
-
-def _voice(record: TrialRecord) -> Voice:
-    assert record.result is not None  # noqa: S101 - the rule asks about trials that have one
-    try:
-        result = read_as(record.result, KINDS[record.cell.probe].model)
-    except ValidationError as error:
-        message = f"the result of {record.trial_id} is damaged: {error.errors()[0]['msg']}"
-        raise StealtimeError(message, hint="measure it again with --resume") from error
-    assert isinstance(result, Calls | CallFailover)  # noqa: S101 - as the probe's kind has it
-    return result.voice
-
-
-def compare_cells(a: TelephonyFigures, b: TelephonyFigures) -> CellComparison:
-    """Compare each figure that both have."""
-    both = [(one, other) for one in a.figures if (other := b.figure(one.name)).of_repetitions]
-    return compared_repetitions(TelephonyComparison, (a, b), both)
 
 
 def _time_line(one: RegistrationFailover | TwoStageFailover) -> TimeLine:

@@ -9,7 +9,6 @@ from typing import Any
 from stealtime.report import notation
 from stealtime.studies.telephony.calls.recommendation import rule
 from stealtime.studies.telephony.calls.results import CallFailover, Calls
-from stealtime.studies.telephony.quantities import in_words
 from stealtime.studies.telephony.results import (
     EstablishmentRate,
     RegistrationFailover,
@@ -116,7 +115,7 @@ def _of_clocks(results: Sequence[RegistrationFailover | CallFailover]) -> Iterat
     if error_ns:
         yield (
             "blow, detection and running were told by the clocks of two other hosts: each is known to within "
-            f"{in_words('error_ns', error_ns)}"
+            f"{notation.duration(error_ns, 3)}"
         )
 
 

@@ -1,94 +1,57 @@
-"""How the study of telephony is registered. What it computes and shows is loaded once that is asked for."""
+"""How the study of telephony is registered. What it computes and draws is loaded once that is asked for."""
 
 from collections.abc import Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
 
-from stealtime.campaigns.probe import Probe
+from stealtime.report.catalogue.study import CatalogueStudy
+from stealtime.studies.telephony.catalogue import CATALOGUE
 from stealtime.studies.telephony.probes import PROBES
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from stealtime.report.claims.measurement import Measurement
-    from stealtime.report.comparison import CellComparison
-    from stealtime.report.page.section import Section
-    from stealtime.report.summary import RunSummary
-    from stealtime.store.model import TrialRecord
-    from stealtime.store.run import Run, Trial
+    from stealtime.report.page.section import Pictures
     from stealtime.studies.telephony.figures import TelephonyFigures
 
 
-class TelephonyStudy:
+class TelephonyStudy(CatalogueStudy):
     """What a SIP server carries and costs, and what phones see when its host dies."""
 
     name = "telephony"
-    probes: tuple[Probe, ...] = PROBES
-
-    @property
-    def campaigns(self) -> Traversable:
-        """``telephony2011``: the evaluation of a protected SIP server."""
-        return resources.files("stealtime.studies.telephony") / "campaigns"
-
-    @property
-    def published(self) -> Traversable | None:
-        """Figures of a protected IP telephony server."""
-        return resources.files("stealtime.studies.telephony") / "published"
+    probes = PROBES
+    folder = resources.files("stealtime.studies.telephony")
+    catalogue = CATALOGUE
 
     @property
     def figures(self) -> "type[TelephonyFigures]":
-        """Figures over repetitions."""
+        """With response times, failovers over time and calls."""
         from stealtime.studies.telephony.figures import TelephonyFigures
 
         return TelephonyFigures
 
-    def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
-        """Say what speaks against the voice that was heard."""
-        from stealtime.studies.telephony.figures import unusable
+    def names(self, cells: "Sequence[TelephonyFigures]") -> tuple[str, list[str]]:
+        """Name cells by where the server runs, how phones reach it, and the load."""
+        from stealtime.studies.telephony.wording import cell_words
 
-        return unusable(records)
+        return "", [cell_words(cell) for cell in cells]
 
-    def summarize_cell(self, trials: "Sequence[Trial]") -> "TelephonyFigures":
-        """Put each figure's repetitions together."""
-        from stealtime.studies.telephony.figures import summarize_cell
+    def notes(self, cells: "Sequence[TelephonyFigures]") -> Sequence[str]:
+        """Say what transports, loads, CPU times and modes are."""
+        from stealtime.studies.telephony.wording import notes
 
-        return summarize_cell(trials)
+        return notes(cells)
 
-    def relate(self, cells: "Sequence[TelephonyFigures]") -> "Sequence[TelephonyFigures]":
-        """Nothing: each cell stands for itself."""
-        return cells
+    def conclusions(self, cells: "Sequence[TelephonyFigures]") -> Sequence[str]:
+        """Say what the loads of calls speak for."""
+        from stealtime.studies.telephony.calls.shown import recommendation_lines
+        from stealtime.studies.telephony.wording import recommendations
 
-    def tables(self, summary: "RunSummary") -> "RenderableType":
-        """Give a table for each probe."""
-        from stealtime.studies.telephony.figures import TelephonyFigures
-        from stealtime.studies.telephony.terminal.tables import report_of
+        return recommendation_lines(recommendations(cells))
 
-        return report_of([cell for cell in summary.cells if isinstance(cell, TelephonyFigures)])
+    def pictures(self, cells: "Sequence[TelephonyFigures]") -> "Pictures":
+        """Draw box plots, curves and time lines."""
+        from stealtime.studies.telephony.page.pictures import pictures
 
-    def measurement(self, cell: "TelephonyFigures", figure: str) -> "Measurement":
-        """Give the median of a figure over the repetitions."""
-        from stealtime.report.claims.measurement import Measurement
-
-        found = cell.figure(figure)
-        return Measurement(value=found.p50, of_repetitions=tuple(found.of_repetitions))
-
-    def explanation(self, run: "Run") -> "RenderableType | None":
-        """Give nothing: the tables say it all."""
-        return None
-
-    def section(self, run: "Run", summary: "RunSummary") -> "Section":
-        """Draw tables, box plots, curves and time lines."""
-        from stealtime.studies.telephony.figures import TelephonyFigures
-        from stealtime.studies.telephony.page.section import section
-
-        return section([cell for cell in summary.cells if isinstance(cell, TelephonyFigures)])
-
-    def compare_cells(self, a: "TelephonyFigures", b: "TelephonyFigures") -> "CellComparison":
-        """Compare each figure's repetitions."""
-        from stealtime.studies.telephony.figures import compare_cells
-
-        return compare_cells(a, b)
+        return pictures(cells)
 
 
 STUDY = TelephonyStudy()

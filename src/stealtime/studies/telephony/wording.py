@@ -7,9 +7,6 @@ from stealtime.studies.telephony.calls.shown import VOICE_NOTE
 from stealtime.studies.telephony.figures import TelephonyFigures
 from stealtime.vocabulary.quantities import format_duration
 
-QUESTION = (
-    "What does a SIP server carry natively, in a guest and protected, and what do phones notice when its host dies?"
-)
 _TRANSPORTS = {"udp": "UDP", "tcp-one": "TCP one", "tcp-each": "TCP each"}
 _SEVERAL = (
     "Two stages: silence is that of the users of the primary whose host died, the others are the users of all other "
@@ -63,11 +60,9 @@ def load_words(cell: TelephonyFigures) -> str:
     return ", ".join(words)
 
 
-def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
-    """Say how to read the figures, and what is not judged and why."""
-    if not any(cell.figures for cell in cells):
-        return []
-    lines = ["The median of the repetitions; below it the 95 % interval of their geometric mean in another session."]
+def notes(cells: Sequence[TelephonyFigures]) -> list[str]:
+    """Say how to read the figures."""
+    lines = []
     if any(str(cell.parameters.get("transport")).startswith("tcp") for cell in cells):
         lines.append("TCP one: all phones over one connection. TCP each: every phone with a connection of its own.")
     if any("share" in cell.parameters for cell in cells):
@@ -87,5 +82,4 @@ def explanations(cells: Sequence[TelephonyFigures]) -> list[str]:
         lines.append(VOICE_NOTE)
     if any(cell.parameters.get("mode") == "no-net" for cell in cells):
         lines.append(_NO_NET)
-    reasons = {one.because: None for cell in cells for one in cell.figures if one.because is not None}
-    return [*lines, *(f"Intervals are not judged where {reason}." for reason in reasons)]
+    return lines

@@ -7,7 +7,7 @@ from typing import Any
 from stealtime._core import Digest, Series
 from stealtime.report.cells.records import cell_figures, measured_trials
 from stealtime.report.cells.surroundings import MeasuredTrial
-from stealtime.report.summary import summarize as summarize_run
+from stealtime.report.summarizing import summarize as summarize_run
 from stealtime.store.model import TrialRecord
 from stealtime.store.run import Run, Trial
 from stealtime.studies.latency.analysis.clock_rates import rate_of

@@ -20,10 +20,6 @@ class SwitchCells(ProbeCells):
     threads: ThreadCounts = Field(default=[2, 10, 100, 1000])
     """How many threads yield to each other; each number is a cell."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """One cell for each number of threads."""
-        return [{"threads": threads} for threads in self.threads]
-
 
 class ShortSwitch(ShortProbe):
     """``[short.switch]``."""

@@ -19,10 +19,6 @@ class TickCells(ProbeCells):
     loop_ns: DurationNs = Field(default=68_000, alias="loop")
     """The duration of a loop on this host, natively. 68 us is the paper's: short enough to separate all ticks."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """One cell."""
-        return [{"loop_ns": self.loop_ns}]
-
 
 def _request(parameters: Mapping[str, JsonValue], iterations: Mapping[int, int], _repetition: int) -> TickProbe:
     return TickProbe(iterations=iterations[whole(parameters["loop_ns"])])

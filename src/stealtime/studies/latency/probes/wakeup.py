@@ -23,10 +23,6 @@ class WakeupCells(ProbeCells):
     interval_ns: DurationNs = Field(default=1_000_000, alias="interval")
     """The time from one wake-up to the next."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """One cell."""
-        return [{"interval_ns": self.interval_ns}]
-
 
 def _request(parameters: Mapping[str, JsonValue], _iterations: Mapping[int, int], _repetition: int) -> WakeupProbe:
     return WakeupProbe(interval_ns=whole(parameters["interval_ns"]))

@@ -1,0 +1,1 @@
+"""What a study declares of its figures, and all that follows from it: cells, validity, comparison, tables, page."""

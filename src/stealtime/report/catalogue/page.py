@@ -1,0 +1,37 @@
+"""The part of the page about a study that declares its figures: its tables, and whatever it draws besides."""
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from stealtime.report.catalogue.cell import CatalogueCell
+from stealtime.report.catalogue.rows import remarks_of, tables_of
+from stealtime.report.catalogue.shown import ShownStudy
+from stealtime.report.page.section import Section
+from stealtime.report.page.tables import html_of
+from stealtime.report.page.templates import rendered, templates_of
+
+
+def section_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> Section:
+    """Draw the cells of a study; nothing but its question where there are none."""
+    catalogue = study.catalogue
+    if not cells:
+        return Section(question=catalogue.question, links=(), body=Markup())
+    _, names = study.names(cells)
+    limits = [f"{name}: {text}" for cell, name in zip(cells, names, strict=True) for text in cell.limits]
+    pictures = study.pictures(cells)
+    values = {
+        "identity": study.name,
+        "title": catalogue.title,
+        "tables": tables_of(study, cells),
+        "html_of": html_of,
+        "remarks": [*remarks_of(study, cells), *limits],
+        "pictures": pictures.body,
+    }
+    return Section(
+        question=catalogue.question,
+        links=((study.name, catalogue.title), *pictures.links),
+        body=rendered(templates_of("stealtime.report.catalogue"), "section.html.jinja", values) + pictures.further,
+        style=pictures.style,
+        contents=catalogue.contents,
+    )

@@ -1,0 +1,11 @@
+"""Tables of words on the page: the same rows as in the terminal."""
+
+from markupsafe import Markup
+
+from stealtime.report.page.templates import rendered, templates_of
+from stealtime.report.plain_table import TableOfWords
+
+
+def html_of(table: TableOfWords) -> Markup:
+    """Draw a table without its title, which stands above it or is clear from where it stands."""
+    return rendered(templates_of("stealtime.report.page"), "table_of_words.html.jinja", {"table": table})

@@ -1,0 +1,260 @@
+"""Which figures each probe of this study has, how they follow from a result, how they are called and where they stand.
+
+A figure's unit is in its name. A probe of its own kind of result is added here, in ``results`` and in ``trials``.
+"""
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
+from stealtime.studies.telephony.calls.results import CallFailover, Calls, Direction, Spread, Towards
+from stealtime.studies.telephony.results import (
+    RegistrationFailover,
+    RegistrationRate,
+    Registrations,
+    SessionRate,
+    TwoStageFailover,
+)
+
+
+def _share(part: Callable[[Any], float | None], whole: Callable[[Any], float]) -> Callable[[Any], float | None]:
+    def take(result: Any) -> float | None:
+        value, total = part(result), whole(result)
+        return None if value is None or not total else value / total
+
+    return take
+
+
+def _response(name: str) -> Callable[[Any], float | None]:
+    return lambda result: None if result.response is None else float(getattr(result.response, name))
+
+
+def _delay(name: str) -> Callable[[Any], float | None]:
+    def take(result: Any) -> float | None:
+        spread: Spread | None = result.voice.delay_ns
+        return None if spread is None else float(getattr(spread, name))
+
+    return take
+
+
+def _towards(who: Towards, take: Callable[[Direction], float | None]) -> Callable[[Any], float | None]:
+    """Take a figure of one direction; None of a run from before phones spoke."""
+
+    def taken(result: Any) -> float | None:
+        one = next((one for one in result.voice.directions if one.towards == who), None)
+        return None if one is None else take(one)
+
+    return taken
+
+
+def _loss_percent(direction: Direction) -> float | None:
+    return 100.0 * direction.lost / direction.sent if direction.sent else None
+
+
+def _median(direction: Direction) -> float | None:
+    return None if direction.delay_ns is None else direction.delay_ns.median
+
+
+def _setup(result: Any) -> float | None:
+    spread: Spread | None = result.dialogues.answer_ns
+    return None if spread is None else spread.median
+
+
+_CPU = {
+    "server_cpu_percent": Figure(
+        "server", _share(lambda result: 100.0 * result.server_cpu_ns, lambda result: result.elapsed_ns)
+    ),
+    "host_cpu_percent": Figure(
+        "host side",
+        _share(
+            lambda result: None if result.host_cpu_ns is None else 100.0 * result.host_cpu_ns,
+            lambda result: result.elapsed_ns,
+        ),
+    ),
+}
+"""Of one CPU."""
+_SILENCE = Figure("silence")
+_TO_RUNNING = Figure("to running")
+_TO_ANSWER = Figure("to answer")
+_REGISTRATIONS_KEPT = Figure(
+    "registrations kept",
+    _share(lambda result: 100.0 * (result.acknowledged - result.lost), lambda result: result.acknowledged),
+)
+_LOSS = Figure("voice lost", lambda result: 100.0 * result.voice.lost_share)
+_MOS = Figure(
+    "MOS", lambda result: median(result.voice.mos) if result.voice.mos else None, write=lambda mos: f"{mos:.2f}"
+)
+_CALLS_KEPT = Figure("calls kept", _share(lambda result: 100.0 * result.ended, lambda result: result.answered))
+_REGISTRATION_COUNTS = ("sent", "acknowledged", "lost", "unanswered", "retransmissions", "connections_failed", "lapses")
+_CALL_COUNTS = ("begun", "answered", "ended", "packets", "packets_lost", "packets_late", "packets_reordered")
+
+
+def _voice_invalid(result: Any) -> Sequence[str]:
+    invalid: Sequence[str] = result.voice.invalid
+    return invalid
+
+
+CATALOGUE = Catalogue(
+    title="Telephony",
+    question=(
+        "What does a SIP server carry natively, in a guest and protected, and what do phones notice when its host dies?"
+    ),
+    probes={
+        "registration-rate": ProbeFigures(
+            RegistrationRate,
+            {"rate_per_s": Figure("registration rate"), **counts("lapses")},
+        ),
+        "session-rate": ProbeFigures(
+            SessionRate,
+            {
+                "sessions_per_s": Figure("session establishment rate", lambda result: result.rate_per_s),
+                **counts("lapses"),
+            },
+        ),
+        "register": ProbeFigures(
+            Registrations,
+            {
+                "offered_per_s": Figure("offered"),
+                "kept_percent": Figure(
+                    "acknowledged", _share(lambda result: 100.0 * result.acknowledged, lambda result: result.sent)
+                ),
+                "median_ns": Figure("median", _response("median_ns")),
+                "p99_ns": Figure("99 %", _response("p99_ns")),
+                **_CPU,
+                "server_cpu_each_ns": Figure(
+                    "server, each", _share(lambda result: result.server_cpu_ns, lambda result: result.acknowledged)
+                ),
+                "host_cpu_each_ns": Figure(
+                    "host side, each", _share(lambda result: result.host_cpu_ns, lambda result: result.acknowledged)
+                ),
+                **counts("sent", "acknowledged", "unanswered", "retransmissions", "connections_failed", "lapses"),
+            },
+        ),
+        "register-failover": ProbeFigures(
+            RegistrationFailover,
+            {
+                "silence_ns": _SILENCE,
+                "blow_to_detection_ns": Figure("to detection"),
+                "blow_to_running_ns": _TO_RUNNING,
+                "blow_to_answer_ns": _TO_ANSWER,
+                "kept_percent": _REGISTRATIONS_KEPT,
+                **counts(*_REGISTRATION_COUNTS),
+            },
+        ),
+        "two-stage-failover": ProbeFigures(
+            TwoStageFailover,
+            {
+                "silence_ns": _SILENCE,
+                "others_silence_ns": Figure("silence of the others"),
+                "others_silence_before_ns": Figure("theirs before"),
+                "blow_to_running_ns": _TO_RUNNING,
+                "blow_to_answer_ns": _TO_ANSWER,
+                "kept_percent": _REGISTRATIONS_KEPT,
+                "front_share_percent": Figure("most at a front", lambda result: 100.0 * result.front_share),
+                "primary_share_percent": Figure("most at a primary", lambda result: 100.0 * result.primary_share),
+                "boot_to_ready_ns": Figure("to ready", lambda result: result.added.boot_to_ready_ns),
+                "ready_to_dealt_ns": Figure("fronts told in", lambda result: result.added.ready_to_dealt_ns),
+                **counts(
+                    *_REGISTRATION_COUNTS, "late", "others_late", "registered_while_added", "moved", "lost_while_added"
+                ),
+            },
+        ),
+        "call": ProbeFigures(
+            Calls,
+            {
+                "delay_min_ns": Figure("delay, min", _delay("min")),
+                "delay_q1_ns": Figure("q1", _delay("q1")),
+                "delay_median_ns": Figure("delay, median", _delay("median")),
+                "delay_q3_ns": Figure("q3", _delay("q3")),
+                "delay_max_ns": Figure("delay, max", _delay("max")),
+                "loss_percent": _LOSS,
+                "phones_delay_ns": Figure("delay to phones", _towards("phones", _median)),
+                "callers_delay_ns": Figure("to callers", _towards("callers", _median)),
+                "phones_loss_percent": Figure("lost to phones", _towards("phones", _loss_percent)),
+                "callers_loss_percent": Figure("lost to callers", _towards("callers", _loss_percent)),
+                "jitter_ns": Figure("jitter", lambda result: result.voice.jitter_ns),
+                "voice_silence_ns": Figure("longest silence", lambda result: result.voice.silence_ns),
+                "mos": _MOS,
+                "setup_ns": Figure("INVITE to 200", _setup),
+                **_CPU,
+                **counts(*_CALL_COUNTS, "retransmissions", "lapses"),
+            },
+            _voice_invalid,
+        ),
+        "call-failover": ProbeFigures(
+            CallFailover,
+            {
+                "gap_ns": Figure("no voice"),
+                "blow_to_running_ns": Figure("to running", lambda result: float(result.running_ns - result.blown_ns)),
+                "calls_kept_percent": _CALLS_KEPT,
+                "loss_percent": _LOSS,
+                "mos": _MOS,
+                **counts(
+                    *_CALL_COUNTS, "retransmissions", "registrations_acknowledged", "registrations_lost", "lapses"
+                ),
+            },
+            _voice_invalid,
+        ),
+    },
+    tables=(
+        FigureTable("The most registrations a second without a failure", ("rate_per_s",)),
+        FigureTable("The most sessions a second without a failure, each established and ended", ("sessions_per_s",)),
+        FigureTable(
+            "Phones that register",
+            ("offered_per_s", "median_ns", "p99_ns", "kept_percent", "sent", "unanswered", "retransmissions"),
+        ),
+        FigureTable(
+            "What registrations cost",
+            ("server_cpu_percent", "host_cpu_percent", "server_cpu_each_ns", "host_cpu_each_ns"),
+        ),
+        FigureTable(
+            "When the server's host dies while phones register",
+            (
+                *("silence_ns", "blow_to_detection_ns", "blow_to_running_ns", "blow_to_answer_ns"),
+                *("acknowledged", "lost", "unanswered", "retransmissions"),
+            ),
+        ),
+        FigureTable(
+            "Two stages: when the host of one of several primaries dies while phones register",
+            (
+                *("silence_ns", "others_silence_ns", "others_silence_before_ns", "blow_to_running_ns", "acknowledged"),
+                *("lost", "unanswered", "late", "others_late"),
+            ),
+        ),
+        FigureTable(
+            "Two stages: a primary is added while phones register",
+            (
+                *("boot_to_ready_ns", "ready_to_dealt_ns", "front_share_percent", "primary_share_percent"),
+                *("registered_while_added", "moved", "lost_while_added"),
+            ),
+        ),
+        FigureTable(
+            "Calls: delay of their voice",
+            ("delay_min_ns", "delay_q1_ns", "delay_median_ns", "delay_q3_ns", "delay_max_ns", "jitter_ns"),
+        ),
+        FigureTable(
+            "Calls: what callers and phones hear",
+            ("loss_percent", "mos", "voice_silence_ns", "packets", "packets_lost", "packets_late", "packets_reordered"),
+        ),
+        FigureTable(
+            "Calls: each direction of their voice",
+            ("phones_delay_ns", "callers_delay_ns", "phones_loss_percent", "callers_loss_percent"),
+        ),
+        FigureTable(
+            "Calls: signalling and cost",
+            ("setup_ns", "server_cpu_percent", "host_cpu_percent", "begun", "answered", "ended", "retransmissions"),
+        ),
+        FigureTable(
+            "When the server's host dies under calls: the voice",
+            ("gap_ns", "blow_to_running_ns", "loss_percent", "mos", "packets", "packets_lost"),
+        ),
+        FigureTable(
+            "When the server's host dies under calls: the signalling",
+            (
+                *("calls_kept_percent", "answered", "ended"),
+                *("retransmissions", "registrations_acknowledged", "registrations_lost"),
+            ),
+        ),
+    ),
+)

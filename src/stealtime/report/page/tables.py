@@ -6,6 +6,12 @@ from stealtime.report.page.templates import rendered, templates_of
 from stealtime.report.plain_table import TableOfWords
 
 
-def html_of(table: TableOfWords) -> Markup:
-    """Draw a table without its title, which stands above it or is clear from where it stands."""
-    return rendered(templates_of("stealtime.report.page"), "table_of_words.html.jinja", {"table": table})
+def html_of(table: TableOfWords, name: str | None = None) -> Markup:
+    """Draw a table without its title, which stands above it or is clear from where it stands.
+
+    Args:
+        table: What is drawn.
+        name: Its name for those who do not see it, where several have the same title.
+    """
+    values = {"table": table, "name": name or table.title}
+    return rendered(templates_of("stealtime.report.page"), "table_of_words.html.jinja", values)

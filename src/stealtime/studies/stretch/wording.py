@@ -53,6 +53,11 @@ def stretch_words(one: Stretch) -> str:
     return f"{notation.ratio(one.ratio)} ({low} to {high})"
 
 
+def against_words(one: Stretch | None) -> str:
+    """Give the same; a dash where there is no base."""
+    return notation.ABSENT if one is None else stretch_words(one)
+
+
 def guest_words(cell: StretchCell) -> str:
     """Say what the machine has: ``1 vCPU on 2 CPUs, weight 300``."""
     cpus = "CPU" if cell.is_native else "vCPU"

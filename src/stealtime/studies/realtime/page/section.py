@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from stealtime.report.page.bar_figure import draw_bars
 from stealtime.report.page.line_figure import draw
 from stealtime.report.page.section import Section
+from stealtime.report.page.tables import html_of
 from stealtime.report.page.templates import rendered, templates_of
 from stealtime.schedulability import wording as curve_wording
 from stealtime.schedulability.page import curve_figure
@@ -12,7 +13,8 @@ from stealtime.studies.realtime.analysis.decomposition import NOT_BOUNDED
 from stealtime.studies.realtime.analysis.gathered import Gathered
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.page.pictures import missed_figure, overhead_rows, part_bars
-from stealtime.studies.realtime.wording import NOTES, set_words
+from stealtime.studies.realtime.rows import tables_of
+from stealtime.studies.realtime.wording import NOTES
 
 
 def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:
@@ -22,16 +24,17 @@ def section(cells: Sequence[RealTimeCell], gathered: Gathered) -> Section:
         cells: All of a run.
         gathered: Of its traced trials.
     """
-    parts = gathered.decompositions
+    parts, (shared, tables) = gathered.decompositions, tables_of(cells)
     bars = (
         ("On the average", part_bars(parts, lambda one: dict(one.mean_ns), "Average start latency in parts")),
         ("The longest seen", part_bars(parts, lambda one: dict(one.longest_ns), "Longest start latency in parts")),
     )
     values = {
-        "cells": cells,
         "gathered": gathered,
         "notes": " ".join(NOTES),
-        "set_words": set_words,
+        "shared": shared,
+        "tables": tables,
+        "html_of": html_of,
         "missed": missed_figure(cells),
         "rows": overhead_rows(gathered.conditions),
         "bars": [(title, figure) for title, figure in bars if figure is not None],

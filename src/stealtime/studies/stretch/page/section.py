@@ -5,12 +5,13 @@ from statistics import median
 
 from stealtime.report import notation
 from stealtime.report.page.section import Section
+from stealtime.report.page.tables import html_of
 from stealtime.report.page.templates import rendered, source, templates_of
 from stealtime.studies.stretch import wording
-from stealtime.studies.stretch.analysis.lost import PARTS, shown_parts
 from stealtime.studies.stretch.analysis.model import StretchCell
 from stealtime.studies.stretch.analysis.recorded import Recording
 from stealtime.studies.stretch.page import figures, over_time
+from stealtime.studies.stretch.rows import guests_table, lost_table, prediction_table
 
 
 def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]) -> Section:
@@ -28,7 +29,7 @@ def section(cells: Sequence[StretchCell], recordings: Sequence[Recording | None]
     values = {
         "groups": groups,
         "wording": wording,
-        "parts": PARTS,
+        "html_of": html_of,
         "notation": notation,
         "median": median,
         "legend": figures.legend(),
@@ -64,8 +65,7 @@ class _Group:
         self.rows = figures.stretch_rows(cells, self.axis)
         self.lost_axis = figures.lost_axis(cells)
         self.bars = figures.lost_bars(cells, self.lost_axis)
-        self.predicted = [cell for cell in cells if cell.predicted is not None and cell.against_alone is not None]
-        self.shown = shown_parts(cells)
+        self.guests, self.lost, self.predictions = guests_table(cells), lost_table(cells), prediction_table(cells)
         self.provisioned = [cell for cell in cells if cell.provisioning]
         self.over_time = over_time.charts(cells, recordings)
         self.sentences = [
@@ -73,5 +73,4 @@ class _Group:
             *wording.not_judged_sentences(cells),
             *wording.invalid_sentences(cells),
         ]
-        self.together = [cell for cell in cells if cell.alike]
         self.priorities = wording.priority_sentences(cells)

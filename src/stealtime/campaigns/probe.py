@@ -1,6 +1,6 @@
 """What a study registers for a probe: its tables in a campaign file, and its request to the agent."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from itertools import product
@@ -57,13 +57,15 @@ class ProbeCells(Table):
     """The name of the probe."""
 
     def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Give the parameters of each cell, as ``store.model.Cell`` names them.
+        """Give the parameters of each cell, as ``store.model.Cell`` names them."""
+        return self.combined()
 
-        Here: every combination of the values of its own fields, of which a list gives several.
-        """
-        own = {name: getattr(self, name) for name in type(self).model_fields if name not in ProbeCells.model_fields}
-        several = [value if isinstance(value, list) else [value] for value in own.values()]
-        return [dict(zip(own, values, strict=True)) for values in product(*several)]
+    def combined(self, leave_out: Collection[str] = ()) -> list[dict[str, JsonValue]]:
+        """Give every combination of the values of its own fields, of which a list gives several and None none."""
+        own = [name for name in type(self).model_fields if name not in {*ProbeCells.model_fields, *leave_out}]
+        given = {name: value for name in own if (value := getattr(self, name)) is not None}
+        several = [value if isinstance(value, list) else [value] for value in given.values()]
+        return [dict(zip(given, values, strict=True)) for values in product(*several)]
 
 
 class ShortProbe(Table):

@@ -64,11 +64,6 @@ class ShortContend(ShortProbe):
     iterations: int | None = Field(default=None, ge=1)
     """Replaces the number of iterations."""
 
-    def changes(self) -> dict[str, object]:
-        """Give the changed fields."""
-        changed = super().changes()
-        return changed if self.iterations is None else {**changed, "iterations": self.iterations}
-
 
 _NS_A_NUMBER = 0.9
 """That one search looks at one number of 8 bytes, seen on a Xeon of 2.6 GHz; only for the estimate of a plan."""

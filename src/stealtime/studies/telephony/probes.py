@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from stealtime.campaigns.executor import Booted
 from stealtime.campaigns.planner import PlannedBoot
-from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, given, whole
+from stealtime.campaigns.probe import Probe, ProbeCells, ShortProbe, Stage, whole
 from stealtime.lab.platforms.traits import PlatformTraits
 from stealtime.lab.scenarios.placement import Placement
 from stealtime.studies.telephony.calls.numbers import BEGUN_PER_S, CALLS_MAX, STREAMS_OF_A_CALL
@@ -39,28 +39,45 @@ PLACED_ONLY: Mapping[str, PlacementName] = {"net+no-net": "apart", "replicated":
 """The modes that can be had in one placement only."""
 
 
-def server_sets(
-    modes: Sequence[CallModeName],
-    intervals_ns: Sequence[int],
-    advertisements_ns: Sequence[int],
-    placements: Sequence[PlacementName] = ("together",),
-) -> list[dict[str, JsonValue]]:
-    """Give the parameters of each server: every mode with every interval and placement, and those without protection.
+class ServerCells(ProbeCells):
+    """Cells of servers that are protected in several modes, each with everything that is asked of them."""
 
-    The interval of ``replicated`` is that from one advertisement to the next. That signalling and media are together
-    is not said.
-    """
-    sets: list[dict[str, JsonValue]] = []
-    for placement, mode in product(placements, modes):
-        where: dict[str, JsonValue] = {} if placement == "together" else {"placement": placement}
-        if placement != PLACED_ONLY.get(mode, placement):
-            continue
-        if mode == "off":
-            sets.append({"mode": mode, **where})
-        else:
-            times_ns = advertisements_ns if mode == "replicated" else intervals_ns
-            sets += [{"mode": mode, "interval_ns": interval_ns, **where} for interval_ns in times_ns]
-    return sets
+    mode: Sequence[CallModeName]
+    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
+    """The times from one checkpoint to the next."""
+
+    def parameter_sets(self) -> list[dict[str, JsonValue]]:
+        """Every server with every load."""
+        return [{**server, **load} for server, load in product(self.servers(), self.loads())]
+
+    def servers(self) -> list[dict[str, JsonValue]]:
+        """Give the parameters of each server: every mode with every interval and placement, and those unprotected.
+
+        The interval of ``replicated`` is that from one advertisement to the next. That signalling and media are
+        together is not said.
+        """
+        advertisements_ns = getattr(self, "advertisement_ns", [DEFAULT_ADVERTISEMENT_NS])
+        sets: list[dict[str, JsonValue]] = []
+        for placement, mode in product(getattr(self, "placement", ["together"]), self.mode):
+            where = {} if placement == "together" else {"placement": placement}
+            if placement != PLACED_ONLY.get(mode, placement):
+                continue
+            if mode == "off":
+                sets.append({"mode": mode, **where})
+            else:
+                times_ns = advertisements_ns if mode == "replicated" else self.interval_ns
+                sets += [{"mode": mode, "interval_ns": interval_ns, **where} for interval_ns in times_ns]
+        return sets
+
+    def loads(self) -> list[dict[str, JsonValue]]:
+        """Give every combination of what is asked of a server."""
+        return [
+            {name: number(value) if isinstance(value, float) else value for name, value in one.items()}
+            for one in self.combined(leave_out=_OF_SERVERS)
+        ]
+
+
+_OF_SERVERS = ("mode", "interval_ns", "advertisement_ns", "placement")
 
 
 def number(value: float) -> int | float:
@@ -68,7 +85,7 @@ def number(value: float) -> int | float:
     return int(value) if value == int(value) else value
 
 
-class RegistrationRateCells(ProbeCells):
+class RegistrationRateCells(ServerCells):
     """``registration-rate``: how many registrations a second a server bears without a failure, searched."""
 
     probe: Literal["registration-rate"]
@@ -78,28 +95,15 @@ class RegistrationRateCells(ProbeCells):
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. ``replicated``: two guests that are not
     protected and tell each other what they know."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
-
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server with every transport."""
-        servers = server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
-        return [{**server, "transport": transport} for server, transport in product(servers, self.transport)]
 
 
-class SessionRateCells(ProbeCells):
+class SessionRateCells(ServerCells):
     """``session-rate``: how many sessions a second a server bears without a failure, each established and ended."""
 
     probe: Literal["session-rate"]
     """The name of the probe. The duration is that of each try; what is found is held for three times as long."""
     mode: list[ModeName] = Field(default=["off"], min_length=1)
     """As of ``registration-rate``."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
-
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server."""
-        return server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
 
 
 class ShortRate(ShortProbe):
@@ -107,10 +111,6 @@ class ShortRate(ShortProbe):
 
     transport: list[TransportName] | None = Field(default=None, min_length=1)
     """Replaces its transports."""
-
-    def changes(self) -> dict[str, Any]:
-        """Give the changed fields."""
-        return {**super().changes(), **given(self, type(self).model_fields)}
 
 
 class ShortRegister(ShortRate):
@@ -129,7 +129,7 @@ class ShortFailover(ShortRate):
     """Replaces its modes."""
 
 
-class RegisterCells(ProbeCells):
+class RegisterCells(ServerCells):
     """``register``: phones register at a rate; how long that takes them, and what it costs the server and its host."""
 
     probe: Literal["register"]
@@ -138,26 +138,20 @@ class RegisterCells(ProbeCells):
     """As of ``registration-rate``."""
     mode: list[ModeName] = Field(default=["off", "net"], min_length=1)
     """As of ``registration-rate``."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
     rate_per_s: list[Rate] = Field(default=[], alias="rate")
     """Registrations a second."""
     share: list[Share] = Field(default=[])
     """Shares of what the unprotected server bears over this transport, which is searched first if it is not known."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server with every transport and every load."""
+    def loads(self) -> list[dict[str, JsonValue]]:
+        """Every transport at every rate and share."""
         rates: list[dict[str, JsonValue]] = [{"rate_per_s": number(rate)} for rate in self.rate_per_s]
         shares: list[dict[str, JsonValue]] = [{"share": number(share)} for share in self.share]
         loads = [*rates, *shares] or [{"rate_per_s": 100}]
-        servers = server_sets(self.mode, self.interval_ns, [DEFAULT_ADVERTISEMENT_NS])
-        return [
-            {**server, "transport": transport, **load}
-            for server, transport, load in product(servers, self.transport, loads)
-        ]
+        return [{"transport": transport, **load} for transport, load in product(self.transport, loads)]
 
 
-class RegisterFailoverCells(ProbeCells):
+class RegisterFailoverCells(ServerCells):
     """``register-failover``: the host of a protected server dies while phones register."""
 
     probe: Literal["register-failover"]
@@ -167,8 +161,6 @@ class RegisterFailoverCells(ProbeCells):
     mode: list[SurvivingModeName] = Field(default=["net"], min_length=1)
     """How the server's guest is protected. ``no-net`` may lose what was acknowledged. ``replicated``: it is not, but
     there are two guests which replicate registrations and calls, and an address that moves."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
     advertisement_ns: list[Advertisement] = Field(
         default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
     )
@@ -178,17 +170,8 @@ class RegisterFailoverCells(ProbeCells):
     users: int | None = Field(default=None, ge=2, le=1_000_000)
     """How many phones register in all, instead of as many as there is time for; the blow falls in the middle."""
 
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server with every transport and every rate."""
-        more: dict[str, JsonValue] = {} if self.users is None else {"users": self.users}
-        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns)
-        return [
-            {**server, "transport": transport, "rate_per_s": number(rate), **more}
-            for server, transport, rate in product(servers, self.transport, self.rate_per_s)
-        ]
 
-
-class TwoStageFailoverCells(ProbeCells):
+class TwoStageFailoverCells(ServerCells):
     """``two-stage-failover``: one of several primaries behind fronts is added, then the host of another one dies."""
 
     probe: Literal["two-stage-failover"]
@@ -199,18 +182,8 @@ class TwoStageFailoverCells(ProbeCells):
     """As of ``registration-rate``; over TCP fronts reach primaries over TCP, too."""
     mode: list[SurvivingFrontedModeName] = Field(default=["net"], min_length=1)
     """How each primary is protected."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
     rate_per_s: list[Rate] = Field(default=[100.0], alias="rate", min_length=1)
     """Registrations a second, at all fronts together."""
-
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every deployment with every transport and every rate."""
-        servers = server_sets(self.mode, self.interval_ns, ())
-        return [
-            {**server, "primaries": primaries, "transport": transport, "rate_per_s": number(rate)}
-            for server, primaries, transport, rate in product(servers, self.primaries, self.transport, self.rate_per_s)
-        ]
 
 
 class ShortTwoStageFailover(ShortRate):
@@ -222,11 +195,16 @@ class ShortTwoStageFailover(ShortRate):
     """Replaces its numbers of primaries."""
 
 
-class _CallsOfServers(ProbeCells):
-    mode: Sequence[CallModeName]
+class _CallCells(ServerCells):
+    streams: list[Streams] = Field(default=[10], min_length=1)
+    """How many streams of voice the server relays, one way each: a call has two of them."""
     placement: list[PlacementName] = Field(default=["together"], min_length=1)
     """Whether signalling and media share a guest, or have one each beside each other on the same host (``apart``).
     The mode ``net+no-net`` is for two guests only, ``replicated`` for servers that do both."""
+    advertisement_ns: list[Advertisement] = Field(
+        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
+    )
+    """As of ``register-failover``."""
 
     @model_validator(mode="after")
     def _every_mode_has_a_placement(self) -> Self:
@@ -237,27 +215,14 @@ class _CallsOfServers(ProbeCells):
         return self
 
 
-class CallCells(_CallsOfServers):
+class CallCells(_CallCells):
     """``call``: calls are up at once, with their voice relayed by the server; what both ends hear."""
 
     probe: Literal["call"]
     """The name of the probe. The duration is how long both ends of every call speak."""
-    streams: list[Streams] = Field(default=[10], min_length=1)
-    """How many streams of voice the server relays, one way each: a call has two of them."""
     mode: list[CallModeName] = Field(default=["no-net", "net", "net+bypass"], min_length=1)
     """How the server's guest is protected; natively only ``off`` is measured. In ``net+bypass`` voice is not held.
     ``net+no-net``: signalling in net, media in no-net, in two guests."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
-    advertisement_ns: list[Advertisement] = Field(
-        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
-    )
-    """As of ``register-failover``."""
-
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server with every number of streams."""
-        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns, self.placement)
-        return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
 class ShortCalls(ShortProbe):
@@ -272,32 +237,15 @@ class ShortCalls(ShortProbe):
     interval_ns: list[Interval] | None = Field(default=None, alias="interval", min_length=1)
     """Replaces its intervals."""
 
-    def changes(self) -> dict[str, Any]:
-        """Give the changed fields."""
-        return {**super().changes(), **given(self, type(self).model_fields)}
 
-
-class CallFailoverCells(_CallsOfServers):
+class CallFailoverCells(_CallCells):
     """``call-failover``: the host of a protected server dies while calls are up and some phones register."""
 
     probe: Literal["call-failover"]
     """The name of the probe. Both ends speak for the duration before the blow, and for that and
     three seconds after it."""
-    streams: list[Streams] = Field(default=[10], min_length=1)
-    """As of ``call``."""
     mode: list[SurvivingCallModeName] = Field(default=["net+bypass"], min_length=1)
     """As of ``call``. ``no-net`` may lose what was acknowledged."""
-    interval_ns: list[Interval] = Field(default=[DEFAULT_INTERVAL_NS], alias="interval", min_length=1)
-    """The times from one checkpoint to the next."""
-    advertisement_ns: list[Advertisement] = Field(
-        default=[DEFAULT_ADVERTISEMENT_NS], alias="advertisement", min_length=1
-    )
-    """As of ``register-failover``."""
-
-    def parameter_sets(self) -> list[dict[str, JsonValue]]:
-        """Every server with every number of streams."""
-        servers = server_sets(self.mode, self.interval_ns, self.advertisement_ns, self.placement)
-        return [{**server, "streams": streams} for server, streams in product(servers, self.streams)]
 
 
 class ShortCallFailover(ShortProbe):
@@ -309,10 +257,6 @@ class ShortCallFailover(ShortProbe):
     """Replaces its modes."""
     placement: list[PlacementName] | None = Field(default=None, min_length=1)
     """Replaces its placements."""
-
-    def changes(self) -> dict[str, Any]:
-        """Give the changed fields."""
-        return {**super().changes(), **given(self, type(self).model_fields)}
 
 
 def suits(traits: PlatformTraits, parameters: Mapping[str, JsonValue]) -> bool:

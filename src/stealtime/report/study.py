@@ -49,6 +49,10 @@ class ReportedStudy(Study):
         """Complete its cells of one run, as ``summarize_cell`` gave them, by what one of them alone does not tell."""
         return cells
 
+    def own(self, summary: "RunSummary") -> list[Any]:
+        """Give its cells of a run."""
+        return [cell for cell in summary.cells if isinstance(cell, self.figures) and cell.study == self.name]
+
     @abstractmethod
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give what is printed of its cells."""

@@ -28,10 +28,6 @@ class CatalogueStudy(ShownStudy, ReportedStudy):
 
         return CountedCell
 
-    def own(self, summary: "RunSummary") -> list[Any]:
-        """Give its cells of a run."""
-        return [cell for cell in summary.cells if isinstance(cell, self.figures) and cell.study == self.name]
-
     def unusable(self, records: "Sequence[TrialRecord]") -> "Sequence[Sequence[str]]":
         """Say what the catalogue knows against each result."""
         from stealtime.report.catalogue.validity import unusable
@@ -45,10 +41,12 @@ class CatalogueStudy(ShownStudy, ReportedStudy):
         return summarize_cell(self.name, self.catalogue, self.figures, trials)
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
-        """Give the tables of the catalogue."""
+        """Give the tables of the catalogue, with the circumstances."""
         from stealtime.report.catalogue.terminal import report_of
+        from stealtime.report.terminal.circumstances import with_circumstances
 
-        return report_of(self, summary, self.own(summary))
+        own = self.own(summary)
+        return with_circumstances(report_of(self, own), summary, own)
 
     def section(self, _run: "Run", summary: "RunSummary") -> "Section":
         """Draw the same tables, and its pictures."""

@@ -9,19 +9,10 @@ from stealtime.report.catalogue.cell import CatalogueCell
 from stealtime.report.catalogue.rows import remarks_of, tables_of
 from stealtime.report.catalogue.shown import ShownStudy
 from stealtime.report.plain_table import printed
-from stealtime.report.summary import RunSummary
-from stealtime.report.terminal.circumstances import circumstances, limits
 
 
-def report_of(study: ShownStudy, summary: RunSummary, cells: Sequence[CatalogueCell]) -> RenderableType:
-    """Give tables, conclusions, how to read them, the circumstances, and what limits the results.
-
-    Args:
-        study: Of whose cells.
-        summary: Of the whole run.
-        cells: Its own of that.
-    """
+def report_of(study: ShownStudy, cells: Sequence[CatalogueCell]) -> RenderableType:
+    """Give the tables of a study, its conclusions, and how to read them."""
     conclusions = study.conclusions(cells)
     lines = [*conclusions, *([""] if conclusions else []), *remarks_of(study, cells)]
-    part = summary.model_copy(update={"cells": cells})
-    return Group(*printed(tables_of(study, cells)), *map(Text, lines), *circumstances(part), *limits(cells))
+    return Group(*printed(tables_of(study, cells)), *map(Text, lines))

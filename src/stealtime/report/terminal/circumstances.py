@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +12,12 @@ from stealtime.report.circumstances.exits import TITLE, HypervisorLine, hypervis
 from stealtime.report.circumstances.notes import notes_of
 from stealtime.report.plain_table import INVALID_MARK, about, cell_title, new_table
 from stealtime.report.summary import RunSummary
+
+
+def with_circumstances(tables: RenderableType, summary: RunSummary, cells: Sequence[CellFigures]) -> RenderableType:
+    """Give the tables of some cells of a run, the circumstances of these, and what limits them."""
+    part = summary.model_copy(update={"cells": cells})
+    return Group(tables, *circumstances(part), *limits(cells))
 
 
 def circumstances(summary: RunSummary) -> list[RenderableType]:

@@ -41,14 +41,11 @@ class RealTimeStudy(ReportedStudy):
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give missed deadlines and latencies, with the circumstances."""
-        from rich.console import Group
-
-        from stealtime.report.terminal.circumstances import circumstances, limits
-        from stealtime.studies.realtime.analysis.model import own_cells
+        from stealtime.report.terminal.circumstances import with_circumstances
         from stealtime.studies.realtime.terminal.tables import render
 
-        own = own_cells(summary.cells)
-        return Group(render(own), *circumstances(summary), *limits(own))
+        own = self.own(summary)
+        return with_circumstances(render(own), summary, own)
 
     def measurement(self, cell: "RealTimeCell", figure: str) -> "Measurement":
         """Give the share of missed deadlines, over all jobs and in each repetition."""
@@ -75,10 +72,9 @@ class RealTimeStudy(ReportedStudy):
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw missed deadlines, overheads, latencies in parts and curves."""
         from stealtime.studies.realtime.analysis.gathered import gather
-        from stealtime.studies.realtime.analysis.model import own_cells
         from stealtime.studies.realtime.page.section import section
 
-        return section(own_cells(summary.cells), gather(run))
+        return section(self.own(summary), gather(run))
 
     def measured_overheads(self, run: "Run") -> "MeasuredOverheads":
         """Give what the kernels of a run took, by machine and number of tasks, and what could not be measured."""

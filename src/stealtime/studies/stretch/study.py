@@ -46,15 +46,11 @@ class StretchStudy(ReportedStudy):
 
     def tables(self, summary: "RunSummary") -> "RenderableType":
         """Give stretch, lost seconds and predictions, with the circumstances."""
-        from rich.console import Group
-
-        from stealtime.report.terminal.circumstances import circumstances, limits
-        from stealtime.studies.stretch.analysis.model import own_cells
+        from stealtime.report.terminal.circumstances import with_circumstances
         from stealtime.studies.stretch.terminal.tables import render
 
-        own = own_cells(summary.cells)
-        part = summary.model_copy(update={"cells": own})
-        return Group(render(own), *circumstances(part), *limits(own))
+        own = self.own(summary)
+        return with_circumstances(render(own), summary, own)
 
     def measurement(self, cell: "StretchCell", figure: str) -> "Measurement":
         """Give the elapsed time; of several guests that did the same work that of the fastest, as it is published."""
@@ -69,11 +65,10 @@ class StretchStudy(ReportedStudy):
 
     def section(self, run: "Run", summary: "RunSummary") -> "Section":
         """Draw the tables and their figures."""
-        from stealtime.studies.stretch.analysis.model import own_cells
         from stealtime.studies.stretch.analysis.recorded import recordings_of
         from stealtime.studies.stretch.page.section import section
 
-        return section(own_cells(summary.cells), recordings_of(run))
+        return section(self.own(summary), recordings_of(run))
 
     def compare_cells(self, a: "StretchCell", b: "StretchCell") -> "CellComparison":
         """Compare elapsed times."""

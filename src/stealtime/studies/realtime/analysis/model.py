@@ -167,8 +167,3 @@ class RealTimeCell(CellFigures):
                 None if self.response_share is None else getattr(self.response_share, key)
             )
         return columns
-
-
-def own_cells(cells: Sequence[CellFigures]) -> list[RealTimeCell]:
-    """Give the cells of this study."""
-    return [cell for cell in cells if isinstance(cell, RealTimeCell)]

@@ -289,8 +289,3 @@ class StretchCell(CellFigures):
     def _extremes(self) -> dict[str, float | None]:
         times = [median(one) for one in (self.elapsed_s, *(one.elapsed_s for one in self.alike)) if one and self.alike]
         return {"fastest": min(times, default=None), "slowest": max(times, default=None)}
-
-
-def own_cells(cells: object) -> list[StretchCell]:
-    """Give the cells that are of this study."""
-    return [cell for cell in cells if isinstance(cell, StretchCell)]  # type: ignore[attr-defined]

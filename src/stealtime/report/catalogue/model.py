@@ -40,6 +40,11 @@ class Figure:
         return notation.count(round(value)) if self.combine == "sum" else in_words(name, value)
 
 
+def plain(**labels: str) -> dict[str, Figure]:
+    """Declare figures that a result has by these names, with their labels."""
+    return {name: Figure(label) for name, label in labels.items()}
+
+
 def counts(*names: str) -> dict[str, Figure]:
     """Declare numbers of a result that are added up, each called as it is called there."""
     return {name: Figure(name.replace("_", " "), combine="sum") for name in names}

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts
+from stealtime.report.catalogue.model import Catalogue, Figure, FigureTable, ProbeFigures, counts, plain
 from stealtime.report.catalogue.study import CatalogueStudy
 from stealtime.studies.protection.probes import PROBES
 from stealtime.studies.protection.results import Checkpoints, Failover, RoundTrips
@@ -29,18 +29,13 @@ _OF_BOTH = {
     "wrong": Figure("wrong", lambda one: sum(one.violations.values()), "sum"),
     "connections_lost": Figure("TCP lost", lambda one: isinstance(one, Failover) and not one.tcp_lived, "sum"),
 }
-_SILENCE = {
-    "silence_tcp_ns": Figure("silence, TCP"),
-    "silence_udp_ns": Figure("silence, UDP"),
-    "blow_to_running_ns": Figure("blow to running"),
-    "decision_to_running_ns": Figure("decision to running"),
-}
-_TRIPS = {
-    "tcp_p50_ns": Figure("TCP, median"),
-    "tcp_p99_ns": Figure("TCP, 99 %"),
-    "udp_p50_ns": Figure("UDP, median"),
-    "udp_p99_ns": Figure("UDP, 99 %"),
-}
+_FAILOVER = plain(
+    silence_tcp_ns="silence, TCP",
+    silence_udp_ns="silence, UDP",
+    blow_to_running_ns="blow to running",
+    decision_to_running_ns="decision to running",
+)
+_TRIPS = plain(tcp_p50_ns="TCP, median", tcp_p99_ns="TCP, 99 %", udp_p50_ns="UDP, median", udp_p99_ns="UDP, 99 %")
 
 
 class ProtectionStudy(CatalogueStudy):
@@ -53,11 +48,11 @@ class ProtectionStudy(CatalogueStudy):
         title="Protection",
         question="Can the workload survive its host, and what does that cost?",
         probes={
-            "failover": ProbeFigures(Failover, {**_SILENCE, **_OF_BOTH, **counts("pages_wrong")}),
+            "failover": ProbeFigures(Failover, {**_FAILOVER, **_OF_BOTH, **counts("pages_wrong")}),
             "roundtrip": ProbeFigures(RoundTrips, {**_TRIPS, **_OF_BOTH}),
         },
         tables=(
-            FigureTable("When its host dies", (*_SILENCE, "acknowledged", "wrong", "connections_lost")),
+            FigureTable("When its host dies", (*_FAILOVER, "acknowledged", "wrong", "connections_lost")),
             FigureTable("Round trips of the client", tuple(_TRIPS)),
             FigureTable(
                 "What checkpoints take",

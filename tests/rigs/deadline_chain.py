@@ -36,7 +36,7 @@ from stealtime.store.columns import read_columns
 from stealtime.store.run import Trial, find_run
 from stealtime.store.surroundings import TRACE_SCHEMA
 from stealtime.studies.realtime.analysis.jobs import JOBS_SCHEMA
-from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+from stealtime.studies.realtime.results import JOBS, JobsOfTasks
 
 STEALTIME = str(Path(sys.executable).parent / "stealtime")
 MACHINE = "native"

@@ -25,8 +25,8 @@ from stealtime.store.results import read_as
 from stealtime.store.run import Run, Trial
 from stealtime.store.surroundings import SAME_COUNTER, CounterMap
 from stealtime.store.tables import read_description
-from stealtime.studies.stretch.probe import CONTEND, ContendCells
-from stealtime.studies.stretch.stored import Contention
+from stealtime.studies.stretch.probes import CONTEND, ContendCells
+from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.alignment import Alignment
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding

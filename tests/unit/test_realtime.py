@@ -21,8 +21,8 @@ from stealtime.studies.realtime.analysis.cell import tail_of
 from stealtime.studies.realtime.analysis.jobs import read_jobs
 from stealtime.studies.realtime.analysis.model import RealTimeCell
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
-from stealtime.studies.realtime.probe import RTLOAD, RtloadCells, ShortRtload
-from stealtime.studies.realtime.stored import JobsOfTasks
+from stealtime.studies.realtime.probes import RTLOAD, RtloadCells, ShortRtload
+from stealtime.studies.realtime.results import JobsOfTasks
 from stealtime.studies.realtime.wording import describe, in_common
 from stealtime.wire.message import ProbeRequest
 from stealtime.wire.rtload import RtloadProbe

@@ -141,8 +141,8 @@ def test_the_limits_are_those_of_the_agent() -> None:
 
     from stealtime.lab.scenarios import model
     from stealtime.studies.latency.probes import wakeup
-    from stealtime.studies.realtime import probe as rtload
-    from stealtime.studies.stretch import probe as contend
+    from stealtime.studies.realtime import probes as rtload
+    from stealtime.studies.stretch import probes as contend
 
     assert vars(wakeup)["_SHORTEST_INTERVAL_NS"] == told("probe/src/wakeup.rs", "SHORTEST_INTERVAL_NS")
     assert vars(rtload)["_LONGEST_PERIOD_NS"] == told("probe/src/rtload/mod.rs", "LONGEST_PERIOD_NS")

@@ -20,8 +20,8 @@ from stealtime.store.model import HypervisorCounters, PlatformRecord
 from stealtime.store.run import Trial, find_run
 from stealtime.studies.stretch.analysis.cell import figures_of
 from stealtime.studies.stretch.analysis.model import StretchCell
-from stealtime.studies.stretch.probe import CONTEND
-from stealtime.studies.stretch.stored import Contention
+from stealtime.studies.stretch.probes import CONTEND
+from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.readings import Absent, Reading, Value
 

@@ -16,7 +16,7 @@ from stealtime.studies.stretch.analysis.lost import PARTS
 from stealtime.studies.stretch.analysis.model import Guest, StretchCell
 from stealtime.studies.stretch.analysis.relate import relate
 from stealtime.studies.stretch.page.section import section
-from stealtime.studies.stretch.stored import Contention
+from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.readings import Absent, Reading, Value
 
 

@@ -5,7 +5,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from stealtime.report.study import ReportedStudy
-from stealtime.studies.realtime.probe import RTLOAD
+from stealtime.studies.realtime.probes import RTLOAD
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

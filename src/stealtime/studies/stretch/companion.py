@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.store.results import Streams
-from stealtime.studies.stretch.stored import HOST_COUNTERS
+from stealtime.studies.stretch.results import HOST_COUNTERS
 
 if TYPE_CHECKING:
     from stealtime.campaigns.beside import Beside

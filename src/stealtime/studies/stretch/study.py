@@ -5,7 +5,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from stealtime.report.study import ReportedStudy
-from stealtime.studies.stretch.probe import CONTEND
+from stealtime.studies.stretch.probes import CONTEND
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

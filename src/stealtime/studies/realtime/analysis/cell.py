@@ -10,7 +10,7 @@ from stealtime.report.cells.records import cell_figures
 from stealtime.studies.realtime.analysis.jobs import Jobs, read_jobs
 from stealtime.studies.realtime.analysis.model import RealTimeCell, Repetition, Tail, TaskFigures
 from stealtime.studies.realtime.analysis.shares import clustered_share, wilson_share
-from stealtime.studies.realtime.stored import JobsOfTasks
+from stealtime.studies.realtime.results import JobsOfTasks
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial

@@ -8,7 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stealtime.store.columns import read_columns
-from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+from stealtime.studies.realtime.results import JOBS, JobsOfTasks
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial

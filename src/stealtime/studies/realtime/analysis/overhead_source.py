@@ -10,7 +10,7 @@ from stealtime.schedulability.measured import MeasuredCondition, MeasuredOverhea
 from stealtime.studies.realtime import task_sets
 from stealtime.studies.realtime.analysis.overheads import BOUNDARIES, TrialOverheads, joined, measure
 from stealtime.studies.realtime.analysis.tracing_shift import tracing_sentences
-from stealtime.studies.realtime.stored import JobsOfTasks
+from stealtime.studies.realtime.results import JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:

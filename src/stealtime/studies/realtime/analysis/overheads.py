@@ -15,7 +15,7 @@ from stealtime.store.columns import DAMAGED, read_columns
 from stealtime.store.traces import read_events
 from stealtime.studies.realtime.analysis.jobs import JOBS_SCHEMA
 from stealtime.studies.realtime.analysis.taken import taken_from
-from stealtime.studies.realtime.stored import JOBS, JobsOfTasks
+from stealtime.studies.realtime.results import JOBS, JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.quantities import NANOSECONDS
 from stealtime.vocabulary.readings import Value

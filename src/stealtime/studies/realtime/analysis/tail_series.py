@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from stealtime.report.tails.series import TailSeries
 from stealtime.studies.realtime.analysis.jobs import read_jobs
 from stealtime.studies.realtime.analysis.overheads import measure
-from stealtime.studies.realtime.stored import JobsOfTasks
+from stealtime.studies.realtime.results import JobsOfTasks
 from stealtime.vocabulary.errors import StealtimeError
 
 if TYPE_CHECKING:

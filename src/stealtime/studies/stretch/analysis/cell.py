@@ -12,7 +12,7 @@ from stealtime.store.model import HostViews, HypervisorCounters, NeighbourRecord
 from stealtime.store.results import read_as
 from stealtime.studies.stretch.analysis.model import AlikeGuest, Guest, IterationTimes, Repetition, StretchCell
 from stealtime.studies.stretch.analysis.provisioning import provisioning_of
-from stealtime.studies.stretch.stored import ITERATIONS, Contention
+from stealtime.studies.stretch.results import ITERATIONS, Contention
 from stealtime.vocabulary.readings import Absent, Reading, Value
 
 if TYPE_CHECKING:

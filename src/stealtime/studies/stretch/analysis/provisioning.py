@@ -14,7 +14,7 @@ from stealtime.capacity.terminal import describe
 from stealtime.lab.platforms.traits import traits_of
 from stealtime.studies.stretch.analysis.model import Provisioning
 from stealtime.studies.stretch.companion import MACHINE
-from stealtime.studies.stretch.stored import HOST_COUNTERS
+from stealtime.studies.stretch.results import HOST_COUNTERS
 
 if TYPE_CHECKING:
     from stealtime.store.run import Trial

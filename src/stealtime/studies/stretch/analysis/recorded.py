@@ -10,7 +10,7 @@ from stealtime.capacity.recording import RecordedUse
 from stealtime.capacity.use import Figure, GuestUse, ThreadsUse, Use
 from stealtime.studies.stretch.analysis.provisioning import recorded_uses
 from stealtime.studies.stretch.companion import MACHINE
-from stealtime.studies.stretch.stored import Contention
+from stealtime.studies.stretch.results import Contention
 from stealtime.vocabulary.readings import Absent
 
 if TYPE_CHECKING:

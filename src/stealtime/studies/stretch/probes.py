@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from stealtime.campaigns.probe import Asked, Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.stretch.companion import record_host
-from stealtime.studies.stretch.stored import CONTENTION
+from stealtime.studies.stretch.results import CONTENTION
 from stealtime.vocabulary.errors import UsageError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration
 from stealtime.wire.message import ContendProbe

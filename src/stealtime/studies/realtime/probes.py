@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_v
 
 from stealtime.campaigns.probe import Asked, Probe, ProbeCells, ShortProbe, whole
 from stealtime.studies.realtime import task_sets
-from stealtime.studies.realtime.stored import JOBS_OF_TASKS
+from stealtime.studies.realtime.results import JOBS_OF_TASKS
 from stealtime.studies.realtime.wording import describe
 from stealtime.vocabulary.errors import StealtimeError, UsageError
 from stealtime.vocabulary.quantities import DurationNs, SizeBytes, format_duration

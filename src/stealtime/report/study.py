@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.report.tails.series import TailSeries
     from stealtime.store.run import Run, Trial
 
 
@@ -60,6 +61,10 @@ class ReportedStudy(Study):
     @abstractmethod
     def measurement(self, cell: Any, figure: str) -> "Measurement":
         """Give a figure of one of its cells, as its published figures name it, so that it can stand beside theirs."""
+
+    def tail_series(self, cell: Any, trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give the values of a cell whose tail can be estimated, by its measured trials in order; None without any."""
+        return None
 
     def explanation(self, run: "Run") -> "RenderableType | None":
         """Give what takes longer to find out than ``tables``; None where there is nothing to explain."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -10,10 +10,6 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.surroundings import Clock, HypervisorFigures, MeasuredTrial, PlacementFigures
 from stealtime.report.strangers import StrangersFigures
 from stealtime.store.model import Cell
-
-if TYPE_CHECKING:
-    from stealtime.report.tails.series import TailSeries
-    from stealtime.store.run import Trial
 
 
 @dataclass(frozen=True)
@@ -136,10 +132,6 @@ class CellFigures(Figures):
         What that is, its probe says in words (``Probe.bounded``).
         """
         return Bounded(None, unknown_because=f"the probe {self.probe} has nothing to hold against a threshold")
-
-    def tail_series(self, _trials: "Sequence[Trial]") -> "TailSeries | None":
-        """Give the values whose tail can be estimated, from its measured trials in order; None where it has none."""
-        return None
 
 
 _Cell = TypeVar("_Cell", bound=CellFigures)

@@ -1,6 +1,7 @@
 """The tails of all cells of a run."""
 
 from stealtime.report.cells.model import CellFigures, plain_cells
+from stealtime.report.studies import study_of
 from stealtime.report.summary import RunSummary
 from stealtime.report.tails.document import TailEstimate, Tails
 from stealtime.report.tails.estimate import CONFIDENCE, LEVEL, SEED, estimate_tail
@@ -25,8 +26,8 @@ def tails_of(run: Run, summary: RunSummary, seed: int = SEED) -> Tails:
     cells = []
     for name, own in trials.items():
         cell = next((one for one in plain_cells(summary.cells) if one.stored.name == name), None)
-        series = None if cell is None else cell.tail_series(sorted(own, key=lambda one: one.record.repetition))
-        if cell is not None and series is not None:
+        ordered = sorted(own, key=lambda one: one.record.repetition)
+        if cell is not None and (series := study_of(cell.probe).tail_series(cell, ordered)) is not None:
             cells.append(_estimate(cell, series, seed))
     return Tails(
         run_id=run.run_id,

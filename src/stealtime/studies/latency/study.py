@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.report.tails.series import TailSeries
     from stealtime.store.model import TrialRecord
     from stealtime.store.run import Run, Trial
     from stealtime.studies.latency.analysis.model import CellSummary
@@ -58,6 +59,12 @@ class LatencyStudy(ReportedStudy):
         from stealtime.studies.latency.analysis.claimed import measurement
 
         return measurement(cell, figure)
+
+    def tail_series(self, cell: "CellSummary", trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give lateness of wake-ups, or what loops take longer than the floor."""
+        from stealtime.studies.latency.analysis.tail_series import tail_series
+
+        return tail_series(cell, trials)
 
     def explanation(self, run: "Run") -> "RenderableType | None":
         """Attribute the traced trials, which takes a second or two each."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stealtime.report.comparison import CellComparison
     from stealtime.report.page.section import Section
     from stealtime.report.summary import RunSummary
+    from stealtime.report.tails.series import TailSeries
     from stealtime.schedulability.measured import MeasuredOverheads
     from stealtime.store.run import Run, Trial
     from stealtime.studies.realtime.analysis.model import RealTimeCell
@@ -57,6 +58,12 @@ class RealTimeStudy(ReportedStudy):
             value=None if cell.missed_share is None else cell.missed_share.share,
             of_repetitions=tuple(one.missed / one.released for one in cell.repetitions if one.released),
         )
+
+    def tail_series(self, cell: "RealTimeCell", trials: "Sequence[Trial]") -> "TailSeries | None":
+        """Give the start latencies of the most urgent task."""
+        from stealtime.studies.realtime.analysis.tail_series import tail_series
+
+        return tail_series(cell, trials)
 
     def explanation(self, run: "Run") -> "RenderableType | None":
         """Split start latencies of traced trials into parts."""

@@ -1,7 +1,7 @@
 """The figures of a run, as models: what ``stealtime show --json`` prints."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue
 from pydantic.json_schema import SkipJsonSchema
@@ -11,10 +11,6 @@ from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures, Watched, plain_cells
 from stealtime.report.cells.surroundings import MeasuredTrial
 from stealtime.report.notation import three_digits
-
-if TYPE_CHECKING:
-    from stealtime.report.tails.series import TailSeries
-    from stealtime.store.run import Trial
 
 LimitName = Literal["RT throttling", "fair server"]
 PAUSE_SHARE = 0.5
@@ -215,12 +211,6 @@ class CellSummary(CellFigures, _Measured):
             pause = f"{three_digits(self.held_back.longest_ns / 1e6)} ms"
             hindrance = f"{self.held_back.cause} stopped the probe for up to {pause}: --lift-rt-throttling"
         return Watched(longest_ns, self.stats.count * interval_ns / 1e9, hindrance)
-
-    def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
-        """Give lateness of wake-ups, or what loops take longer than the floor."""
-        from stealtime.studies.latency.analysis.tail_series import tail_series
-
-        return tail_series(self, trials)
 
     @property
     def lines(self) -> list[str]:

@@ -1,7 +1,7 @@
 """The figures of a cell: what became of the jobs of its task sets."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from pydantic import JsonValue
 
@@ -9,10 +9,6 @@ from stealtime.report import notation
 from stealtime.report.cells.figures import Figures
 from stealtime.report.cells.model import Bounded, CellFigures, Watched
 from stealtime.wire.rtload import RealTimePolicy
-
-if TYPE_CHECKING:
-    from stealtime.report.tails.series import TailSeries
-    from stealtime.store.run import Trial
 
 
 class Share(Figures):
@@ -129,12 +125,6 @@ class RealTimeCell(CellFigures):
         if waiting:
             because = f"{waiting} jobs of the most urgent task had not begun at the end, which were later than is known"
         return Bounded(longest_ns, unknown_because=because)
-
-    def tail_series(self, trials: "Sequence[Trial]") -> "TailSeries | None":
-        """Give the start latencies of the most urgent task."""
-        from stealtime.studies.realtime.analysis.tail_series import tail_series
-
-        return tail_series(self, trials)
 
     @property
     def lines(self) -> list[str]:

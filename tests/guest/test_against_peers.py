@@ -103,7 +103,7 @@ async def our_maximum_us(machine: Machine, probe: ProbeRequest, folder: Path) ->
         trial=1, probe=probe, cpus=list(machine.measured_cpus), priority=PRIORITY, duration_ns=RUN_S * 1_000_000_000
     )
     result = await machine.connection.run_trial(request, folder, deadline_s=60)
-    assert result.outcome.is_valid, result.outcome.findings
+    assert all(one.level == "limits" for one in result.outcome.findings), result.outcome.findings
     assert not result.outcome.counters["saturated"], "a stall of over a second: something else holds this CPU"
     durations = read_table(result.samples)["duration"].to_numpy()
     return int(durations.max()) * 1e6 / result.outcome.clock.units_per_s

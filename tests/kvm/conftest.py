@@ -96,7 +96,7 @@ def trial_of(runs: dict[str, Run]) -> Callable[[str, str], Trial]:
     def find(campaign: str, probe: str = "tick") -> Trial:
         (trial,) = [one for one in runs[campaign].trials if one.record.cell.probe == probe]
         assert trial.record.outcome is not None, trial.record.failure
-        assert trial.record.outcome.is_valid, trial.record.outcome.findings
+        assert all(one.level == "limits" for one in trial.record.outcome.findings), trial.record.outcome.findings
         return trial
 
     return find

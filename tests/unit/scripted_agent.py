@@ -52,7 +52,6 @@ from stealtime.wire.message import (
     StreamBegin,
     StreamEnd,
     StreamName,
-    ThreadPlacement,
     Tiled,
     TraceRequest,
     TracingDone,
@@ -63,6 +62,7 @@ from stealtime.wire.message import (
     to_agent,
 )
 from stealtime.wire.rtload import RtloadProbe
+from stealtime.wire.threads import ThreadPlacement
 
 UNITS_PER_S = 2e9
 ITERATIONS_A_US = 1000

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Injection {
     /// From the start of one theft to the start of the next; longer after a theft that came late.
+    #[schemars(range(min = 1))]
     pub every_ns: u64,
     /// How long each theft lasts.
+    #[schemars(range(min = 1))]
     pub steal_ns: u64,
     /// What each theft begins with.
     pub exit: Option<GuestExit>,
@@ -21,6 +23,6 @@ pub struct Injection {
 pub enum GuestExit {
     /// `cpuid`.
     Cpuid,
-    /// `out` to port 0x80, on which nothing but a display of start-up codes listens.
+    /// `out` to port 0x80, on which at most a display of start-up codes listens.
     PortWrite,
 }

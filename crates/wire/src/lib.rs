@@ -6,7 +6,8 @@
 //!   piece of an Arrow IPC stream.
 //! * [`message`]: the JSON messages. The first one in each direction is a `hello` with [`PROTOCOL_VERSION`].
 //!
-//! The Python twin is `stealtime.wire`; `tests/golden/frames` holds frames that the tests of both sides read.
+//! The Python models of the messages are generated from these types (`tests/schema.rs`); `tests/golden/frames` holds
+//! frames that the tests of both sides read.
 
 pub mod event_kind;
 pub mod frame;

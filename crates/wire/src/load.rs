@@ -14,14 +14,19 @@ pub struct LoadRequest {
     /// The kind of work.
     pub kind: Load,
     /// Where the threads may run; none means wherever the agent may.
+    #[schemars(extend("default" = []))]
     pub cpus: Vec<u32>,
     /// SCHED_FIFO priority, 1..=99; 0 is ordinary scheduling.
+    #[schemars(range(max = 99), extend("default" = 0))]
     pub priority: u32,
     /// How many threads, each doing the same.
+    #[schemars(range(min = 1), extend("default" = 1))]
     pub threads: u32,
     /// How long the load is on before it pauses for `off_ns`; without it the load never pauses.
+    #[schemars(range(min = 1))]
     pub on_ns: Option<u64>,
     /// How long the load pauses.
+    #[schemars(range(min = 1))]
     pub off_ns: Option<u64>,
 }
 
@@ -34,6 +39,7 @@ pub enum Load {
     /// Endless copying of a block that no cache holds; work is counted in bytes copied.
     Memory {
         /// The size of the block.
+        #[schemars(range(min = 1))]
         block_bytes: u64,
     },
 }

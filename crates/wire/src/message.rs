@@ -23,11 +23,12 @@ pub enum Reading {
 /// What a machine says about itself: `kernel_release`, `clocksource`, `cpu_model` ...
 pub type Facts = BTreeMap<String, Reading>;
 
-/// From the control plane to the agent. Messages without fields have braces: of a unit variant serde would
-/// accept unknown keys.
+// Messages without fields have braces: of a unit variant serde would accept unknown keys.
+/// From the control plane to the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToAgent {
+    /// The first message of the control plane.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
@@ -48,6 +49,7 @@ pub enum ToAgent {
         /// Comes back in the answer.
         id: u64,
     },
+    /// Measure.
     RunTrial(Box<TrialRequest>),
     /// Record what the kernel does, until told to stop.
     StartTracing {
@@ -56,9 +58,7 @@ pub enum ToAgent {
         tracing: TraceRequest,
     },
     /// Stop recording and send the table `trace`.
-    StopTracing {
-        trial: u64,
-    },
+    StopTracing { trial: u64 },
     /// Load the machine, until told to stop.
     StartLoad {
         /// The trial that it is for; comes back in every answer.
@@ -66,14 +66,10 @@ pub enum ToAgent {
         load: LoadRequest,
     },
     /// Stop the load and send the table `load`.
-    StopLoad {
-        trial: u64,
-    },
+    StopLoad { trial: u64 },
     /// The part that [`FromAgent::Checkpoint`] ended is on the disk: its memory may be used again, and the
     /// next part may come.
-    PartStored {
-        trial: u64,
-    },
+    PartStored { trial: u64 },
     /// Stop the trial that is running and send what there is; nothing happens if none is.
     CancelTrial {},
     /// End; a machine whose PID 1 is the agent powers off.
@@ -84,6 +80,7 @@ pub enum ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FromAgent {
+    /// The first message of the agent.
     Hello {
         /// [`crate::PROTOCOL_VERSION`] of the sender.
         protocol: u32,
@@ -106,7 +103,6 @@ pub enum FromAgent {
         /// The clocks, read back to back.
         reading: ClockReading,
     },
-    /// How a running trial goes. Only sent where the machine has another CPU than the measured one.
     Progress(Progress),
     /// The Arrow frames that follow, up to `stream_end`, are this table.
     StreamBegin {
@@ -204,14 +200,18 @@ pub struct TrialRequest {
     pub probe: Probe,
     /// The CPUs of the machine under test that the measuring threads may use: one pins them, several let them
     /// roam.
+    #[schemars(length(min = 1))]
     pub cpus: Vec<u32>,
     /// SCHED_FIFO priority of the measuring thread, 1..=99; 0 is ordinary scheduling, on purpose.
+    #[schemars(range(max = 99))]
     pub priority: u32,
     /// How long to measure.
+    #[schemars(range(min = 1))]
     pub duration_ns: u64,
     /// Stop earlier, after this many samples. Also the size of the sample memory.
     pub max_samples: Option<u64>,
     /// Lift RT throttling while measuring, and put it back.
+    #[schemars(extend("default" = false))]
     pub lift_rt_throttling: bool,
     /// A known disturbance, to test the instrument itself.
     pub injection: Option<Injection>,
@@ -220,6 +220,7 @@ pub struct TrialRequest {
     /// Send the samples of a trial that is longer than this in parts while it runs, at least so often, so that
     /// its memory is bounded and a part of it is left whatever happens. None sends all of them at the end.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub checkpoint_ns: Option<u64>,
 }
 
@@ -246,13 +247,16 @@ impl TrialRequest {
 #[serde(deny_unknown_fields)]
 pub struct TraceRequest {
     /// The CPUs to record; none means all.
+    #[schemars(extend("default" = []))]
     pub cpus: Vec<u32>,
     /// The kernel's buffer for each CPU.
+    #[schemars(range(min = 1), extend("default" = 8 << 20))]
     pub buffer_bytes_per_cpu: u64,
     /// Leave out switches between two threads whose names both begin like this.
     pub hidden_threads: Option<String>,
     /// Threads of User-Mode Linux kernels whose `ptrace` calls and signals tell what runs inside their
     /// guests.
+    #[schemars(extend("default" = []))]
     pub user_mode_linux: Vec<u32>,
     /// Groups of events beside those that every trace has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -292,8 +296,9 @@ pub struct TracingOutcome {
     pub findings: Vec<Finding>,
 }
 
-/// How a running trial goes.
+/// How a running trial goes. Only sent where the machine has another CPU than the measured one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Progress {
     pub trial: u64,
     /// Since the first sample.
@@ -332,7 +337,8 @@ pub struct ClockRecord {
     /// The time-stamp counter against `CLOCK_MONOTONIC_RAW` over the trial.
     pub check: ClockCheck,
     /// What the kernel kept its time with, read right after the measuring: a kernel that has just booted
-    /// changes it.
+    /// changes it. Empty in older runs.
+    #[schemars(extend("default" = {}))]
     pub facts: Facts,
     /// The clocks at the start of the trial.
     pub start: ClockReading,
@@ -403,7 +409,7 @@ pub enum FindingLevel {
     Invalidates,
 }
 
-/// Something found before or after measuring that a reader of the result must know.
+/// Something that a reader of the result must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A fixed name: `rt_throttling`, `no_sched_fifo`, `tsc_not_constant`, `busy_sibling` ...
@@ -452,11 +458,13 @@ pub struct TrialOutcome {
     pub calibrated_floor_units: Option<u64>,
     /// What became of the tasks of `rtload`; none of other probes.
     pub rtload: Option<RtloadOutcome>,
-    /// Of a probe that uses up its time: what may have stopped it.
+    /// Of a probe that uses up its time: what may have stopped it. None in runs that looked for no evidence of it,
+    /// in which it explains nothing.
     pub limit: Option<RealTimeLimit>,
     /// Counts that explain the samples: `recorded`, `saturated`, `lost`, `voluntary_switches` ...
     pub counters: BTreeMap<String, u64>,
     /// The agent's threads during the trial.
+    #[schemars(extend("default" = []))]
     pub threads: Vec<MachineThread>,
     /// The recording of the machine's own kernel, where one was asked for.
     pub tracing: Option<TracingOutcome>,

@@ -21,6 +21,7 @@ pub enum Probe {
 #[serde(deny_unknown_fields)]
 pub struct Tick {
     /// Iterations of the busy loop, from a calibration.
+    #[schemars(range(min = 1))]
     pub iterations: u64,
 }
 
@@ -28,7 +29,7 @@ pub struct Tick {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
-    /// 2 to 1000.
+    #[schemars(range(min = 2, max = 1000))]
     pub threads: u32,
 }
 
@@ -37,6 +38,7 @@ pub struct Switch {
 #[serde(deny_unknown_fields)]
 pub struct Wakeup {
     /// From one expiry to the next.
+    #[schemars(range(min = 1))]
     pub interval_ns: u64,
 }
 
@@ -45,10 +47,13 @@ pub struct Wakeup {
 #[serde(deny_unknown_fields)]
 pub struct Contend {
     /// Threads, each doing the same number of iterations.
+    #[schemars(range(min = 1, max = 4096))]
     pub tasks: u32,
     /// Of each task.
+    #[schemars(range(min = 1))]
     pub iterations: u32,
     /// What an iteration allocates, fills with random numbers, searches and frees.
+    #[schemars(range(min = 4096))]
     pub collection_bytes: u64,
     /// How often an iteration searches its whole collection.
     pub searches: u32,
@@ -56,13 +61,17 @@ pub struct Contend {
     pub io_mean_ns: u64,
     /// How much of the mean is spread exponentially: 0 sleeps equally long each time, 100 is an exponential
     /// distribution.
+    #[schemars(range(max = 100))]
     pub io_spread_percent: u32,
     /// The share of the searches that go to one collection that all tasks share, under a lock.
+    #[schemars(range(max = 100))]
     pub lock_percent: u32,
     /// How many searches in a row are under the lock each time that it is taken.
+    #[schemars(range(min = 1))]
     pub lock_searches: u32,
     /// Of all random numbers; the same seed is the same work.
     pub seed: u64,
     /// Measure each iteration; without it the table stays empty, by which the measuring's own cost is found.
+    #[schemars(extend("default" = true))]
     pub each_iteration: bool,
 }

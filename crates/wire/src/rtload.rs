@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct Rtload {
     pub policy: RealTimePolicy,
     /// The most urgent first: under `fifo` it has the priority of the request, and each next one a priority less.
+    #[schemars(length(min = 1))]
     pub tasks: Vec<RealTimeTask>,
     /// Threads under ordinary scheduling that thrash the caches on the CPUs of the tasks meanwhile.
     pub polluters: u32,
     /// The memory that each of them walks at random.
+    #[schemars(range(min = 4096))]
     pub polluter_bytes: u64,
     /// How the set was drawn; none where it was given. It changes nothing, and comes back with the outcome.
     pub drawn: Option<DrawnTaskSet>,
@@ -35,14 +37,19 @@ pub struct RealTimeTask {
     /// As its task set calls it.
     pub name: String,
     /// From one release to the next.
+    #[schemars(range(min = 1))]
     pub period_ns: u64,
     /// From a release to when the job must have finished.
+    #[schemars(range(min = 1))]
     pub deadline_ns: u64,
     /// What one job was meant to take.
+    #[schemars(range(min = 1))]
     pub cost_ns: u64,
     /// How long a job may run before it is put off to the next period; for the policy `deadline`, and only there.
+    #[schemars(range(min = 1))]
     pub budget_ns: Option<u64>,
     /// Of the busy loop: the work of one job.
+    #[schemars(range(min = 1))]
     pub iterations: u64,
 }
 

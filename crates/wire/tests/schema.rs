@@ -1,5 +1,6 @@
-//! Both sides compare their messages with `tests/golden/messages.schema.json`: this test the Rust types, the Python
-//! twin its models. After an intended change of the protocol: `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`.
+//! Holds `tests/golden/messages.schema.json` to the types of the messages. The Python models are generated from it
+//! (`tests/unit/test_message_models.py`). After an intended change of the protocol, or of its comments:
+//! `UPDATE_GOLDEN=1 cargo test -p stealtime-wire`, then `UPDATE_GOLDEN=1 pytest tests/unit/test_message_models.py`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,26 +8,19 @@ use std::fs;
 use std::path::Path;
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema};
-use stealtime_wire::{FromAgent, ToAgent};
-
-/// Comments may change without a change of the protocol.
-fn without_comments(schema: &mut Schema) {
-    schema.remove("description");
-}
-
-fn schema_of<T: JsonSchema>() -> Schema {
-    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
-    RecursiveTransform(without_comments).transform(&mut schema);
-    schema
-}
+use stealtime_wire::{FromAgent, PROTOCOL_VERSION, ToAgent};
 
 #[test]
 fn the_stored_schema_is_that_of_the_messages() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/messages.schema.json");
-    let schemas = serde_json::json!({ "to_agent": schema_of::<ToAgent>(), "from_agent": schema_of::<FromAgent>() });
-    let text = format!("{schemas:#}\n");
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    generator.subschema_for::<ToAgent>();
+    generator.subschema_for::<FromAgent>();
+    let schema = serde_json::json!({
+        "protocol_version": PROTOCOL_VERSION,
+        "$defs": generator.take_definitions(true),
+    });
+    let text = format!("{schema:#}\n");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &text).unwrap();
     }

@@ -34,6 +34,7 @@ from stealtime.vocabulary.clock_agreement import host_agreement
 from stealtime.vocabulary.errors import StealtimeError
 from stealtime.vocabulary.findings import Finding
 from stealtime.wire.message import TrialDone
+from stealtime.wire.results import without_result
 
 _SAME_RATE = 500e-6
 """Guests of QEMU read the host's counter less a constant, unless its rate is scaled: then by more than a guest may be
@@ -127,7 +128,9 @@ def neighbour_record(result: NeighbourResult, kind: ResultKind) -> NeighbourReco
 
 
 def _work_record(done: TrialDone, kind: ResultKind) -> NeighbourWork:
-    return NeighbourWork(outcome=done.outcome(done.findings), result=kind.make(done).model_copy(update={"tables": ()}))
+    return NeighbourWork(
+        outcome=without_result(done, done.findings), result=kind.make(done).model_copy(update={"tables": ()})
+    )
 
 
 def lost_neighbour_record(neighbour: Neighbour) -> NeighbourRecord:

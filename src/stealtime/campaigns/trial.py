@@ -40,6 +40,7 @@ from stealtime.wire.message import (
     TraceRequest,
     WholeOutcome,
 )
+from stealtime.wire.results import without_result
 
 _NOT_COMPARED = ClockAgreement(
     state="not checked", reason="the trial was cut short before its clock was compared with the host's again"
@@ -131,7 +132,7 @@ async def measure(around: Around, cell: PlannedCell, number: int, observer: Obse
             state="measured",
             started_at=started_at,
             elapsed_s=time.monotonic() - begin,
-            outcome=outcome.outcome([*outcome.findings, *settings.findings, *findings]),
+            outcome=without_result(outcome, [*outcome.findings, *settings.findings, *findings]),
             result=probe.result.make(outcome),
             clocks=clocks,
             machine=describe(machine, outcome.clock.facts),

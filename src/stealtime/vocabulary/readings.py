@@ -1,6 +1,11 @@
 """A reading is a value, or absent with a reason: absent is not zero."""
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+Unsigned = Annotated[int, Field(ge=0)]
+"""An integer without a sign, as the agent counts."""
 
 
 class Model(BaseModel):

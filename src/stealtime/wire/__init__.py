@@ -1,1 +1,1 @@
-"""The control plane's side of the frames and messages; the Rust twin is ``crates/wire``."""
+"""The control plane's side of the frames and messages; the agent's is ``crates/wire``."""

@@ -145,7 +145,7 @@ class AgentConnection:
                     f"this is stealtime {stealtime.__version__} and speaks protocol {PROTOCOL_VERSION}",
                     hint=REINSTALL_HINT,
                 )
-            await self._send(ControlHello(control_version=stealtime.__version__))
+            await self._send(ControlHello(protocol=PROTOCOL_VERSION, control_version=stealtime.__version__))
         return hello
 
     async def calibrate(

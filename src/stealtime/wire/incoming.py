@@ -27,7 +27,7 @@ NOBODY = Listener()
 
 def longest_silence_s(request: RunTrial, deadline_s: float) -> float:
     """Give how long a trial may be silent: one in parts no longer than until the next is due."""
-    if not request.is_in_parts or request.checkpoint_ns is None:
+    if request.checkpoint_ns is None or request.duration_ns <= request.checkpoint_ns:
         return deadline_s
     return deadline_s - (request.duration_ns - request.checkpoint_ns) / 1e9
 

@@ -1,4 +1,10 @@
-"""A load: what it is to do, and what it did. The twins of ``crates/wire/src/load.rs``."""
+"""A load: what it is to do, and what it did.
+
+Generated from the Rust types. After a change of ``crates/wire``::
+
+    UPDATE_GOLDEN=1 cargo test -p stealtime-wire
+    UPDATE_GOLDEN=1 pytest tests/unit/test_message_models.py
+"""
 
 from typing import Annotated, Literal
 
@@ -6,7 +12,31 @@ from pydantic import Field
 
 from stealtime.vocabulary.clocks import ClockReading
 from stealtime.vocabulary.findings import Finding
-from stealtime.vocabulary.readings import Model
+from stealtime.vocabulary.readings import Model, Unsigned
+
+WorkUnit = Literal["loops", "bytes"]
+"""What the work of a load is counted in."""
+
+
+class LoadOutcome(Model):
+    """What came of a load, besides its table."""
+
+    unit: WorkUnit
+    work: Unsigned
+    on_ns: Unsigned
+    """How long the load was on, all threads together."""
+    rate_per_s: float
+    """Work in a second that the load was on."""
+    tsc_hz: float
+    """The rate of the counter in the table."""
+    start: ClockReading
+    """The clocks just before the load began."""
+    end: ClockReading
+    """The clocks just after it ended."""
+    thread_ids: list[Unsigned]
+    """The threads that loaded."""
+    findings: list[Finding]
+    """What a reader must know."""
 
 
 class CpuLoad(Model):
@@ -19,34 +49,26 @@ class MemoryLoad(Model):
     """Endless copying of a block that no cache holds; work is counted in bytes copied."""
 
     name: Literal["memory"] = "memory"
-    block_bytes: int = Field(gt=0)
+    block_bytes: int = Field(ge=1)
+    """The size of the block."""
+
+
+Load = Annotated[CpuLoad | MemoryLoad, Field(discriminator="name")]
+"""The kinds of load."""
 
 
 class LoadRequest(Model):
     """What to load a machine with."""
 
-    kind: Annotated[CpuLoad | MemoryLoad, Field(discriminator="name")]
-    cpus: list[int] = Field(default_factory=list)
+    kind: Load
+    """The kind of work."""
+    cpus: list[Unsigned] = Field(default_factory=list)
     """Where the threads may run; none means wherever the agent may."""
     priority: int = Field(default=0, ge=0, le=99)
-    """SCHED_FIFO priority; 0 is ordinary scheduling."""
+    """SCHED_FIFO priority, 1..=99; 0 is ordinary scheduling."""
     threads: int = Field(default=1, ge=1)
-    on_ns: int | None = Field(default=None, gt=0)
+    """How many threads, each doing the same."""
+    on_ns: int | None = Field(default=None, ge=1)
     """How long the load is on before it pauses for ``off_ns``; without it the load never pauses."""
-    off_ns: int | None = Field(default=None, gt=0)
-
-
-class LoadOutcome(Model):
-    """What came of a load, besides its table."""
-
-    unit: Literal["loops", "bytes"]
-    work: int
-    on_ns: int
-    """How long the load was on, all threads together."""
-    rate_per_s: float
-    """Work in a second that the load was on."""
-    tsc_hz: float
-    start: ClockReading
-    end: ClockReading
-    thread_ids: list[int]
-    findings: list[Finding]
+    off_ns: int | None = Field(default=None, ge=1)
+    """How long the load pauses."""

@@ -1,4 +1,10 @@
-"""The JSON messages, as pydantic models; field for field the twins of ``crates/wire/src/message.rs``."""
+"""The JSON messages.
+
+Generated from the Rust types. After a change of ``crates/wire``::
+
+    UPDATE_GOLDEN=1 cargo test -p stealtime-wire
+    UPDATE_GOLDEN=1 pytest tests/unit/test_message_models.py
+"""
 
 from typing import Annotated, Any, Literal
 
@@ -6,19 +12,101 @@ from pydantic import Field, TypeAdapter
 
 from stealtime.vocabulary.clocks import ClockReading, ClockRecord
 from stealtime.vocabulary.findings import Finding
-from stealtime.vocabulary.readings import Facts, Model
+from stealtime.vocabulary.readings import Facts, Model, Unsigned
 from stealtime.wire.load import LoadOutcome, LoadRequest
 from stealtime.wire.rtload import RtloadOutcome, RtloadProbe
+from stealtime.wire.threads import MachineThread, RealTimeLimit, ThreadPlacement
 
 PROTOCOL_VERSION = 4
 """Rises whenever an older peer could misunderstand a newer one."""
+
+
+class AgentHello(Model):
+    """The first message of the agent."""
+
+    type: Literal["hello"] = "hello"
+    protocol: Unsigned
+    """``PROTOCOL_VERSION`` of the sender."""
+    agent_version: str
+    """The version of the agent, for people."""
+    facts: Facts
+
+
+class Calibrated(Model):
+    """The answer to ``Calibrate``."""
+
+    type: Literal["calibrated"] = "calibrated"
+    loop_ns: Unsigned
+    """The wanted duration, as asked."""
+    iterations: Unsigned
+    """Iterations of the busy loop."""
+    floor_ns: float
+    """The shortest loop seen with that many iterations."""
+
+
+class ClockAnswer(Model):
+    """The answer to ``ExchangeClock``."""
+
+    type: Literal["clock_reading"] = "clock_reading"
+    id: Unsigned
+    reading: ClockReading
+    """The clocks, read back to back."""
+
+
+class Progress(Model):
+    """How a running trial goes. Only sent where the machine has another CPU than the measured one."""
+
+    type: Literal["progress"] = "progress"
+    trial: Unsigned
+    elapsed_ns: Unsigned
+    """Since the first sample."""
+    samples: Unsigned
+    max_ns: float
+    """The longest so far."""
+
+
+StreamName = Literal["samples", "events", "trace", "load", "iterations", "jobs"]
+"""The tables of a trial.
+
+- ``samples``: One row a sample; its columns are given by ``Layout``.
+- ``events``: What does not fit a sample: ``kind``, ``index``, ``start``, ``duration`` (see ``docs/run-format.md``).
+- ``trace``: What the kernel did: one row an event (see ``docs/run-format.md``).
+- ``load``: One row for each stretch of a load that was on: ``thread``, ``start``, ``duration``, ``work``.
+- ``iterations``: One row for each iteration of ``contend`` (see ``docs/run-format.md``).
+- ``jobs``: One row for each job of ``rtload`` (see ``docs/run-format.md``).
+"""
+
+
+class StreamBegin(Model):
+    """The Arrow frames that follow, up to ``stream_end``, are this table."""
+
+    type: Literal["stream_begin"] = "stream_begin"
+    trial: Unsigned
+    """The trial it belongs to."""
+    stream: StreamName
+    """Which of its tables."""
+    is_part: bool
+    """Whether the trial goes on: the table then holds what was measured since the part before."""
+
+
+class StreamEnd(Model):
+    """The table is complete."""
+
+    type: Literal["stream_end"] = "stream_end"
+    trial: Unsigned
+    """The trial it belongs to."""
+    stream: StreamName
+    """Which of its tables."""
+    bytes: Unsigned
+    """How many bytes of Arrow stream were sent, so that a lost piece is noticed."""
 
 
 class TickProbe(Model):
     """A busy loop back to back; what interrupts it shows as a longer turn."""
 
     name: Literal["tick"] = "tick"
-    iterations: int = Field(gt=0)
+    iterations: int = Field(ge=1)
+    """Iterations of the busy loop, from a calibration."""
 
 
 class SwitchProbe(Model):
@@ -32,7 +120,8 @@ class WakeupProbe(Model):
     """Absolute sleeps; how late the thread runs again."""
 
     name: Literal["wakeup"] = "wakeup"
-    interval_ns: int = Field(gt=0)
+    interval_ns: int = Field(ge=1)
+    """From one expiry to the next."""
 
 
 class ContendProbe(Model):
@@ -40,21 +129,24 @@ class ContendProbe(Model):
 
     name: Literal["contend"] = "contend"
     tasks: int = Field(ge=1, le=4096)
+    """Threads, each doing the same number of iterations."""
     iterations: int = Field(ge=1)
     """Of each task."""
     collection_bytes: int = Field(ge=4096)
     """What an iteration allocates, fills with random numbers, searches and frees."""
-    searches: int = Field(ge=0)
+    searches: Unsigned
     """How often an iteration searches its whole collection."""
-    io_mean_ns: int = Field(ge=0)
+    io_mean_ns: Unsigned
     """An iteration's simulated I/O: it sleeps this long in the mean; 0 is no I/O."""
     io_spread_percent: int = Field(ge=0, le=100)
-    """How much of the mean is spread exponentially."""
+    """How much of the mean is spread exponentially: 0 sleeps equally long each time, 100 is an exponential
+    distribution."""
     lock_percent: int = Field(ge=0, le=100)
     """The share of the searches that go to one collection that all tasks share, under a lock."""
     lock_searches: int = Field(ge=1)
     """How many searches in a row are under the lock each time that it is taken."""
-    seed: int = Field(ge=0)
+    seed: Unsigned
+    """Of all random numbers; the same seed is the same work."""
     each_iteration: bool = True
     """Measure each iteration; without it the table stays empty, by which the measuring's own cost is found."""
 
@@ -62,65 +154,73 @@ class ContendProbe(Model):
 ProbeRequest = Annotated[
     TickProbe | SwitchProbe | WakeupProbe | ContendProbe | RtloadProbe, Field(discriminator="name")
 ]
-
+"""The probes and their parameters."""
 
 GuestExit = Literal["cpuid", "port_write"]
-"""An instruction for which hardware always leaves a guest for its hypervisor; the port is 0x80, on which at most a
-display of start-up codes listens."""
+"""An instruction for which hardware always leaves a guest for its hypervisor.
+
+- ``cpuid``: ``cpuid``.
+- ``port_write``: ``out`` to port 0x80, on which at most a display of start-up codes listens.
+"""
 
 
 class Injection(Model):
     """A thread of higher priority on the measured CPU that takes it away at known times."""
 
-    every_ns: int = Field(gt=0)
-    steal_ns: int = Field(gt=0)
+    every_ns: int = Field(ge=1)
+    """From the start of one theft to the start of the next; longer after a theft that came late."""
+    steal_ns: int = Field(ge=1)
+    """How long each theft lasts."""
     exit: GuestExit | None = None
     """What each theft begins with."""
 
 
 ExtraGroup = Literal["timers", "scheduler"]
-"""Events that are recorded only where they are asked for, as each costs time: the callbacks of high-resolution timers,
-and entry to and exit from the scheduler."""
+"""Groups of events that are recorded only where they are asked for, as each event costs time.
+
+- ``timers``: The callbacks of high-resolution timers.
+- ``scheduler``: Entry to and exit from the scheduler.
+"""
 
 
 class TraceRequest(Model):
     """What of a kernel's doings to record."""
 
-    cpus: list[int] = Field(default_factory=list)
+    cpus: list[Unsigned] = Field(default_factory=list)
     """The CPUs to record; none means all."""
-    buffer_bytes_per_cpu: int = Field(default=8 << 20, gt=0)
+    buffer_bytes_per_cpu: int = Field(default=8388608, ge=1)
+    """The kernel's buffer for each CPU."""
     hidden_threads: str | None = None
     """Leave out switches between two threads whose names both begin like this."""
-    user_mode_linux: list[int] = Field(default_factory=list)
+    user_mode_linux: list[Unsigned] = Field(default_factory=list)
     """Threads of User-Mode Linux kernels whose ``ptrace`` calls and signals tell what runs inside their guests."""
-    extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda groups: not groups)
+    extra_groups: list[ExtraGroup] = Field(default_factory=list, exclude_if=lambda value: not value)
     """Groups of events beside those that every trace has."""
 
 
 class TrialRequest(Model):
     """What to measure and how."""
 
-    trial: int
+    trial: Unsigned
+    """Chosen by the control plane, comes back in every answer."""
     probe: ProbeRequest
-    cpus: list[int] = Field(min_length=1)
+    cpus: list[Unsigned] = Field(min_length=1)
     """The CPUs of the machine under test that the measuring threads may use: one pins them, several let them roam."""
     priority: int = Field(ge=0, le=99)
-    """SCHED_FIFO priority of the measuring thread; 0 is ordinary scheduling, on purpose."""
-    duration_ns: int = Field(gt=0)
-    max_samples: int | None = None
-    """Stop earlier, after this many samples; also the size of the sample memory."""
+    """SCHED_FIFO priority of the measuring thread, 1..=99; 0 is ordinary scheduling, on purpose."""
+    duration_ns: int = Field(ge=1)
+    """How long to measure."""
+    max_samples: Unsigned | None = None
+    """Stop earlier, after this many samples. Also the size of the sample memory."""
     lift_rt_throttling: bool = False
+    """Lift RT throttling while measuring, and put it back."""
     injection: Injection | None = None
+    """A known disturbance, to test the instrument itself."""
     tracing: TraceRequest | None = None
     """Record what the machine's own kernel does meanwhile."""
-    checkpoint_ns: int | None = Field(default=None, gt=0)
-    """Send the samples of a longer trial in parts while it runs, at least so often, so that its memory is bounded and a
-    part of it is left whatever happens. None sends all of them at the end."""
-
-    @property
-    def is_in_parts(self) -> bool:
-        """Whether the agent is to be heard of before the trial is over."""
-        return self.checkpoint_ns is not None and self.duration_ns > self.checkpoint_ns
+    checkpoint_ns: int | None = Field(default=None, ge=1)
+    """Send the samples of a trial that is longer than this in parts while it runs, at least so often, so that its
+    memory is bounded and a part of it is left whatever happens. None sends all of them at the end."""
 
 
 class Tiled(Model):
@@ -139,32 +239,12 @@ class Periodic(Model):
     """Column ``duration``: sample ``i`` starts at ``i * interval`` units."""
 
     name: Literal["periodic"] = "periodic"
-    interval: int
+    interval: Unsigned
+    """In the units of the column."""
 
 
 Layout = Annotated[Tiled | Gapped | Periodic, Field(discriminator="name")]
-
-
-class ThreadPlacement(Model):
-    """Where and how the measuring thread ran, read back from the kernel of the machine under test."""
-
-    cpu: int
-    """At the end of the trial."""
-    cpus: list[int]
-    """Where it was allowed to run."""
-    policy: str
-    priority: int
-    thread_ids: list[int]
-
-
-class MachineThread(Model):
-    """A thread of the agent in the machine under test."""
-
-    id: int
-    name: str
-    role: Literal["probe", "injection", "agent"]
-    thread_pointer: int
-    """The base of its FS segment, by which the host of a User-Mode Linux guest knows it."""
+"""How the rows of the table ``samples`` lie in time."""
 
 
 class TracingOutcome(Model):
@@ -174,127 +254,55 @@ class TracingOutcome(Model):
     """The kernel's name of the clock: ``x86-tsc``."""
     tsc_hz: float
     start: ClockReading
+    """The clocks just after the recording began."""
     end: ClockReading
-    events: int
-    """Rows of the table, without those that record losses."""
-    lost: int
+    """The clocks just before it ended."""
+    events: Unsigned
+    """Rows of the table, without those that tell of losses."""
+    lost: Unsigned
     """Events that the kernel had no room for."""
     groups: Facts
     """Which groups of events were recorded; an absent one says why it was not."""
     names: list[str]
     """What the column ``name`` counts from 0."""
     findings: list[Finding]
-
-
-class RealTimeLimit(Model):
-    """What may have stopped a busy real-time thread once in a period: its machine's own kernel."""
-
-    kind: Literal["rt_throttling", "fair_server"]
-    pause_ns: int
-    """For how long at most."""
-    period_ns: int
-    unseen: str | None
-    """Why it was not seen when it did so; None where the events ``ordinary`` tell."""
+    """What a reader must know."""
 
 
 class TrialOutcome(Model):
-    """What came of a trial, whatever its result is, besides its tables."""
+    """What came of a trial, besides its tables."""
 
-    trial: int
+    trial: Unsigned
     request: TrialRequest
     findings: list[Finding]
+    """What a reader must know; the trial is valid if none of them invalidates."""
     clock: ClockRecord
     placement: ThreadPlacement
-    counters: dict[str, int]
+    limit: RealTimeLimit | None = None
+    """Of a probe that uses up its time: what may have stopped it. None in runs that looked for no evidence of it, in
+    which it explains nothing."""
+    counters: dict[str, Unsigned]
+    """Counts that explain the samples: ``recorded``, ``saturated``, ``lost``, ``voluntary_switches`` ..."""
     threads: list[MachineThread] = Field(default_factory=list)
     """The agent's threads during the trial."""
     tracing: TracingOutcome | None = None
     """The recording of the machine's own kernel, where one was asked for."""
-    limit: RealTimeLimit | None = None
-    """Of a probe that uses up its time: what may have stopped it. Absent from runs that looked for no evidence of it,
-    in which it explains nothing."""
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether the result may be used."""
-        return all(finding.level != "invalidates" for finding in self.findings)
-
-
-StreamName = Literal["samples", "events", "trace", "load", "iterations", "jobs"]
-
-
-class AgentHello(Model):
-    """The agent's first message."""
-
-    type: Literal["hello"] = "hello"
-    protocol: int
-    agent_version: str
-    facts: Facts
-
-
-class Calibrated(Model):
-    """How many iterations of the busy loop take the wanted time."""
-
-    type: Literal["calibrated"] = "calibrated"
-    loop_ns: int
-    iterations: int
-    floor_ns: float
-
-
-class ClockAnswer(Model):
-    """The clocks, read when the request was seen."""
-
-    type: Literal["clock_reading"] = "clock_reading"
-    id: int
-    reading: ClockReading
-
-
-class Progress(Model):
-    """How a running trial goes; only where the machine has another CPU than the measured one."""
-
-    type: Literal["progress"] = "progress"
-    trial: int
-    elapsed_ns: int
-    samples: int
-    max_ns: float
-
-
-class StreamBegin(Model):
-    """The Arrow frames that follow are this table of the trial."""
-
-    type: Literal["stream_begin"] = "stream_begin"
-    trial: int
-    stream: StreamName
-    is_part: bool
-    """Whether the trial goes on: the table then holds what was measured since the part before."""
-
-
-class StreamEnd(Model):
-    """The table is complete, with this many bytes of Arrow stream."""
-
-    type: Literal["stream_end"] = "stream_end"
-    trial: int
-    stream: StreamName
-    bytes: int
 
 
 class WholeOutcome(TrialOutcome):
     """What came of a trial, with what is about its result."""
 
-    layout: Layout | None
-    """Of the samples; None where the result is not a series of durations."""
-    calibrated_floor_units: int | None
+    layout: Layout | None = None
+    """How the rows of ``samples`` lie in time; none where the result is not a series of durations."""
+    calibrated_floor_units: Unsigned | None = None
+    """The cheapest sample seen in a calibration just before, in the units of ``duration``."""
     rtload: RtloadOutcome | None = None
-    """What became of the tasks of ``rtload``; None of other probes."""
-
-    def outcome(self, findings: list[Finding]) -> TrialOutcome:
-        """Give what is told of every trial, with other findings."""
-        fields = {name: getattr(self, name) for name in TrialOutcome.model_fields}
-        return TrialOutcome.model_construct(**{**fields, "findings": findings})
+    """What became of the tasks of ``rtload``; none of other probes."""
 
 
 class Checkpoint(WholeOutcome):
-    """The tables of a part are sent and the trial goes on: what came of it if nothing more comes."""
+    """The tables of a part are sent and the trial goes on: what came of it if nothing more comes. The next part comes
+    after ``PartStored``."""
 
     type: Literal["checkpoint"] = "checkpoint"
 
@@ -306,44 +314,50 @@ class TrialDone(WholeOutcome):
 
 
 class TracingStarted(Model):
-    """The answer to ``start_tracing``."""
+    """The answer to ``StartTracing``."""
 
     type: Literal["tracing_started"] = "tracing_started"
-    trial: int
+    trial: Unsigned
     groups: Facts
+    """Which groups of events are recorded; an absent one says why it is not."""
 
 
 class TracingDone(Model):
-    """The table of ``stop_tracing`` is sent."""
+    """The table of ``StopTracing`` is sent."""
 
     type: Literal["tracing_done"] = "tracing_done"
-    trial: int
+    trial: Unsigned
     outcome: TracingOutcome
+    """What came of it."""
 
 
 class LoadStarted(Model):
-    """The answer to ``start_load``."""
+    """The answer to ``StartLoad``."""
 
     type: Literal["load_started"] = "load_started"
-    trial: int
-    thread_ids: list[int]
+    trial: Unsigned
+    thread_ids: list[Unsigned]
+    """The threads that load."""
 
 
 class LoadDone(Model):
-    """The table of ``stop_load`` is sent."""
+    """The table of ``StopLoad`` is sent."""
 
     type: Literal["load_done"] = "load_done"
-    trial: int
+    trial: Unsigned
     outcome: LoadOutcome
+    """What came of it."""
 
 
 class Failed(Model):
     """A request could not be carried out; the agent goes on serving."""
 
     type: Literal["failed"] = "failed"
-    trial: int | None
+    trial: Unsigned | None = None
+    """The trial, if the request was one."""
     error: str
-    hint: str | None
+    """One sentence with the value that was wrong."""
+    hint: str | None = None
 
 
 FromAgent = Annotated[
@@ -362,30 +376,37 @@ FromAgent = Annotated[
     | Failed,
     Field(discriminator="type"),
 ]
+"""From the agent to the control plane."""
 
 
 class ControlHello(Model):
-    """The control plane's first message."""
+    """The first message of the control plane."""
 
     type: Literal["hello"] = "hello"
-    protocol: int = PROTOCOL_VERSION
+    protocol: Unsigned
+    """``PROTOCOL_VERSION`` of the sender."""
     control_version: str
+    """The version of the control plane, for people."""
 
 
 class Calibrate(Model):
     """Find how many iterations of the busy loop take ``loop_ns`` on ``cpu``."""
 
     type: Literal["calibrate"] = "calibrate"
-    loop_ns: int
-    cpu: int
-    priority: int
+    loop_ns: Unsigned
+    """The wanted duration of one loop."""
+    cpu: Unsigned
+    """The CPU to run on."""
+    priority: Unsigned
+    """SCHED_FIFO priority, 1..=99."""
 
 
 class ExchangeClock(Model):
-    """Read the clocks now."""
+    """Read the clocks now; the sender knows when it asked and when it was answered."""
 
     type: Literal["exchange_clock"] = "exchange_clock"
-    id: int
+    id: Unsigned
+    """Comes back in the answer."""
 
 
 class RunTrial(TrialRequest):
@@ -394,18 +415,12 @@ class RunTrial(TrialRequest):
     type: Literal["run_trial"] = "run_trial"
 
 
-class PartStored(Model):
-    """The part that ``checkpoint`` ended is on the disk: the next one may come."""
-
-    type: Literal["part_stored"] = "part_stored"
-    trial: int
-
-
 class StartTracing(Model):
-    """Record what the kernel does, until ``stop_tracing``."""
+    """Record what the kernel does, until told to stop."""
 
     type: Literal["start_tracing"] = "start_tracing"
-    trial: int
+    trial: Unsigned
+    """The trial that it is for; comes back in every answer."""
     tracing: TraceRequest
 
 
@@ -413,14 +428,15 @@ class StopTracing(Model):
     """Stop recording and send the table ``trace``."""
 
     type: Literal["stop_tracing"] = "stop_tracing"
-    trial: int
+    trial: Unsigned
 
 
 class StartLoad(Model):
-    """Load the machine, until ``stop_load``."""
+    """Load the machine, until told to stop."""
 
     type: Literal["start_load"] = "start_load"
-    trial: int
+    trial: Unsigned
+    """The trial that it is for; comes back in every answer."""
     load: LoadRequest
 
 
@@ -428,11 +444,18 @@ class StopLoad(Model):
     """Stop the load and send the table ``load``."""
 
     type: Literal["stop_load"] = "stop_load"
-    trial: int
+    trial: Unsigned
+
+
+class PartStored(Model):
+    """The part that ``Checkpoint`` ended is on the disk: its memory may be used again, and the next part may come."""
+
+    type: Literal["part_stored"] = "part_stored"
+    trial: Unsigned
 
 
 class CancelTrial(Model):
-    """Stop the running trial and send what there is."""
+    """Stop the trial that is running and send what there is; nothing happens if none is."""
 
     type: Literal["cancel_trial"] = "cancel_trial"
 
@@ -448,15 +471,16 @@ ToAgent = Annotated[
     | Calibrate
     | ExchangeClock
     | RunTrial
-    | PartStored
     | StartTracing
     | StopTracing
     | StartLoad
     | StopLoad
+    | PartStored
     | CancelTrial
     | Shutdown,
     Field(discriminator="type"),
 ]
+"""From the control plane to the agent."""
 
 from_agent: TypeAdapter[Any] = TypeAdapter(FromAgent)
 to_agent: TypeAdapter[Any] = TypeAdapter(ToAgent)

@@ -1,11 +1,12 @@
 """What the requests to an agent give that are answered by tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from stealtime.vocabulary.findings import Finding
 from stealtime.wire.load import LoadOutcome
-from stealtime.wire.message import StreamName, TracingOutcome, TrialDone
+from stealtime.wire.message import StreamName, TracingOutcome, TrialDone, TrialOutcome, WholeOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,9 @@ class LoadResult:
     outcome: LoadOutcome
     load: Path
     """An Arrow IPC stream file: ``thread``, ``start``, ``duration`` (cycles of the machine's counter), ``work``."""
+
+
+def without_result(outcome: WholeOutcome, findings: Iterable[Finding]) -> TrialOutcome:
+    """Give what is told of every trial, with other findings."""
+    fields = {name: getattr(outcome, name) for name in TrialOutcome.model_fields}
+    return TrialOutcome.model_construct(**{**fields, "findings": list(findings)})

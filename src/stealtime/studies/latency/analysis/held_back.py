@@ -16,7 +16,7 @@ from stealtime.store.model import TrialRecord
 from stealtime.store.run import Trial
 from stealtime.studies.latency.analysis.model import HeldBack, LimitName, TrialSummary
 from stealtime.studies.latency.analysis.series import read_ordinary
-from stealtime.wire.message import RealTimeLimit
+from stealtime.wire.threads import RealTimeLimit
 
 _NAMES: dict[str, LimitName] = {"rt_throttling": "RT throttling", "fair_server": "fair server"}
 

@@ -1,13 +1,9 @@
 """The JSON Schemas of the files that people write and of what commands print with ``--json``, made from the models.
 
-Those of what commands print are kept in the repository, so that a change of them is seen: ``python -m
-stealtime.schemas`` writes them anew; tests see that they are current.
+Those of what commands print are kept in ``tests/golden/schemas``, so that a change of them is seen.
 """
 
-import json
 from dataclasses import dataclass
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,7 +14,7 @@ from stealtime.blackout import document as blackout
 from stealtime.campaigns.model import Campaign
 from stealtime.capacity import document as advice
 from stealtime.capacity.rules import RuleBook
-from stealtime.doctor import document
+from stealtime.doctor import document as doctor
 from stealtime.protect import recovery, status
 from stealtime.protect.host_file import HostFile
 from stealtime.protect.vm_file import VmFile
@@ -27,7 +23,7 @@ from stealtime.report.acceptance import document as acceptance
 from stealtime.report.acceptance.model import BarFile
 from stealtime.report.claims import document as claims
 from stealtime.report.tails import document as tails
-from stealtime.schedulability import document as analysis
+from stealtime.schedulability import document as sched
 from stealtime.schedulability.overheads import OverheadFile
 from stealtime.schedulability.task_file import TaskFile
 
@@ -73,18 +69,10 @@ class JsonDocument:
     """One of the documents."""
 
     name: str
-    """Of its file, ``show`` for ``show.schema.json``."""
-    package: str
-    """Where the file is."""
     model: type[BaseModel]
     version: int
     command: str | None = None
     """What prints it; None leaves the title to the model."""
-
-    @property
-    def file(self) -> Path:
-        """The schema in the repository."""
-        return Path(str(resources.files(self.package) / f"{self.name}.schema.json"))
 
     def schema(self) -> dict[str, Any]:
         """Make the schema from the model."""
@@ -97,69 +85,24 @@ class JsonDocument:
         }
 
 
-SHOW = JsonDocument(
-    "show",
-    "stealtime.report",
-    summary.RunSummary,
-    summary.SCHEMA_VERSION,
-    command="stealtime show --json",
-)
-PUBLISHED = JsonDocument(
-    "published",
-    "stealtime.report.claims",
-    claims.PublishedComparison,
-    claims.SCHEMA_VERSION,
-    command="stealtime compare --published --json",
-)
-ACCEPTANCE = JsonDocument(
-    "acceptance",
-    "stealtime.report.acceptance",
-    acceptance.Acceptance,
-    acceptance.SCHEMA_VERSION,
-    command="stealtime show --accept --json",
-)
-TAILS = JsonDocument(
-    "tails", "stealtime.report.tails", tails.Tails, tails.SCHEMA_VERSION, command="stealtime show --tails --json"
-)
-ADVICE = JsonDocument(
-    "advise", "stealtime.capacity", advice.AdviceDocument, advice.SCHEMA_VERSION, command="stealtime advise --json"
-)
-BLACKOUT = JsonDocument(
-    "blackout",
-    "stealtime.blackout",
-    blackout.WatchDocument,
-    blackout.SCHEMA_VERSION,
-    command="stealtime blackout --json",
-)
-ANALYSIS = JsonDocument(
-    "analysis",
-    "stealtime.schedulability",
-    analysis.AnalysisDocument,
-    analysis.SCHEMA_VERSION,
-    command="stealtime sched analyze --json",
-)
-CURVE = JsonDocument(
-    "curve",
-    "stealtime.schedulability",
-    analysis.CurveDocument,
-    analysis.SCHEMA_VERSION,
-    command="stealtime sched curve --json",
-)
-DOCTOR = JsonDocument("doctor", "stealtime.doctor", document.DoctorDocument, document.SCHEMA_VERSION)
-PROTECTION = JsonDocument(
-    "status",
-    "stealtime.protect",
-    status.StatusDocument,
-    status.SCHEMA_VERSION,
-    command="stealtime protect status --json",
-)
-RECOVERY = JsonDocument(
-    "recover",
-    "stealtime.protect",
-    recovery.RecoveryDocument,
-    recovery.SCHEMA_VERSION,
-    command="stealtime protect recover --json",
-)
+DOCUMENTS = {
+    one.name: one
+    for one in (
+        JsonDocument("show", summary.RunSummary, summary.SCHEMA_VERSION, "stealtime show --json"),
+        JsonDocument("acceptance", acceptance.Acceptance, acceptance.SCHEMA_VERSION, "stealtime show --accept --json"),
+        JsonDocument("tails", tails.Tails, tails.SCHEMA_VERSION, "stealtime show --tails --json"),
+        JsonDocument(
+            "published", claims.PublishedComparison, claims.SCHEMA_VERSION, "stealtime compare --published --json"
+        ),
+        JsonDocument("doctor", doctor.DoctorDocument, doctor.SCHEMA_VERSION),
+        JsonDocument("advise", advice.AdviceDocument, advice.SCHEMA_VERSION, "stealtime advise --json"),
+        JsonDocument("blackout", blackout.WatchDocument, blackout.SCHEMA_VERSION, "stealtime blackout --json"),
+        JsonDocument("analysis", sched.AnalysisDocument, sched.SCHEMA_VERSION, "stealtime sched analyze --json"),
+        JsonDocument("curve", sched.CurveDocument, sched.SCHEMA_VERSION, "stealtime sched curve --json"),
+        JsonDocument("status", status.StatusDocument, status.SCHEMA_VERSION, "stealtime protect status --json"),
+        JsonDocument("recover", recovery.RecoveryDocument, recovery.SCHEMA_VERSION, "stealtime protect recover --json"),
+    )
+}
 
 INPUT_FILES = {
     one.name: one
@@ -173,8 +116,3 @@ INPUT_FILES = {
         InputFile("overheads", "OVERHEADS.toml of `stealtime sched analyze --overheads`", OverheadFile),
     )
 }
-
-
-if __name__ == "__main__":
-    for one in (ADVICE, SHOW, PUBLISHED, ACCEPTANCE, TAILS, DOCTOR, PROTECTION, RECOVERY, ANALYSIS, CURVE, BLACKOUT):
-        one.file.write_text(json.dumps(one.schema(), indent=2) + "\n", "utf-8")

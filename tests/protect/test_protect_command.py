@@ -13,10 +13,10 @@ from protect_command import MACHINE, PATIENCE_S, assert_refused, belonging_to, p
 from pyarrow import parquet
 from two_hosts import await_that
 
-from stealtime import schemas
 from stealtime.lab.platforms.process import run_mark
 from stealtime.protect import laboratory_network as network
 from stealtime.protect.state import State
+from stealtime.schemas import DOCUMENTS
 
 pytestmark = [
     pytest.mark.protect,
@@ -35,7 +35,7 @@ def shown(state: State) -> tuple[int, dict[str, dict[str, Any]]]:
     """Give the exit code of `status --json`, and what it prints of each host."""
     done = protect(state, "status", "phone", "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schemas.PROTECTION.schema())
+    jsonschema.validate(document, DOCUMENTS["status"].schema())
     return done.returncode, {member["host"]: member for member in document["members"]}
 
 
@@ -116,7 +116,7 @@ def test_the_demonstration_shows_a_failover_and_leaves_nothing(state: State) -> 
     assert (before["host"], before["role"], before["protected"]) == ("a", "active", True)
     assert (after["host"], after["role"], after["protected"]) == ("b", "active", True)
     assert after["term"] > before["term"]
-    member = {"$ref": "#/$defs/MemberStatus", "$defs": schemas.PROTECTION.schema()["$defs"]}
+    member = {"$ref": "#/$defs/MemberStatus", "$defs": DOCUMENTS["status"].schema()["$defs"]}
     for status in (before, after):
         jsonschema.validate(status, member)
     mine = {name for name in network.NAMESPACES.glob(f"{network.PREFIX}*") if run_mark() not in name.name}

@@ -11,9 +11,9 @@ from command import Command, make_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stealtime import schemas
 from stealtime.cli import sched_sources
 from stealtime.schedulability.supply import DEDICATED, Supply, parse_supply, without_rarest_gaps
+from stealtime.schemas import DOCUMENTS
 
 SECOND = 1_000_000_000
 
@@ -82,7 +82,7 @@ def test_one_rare_gap_decides_the_verdict_unless_a_miss_is_allowed(
     ended = stealtime(*arguments, "--json")
     assert ended.code == 3, ended.err
     document = json.loads(ended.out)
-    jsonschema.validate(document, json.loads(schemas.ANALYSIS.file.read_text()))
+    jsonschema.validate(document, DOCUMENTS["analysis"].schema())
     allowed = document["cpus"][0]["allowed"]
     assert [(one["misses_percent"], one["gaps_left_out"], one["verdict"]) for one in allowed] == [
         (0.0, 0, "not schedulable"),

@@ -1,6 +1,7 @@
-"""``stealtime schema``: what it prints is what the files' readers take."""
+"""``stealtime schema``: what it prints is what the files' readers take, and what commands print."""
 
 import json
+import os
 import tomllib
 from importlib import resources
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 from command import Command, make_command
+from schema_shape import GOLDEN
 from test_protect_page import HOSTS, MACHINES
 
 from stealtime.campaigns.file import builtin_names
@@ -16,7 +18,7 @@ from stealtime.capacity.rules import builtin_text
 from stealtime.report.acceptance.library import bar_names
 from stealtime.schedulability.generation import Recipe, generate
 from stealtime.schedulability.task_file import write_task_file
-from stealtime.schemas import INPUT_FILES
+from stealtime.schemas import DOCUMENTS, INPUT_FILES
 
 
 @pytest.fixture
@@ -96,6 +98,14 @@ def test_every_key_says_what_it_means_and_defaults_read_as_in_a_file(stealtime: 
 def test_no_schema_holds_null_which_toml_cannot_say(stealtime: Command) -> None:
     for name in INPUT_FILES:
         assert "null" not in json.dumps(schema(stealtime, name))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_change_of_what_commands_print_is_seen(stealtime: Command, name: str) -> None:
+    stored = GOLDEN / "schemas" / f"{name}.schema.json"
+    if "UPDATE_GOLDEN" in os.environ:
+        stored.write_text(stealtime("schema", name).out)
+    assert schema(stealtime, name) == json.loads(stored.read_text()), "run again with UPDATE_GOLDEN=1 if that is meant"
 
 
 def test_another_name_is_refused_with_those_there_are(stealtime: Command) -> None:

@@ -1,4 +1,4 @@
-"""``stealtime schema``: the JSON Schemas of the files that users write."""
+"""``stealtime schema``: the JSON Schemas of the files that users write, and of what commands print with ``--json``."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 
 class File(StrEnum):
-    """The input files that have a schema."""
+    """What has a schema: files that users write, then what commands print."""
 
     CAMPAIGN = "campaign"
     VM = "vm"
@@ -16,6 +16,17 @@ class File(StrEnum):
     BARS = "bars"
     TASKS = "tasks"
     OVERHEADS = "overheads"
+    SHOW = "show"
+    ACCEPTANCE = "acceptance"
+    TAILS = "tails"
+    PUBLISHED = "published"
+    DOCTOR = "doctor"
+    ADVISE = "advise"
+    BLACKOUT = "blackout"
+    ANALYSIS = "analysis"
+    CURVE = "curve"
+    STATUS = "status"
+    RECOVER = "recover"
 
 
 def schema(
@@ -23,14 +34,16 @@ def schema(
         File,
         typer.Argument(
             metavar="FILE",
-            help="campaign: `stealtime run` reads it; vm: `protect start`; host: `protect host`; "
-            "rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched analyze`; "
-            "overheads: its --overheads.",
+            help="A file that you write: campaign: `stealtime run` reads it; vm: `protect start`; host: `protect "
+            "host`; rules: `stealtime advise --rules`; bars: `stealtime show --accept`; tasks: `stealtime sched "
+            "analyze`; overheads: its --overheads. Or what a command prints with --json: show, and acceptance and "
+            "tails of it, published (`stealtime compare`), doctor, advise, blackout, analysis and curve (`stealtime "
+            "sched`), status and recover (`stealtime protect`).",
             show_default=False,
         ),
     ],
 ) -> None:
-    """Print the JSON Schema of an input file: every key with its type, default and meaning.
+    """Print the JSON Schema of an input file or of a document: every key with its type, default and meaning.
 
     Editors that support JSON Schema complete and check the file with it (for example Taplo, with
     `#:schema vm.schema.json` as the first line of the file):
@@ -38,6 +51,6 @@ def schema(
         stealtime schema vm > vm.schema.json
     """
     from stealtime.cli.output import print_document
-    from stealtime.schemas import INPUT_FILES
+    from stealtime.schemas import DOCUMENTS, INPUT_FILES
 
-    print_document(INPUT_FILES[file.value].schema())
+    print_document((DOCUMENTS.get(file.value) or INPUT_FILES[file.value]).schema())
